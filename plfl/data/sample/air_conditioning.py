@@ -140,39 +140,37 @@ def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool)
     starts when the set-back limits are left, gives full power for half an hour, and stops.
     """
     capacity, coupling, mass = 9.0, 4.0, 55.0  # Wh/K, W/K, Wh/K per m²
-    cooling, heating, running = (np.zeros(len(zone.outdoor)) for _ in range(3))
-    weight = capacity / STEP + zone.exchange + coupling  # W per kelvin of the air in one step
+    # This loop is half of the time that a building takes: its numbers lie in local variables.
+    inertia, follows = capacity / STEP, STEP * coupling / mass
+    coldest, hottest = -size.cooling, size.heating
+    weight = inertia + zone.exchange + coupling  # W per kelvin of the air in one step
     constant = zone.exchange * zone.outdoor + zone.heat
+    scheduled = zone.scheduled | (not cycles)
     air = core = 0.5 * (float(low[0]) + float(high[0]))
     burst, left = 0.0, 0
-    rows = zip(
-        weight.tolist(), constant.tolist(), low.tolist(), high.tolist(), zone.scheduled.tolist(),
-        strict=True,
-    )  # fmt: skip
-    for i, (w, c, floor, ceiling, on) in enumerate(rows):
-        air = (capacity / STEP * air + c + coupling * core) / w
+    needs = []
+    rows = (weight, constant, low, high, scheduled)
+    for w, c, floor, ceiling, on in zip(*(values.tolist() for values in rows), strict=True):
+        air = (inertia * air + c + coupling * core) / w
         need = 0.0  # above 0: heat, below: cold
-        if on or not cycles:
+        if on:
             left = 0
             if air > ceiling:
-                need = max((ceiling - air) * w, -size.cooling)
+                need = max((ceiling - air) * w, coldest)
             elif air < floor:
-                need = min((floor - air) * w, size.heating)
+                need = min((floor - air) * w, hottest)
         elif left:
             need, left = burst, left - 1
         elif air > ceiling:
-            need = burst = max((ceiling - 2.5 - air) * w, -size.cooling)
+            need = burst = max((ceiling - 2.5 - air) * w, coldest)
             left = 1
         elif air < floor:
-            need = burst = min((floor + 2.5 - air) * w, size.heating)
+            need = burst = min((floor + 2.5 - air) * w, hottest)
             left = 1
         if need:
             air += need / w
-            if need < 0:
-                cooling[i] = -need
-            else:
-                heating[i] = need
-        if on or need:
-            running[i] = 1.0
-        core += STEP * coupling / mass * (air - core)
-    return _Operation(cooling, heating, running)
+        needs.append(need)
+        core += follows * (air - core)
+    given = np.array(needs)
+    runs = zone.scheduled | (given != 0)
+    return _Operation(np.maximum(-given, 0), np.maximum(given, 0), runs.astype(float))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -78,8 +79,7 @@ def _hours(
     shift = rng.standard_normal(2)
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None
     plan = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
-    holidays = USFederalHolidayCalendar().holidays(days[0], days[-1], return_name=True)
-    closed = {day for day, name in holidays.items() if name in HOLIDAYS[kind.closed]}
+    closed = _closed(days[0], days[-1], kind.closed)
     opening, closing, level = np.zeros(len(days)), np.zeros(len(days)), np.zeros(len(days))
     jitter = 0.1 * rng.standard_normal((2, len(days)))
     busy = 1 + 0.04 * rng.standard_normal(len(days))
@@ -98,6 +98,13 @@ def _hours(
         closing[i] = hours[1] + shift[1] + jitter[1, i]
         level[i] = min(share * busy[i], 1.05)
     return opening, closing, level
+
+
+@cache
+def _closed(first: pd.Timestamp, last: pd.Timestamp, which: str) -> set[Hashable]:
+    """The `HOLIDAYS` of some kind from one day to another."""
+    holidays = USFederalHolidayCalendar().holidays(first, last, return_name=True)
+    return {day for day, name in holidays.items() if name in HOLIDAYS[which]}
 
 
 def _is_vacation(day: pd.Timestamp) -> bool:

@@ -5,7 +5,6 @@ are random. Clear-sky radiation follows Haurwitz (1945), its reduction by clouds
 (1980), its diffuse share Erbs et al. (1982), and humidity the Magnus formula.
 """
 
-import itertools
 from functools import lru_cache
 
 import numpy as np
@@ -41,8 +40,11 @@ def lagged(values: Array, keep: float) -> Array:
     The same bits as `scipy.signal.lfilter([1], [1, -keep], values)`, which takes longer to import
     than ten buildings take here.
     """
-    last = itertools.accumulate(values.tolist(), lambda before, value: value + keep * before)
-    return np.fromiter(last, float, len(values))
+    last, found = 0.0, []
+    for value in values.tolist():
+        last = value + keep * last
+        found.append(last)
+    return np.array(found)
 
 
 def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Array:
