@@ -39,7 +39,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise _explained(error, path) from error
+        raise explained(error, path) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -89,7 +89,8 @@ def _umask() -> int:
     return mask
 
 
-def _explained(error: OSError, path: Path) -> PlflError:
+def explained(error: OSError, path: Path) -> PlflError:
+    """An error in writing a file, with what the user can do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PlflError(f"{path}: the disk is full; free some space, then run again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     for state in study.data.states:
         try:
             source.fetch(study.data, state)
-            tables = source.load(study.data, state)
+            tables = dict(source.load(study.data, state))
         except DataError as error:
             problems.append(str(error))
             continue

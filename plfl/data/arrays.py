@@ -1,18 +1,23 @@
 """Files of plain arrays (.npz), one for each dataset or pool of images."""
 
+import struct
+import tempfile
 import zlib
 from collections.abc import Callable
 from os import PathLike
+from pathlib import Path
 from tokenize import TokenError
 from typing import Any, TypeVar
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
+from numpy.lib import format as npy
 
 from plfl.base.errors import DataError
-from plfl.base.files import atomic
+from plfl.base.files import atomic, explained
 
 T = TypeVar("T")
+Array = np.ndarray[Any, Any]
 DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
@@ -20,22 +25,101 @@ DAMAGE = (
 )
 
 
+MAPPED = 2**20
+"""Least bytes of an array that is read from its file where it is used, instead of all at once."""
+_ALIGNED = 64
+"""Arrays begin at multiples of so many bytes in a file."""
+_LENGTHS = 26
+"""Place, in the header of a member of an archive, of the lengths of its name and further fields."""
+_HEADERS = _LENGTHS + 4 + 20
+"""Bytes before the content of a member, beside its name and a filler: with its size."""
+
+
+class Rows:
+    """Arrays that are put one behind the other, in a file without a name or in memory."""
+
+    def __init__(self, folder: Path | None = None):
+        """Begin; `folder`: that of the file, or None for memory."""
+        self._parts: list[Array] = []
+        self._folder, self._file, self._rows = folder, None, 0
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+
+    def append(self, part: Array) -> None:
+        """Put a part behind the others.
+
+        Raises:
+            PlflError: the disk is full.
+        """
+        self._rows += len(part)
+        if self._file is None:
+            self._parts.append(part)
+            return
+        self._parts = [part[:0]]
+        try:
+            self._file.write(np.ascontiguousarray(part).tobytes())
+            self._file.flush()
+        except OSError as error:
+            assert self._folder is not None
+            raise explained(error, self._folder) from error
+
+    def whole(self) -> Array:
+        """All parts."""
+        like, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
+        if self._file is None or not like[:0].itemsize * np.prod(shape):
+            return np.concatenate(self._parts).reshape(shape)
+        return np.memmap(self._file, like.dtype, "c", shape=shape)
+
+
 def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
-    """Write arrays, numbers and texts by name."""
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+    """Write arrays, numbers and texts by name, as `numpy.savez` does."""
+    with atomic(path) as temporary, ZipFile(temporary, "w", ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            member = ZipInfo(f"{name}.npy")
+            assert archive.fp is not None
+            before = archive.fp.tell() + _HEADERS + len(member.filename) + 4
+            # A field of the header that readers skip, as zipalign writes it.
+            filler = bytes(-before % _ALIGNED)
+            member.extra = struct.pack("<HH", 0xD935, len(filler)) + filler
+            with archive.open(member, "w", force_zip64=True) as file:
+                npy.write_array(file, np.asanyarray(array), allow_pickle=False)
 
 
 def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
-    """What `make` makes of the arrays that `save` wrote.
+    """What `make` makes of the arrays that `save` wrote. Large ones stay in the file.
 
     Raises:
         DataError: the file is missing or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return make({name: arrays[name] for name in arrays.files})
+        with ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"{damaged} has changed")
+            return make(
+                {
+                    member.filename.removesuffix(".npy"): _read(path, archive, member)
+                    for member in archive.infolist()
+                }
+            )
     except DAMAGE as error:
         raise DataError(
             f"{path}: is damaged ({error}); make it again with `plfl study … -- --forcerun windows`"
         ) from None
+
+
+def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array:
+    with archive.open(member) as file:
+        if member.file_size < MAPPED or npy.read_magic(file) != (1, 0):
+            with archive.open(member) as whole:
+                return np.asarray(npy.read_array(whole, allow_pickle=False))
+        shape, by_column, dtype = npy.read_array_header_1_0(file)
+        header = file.tell()
+    with Path(path).open("rb") as raw:
+        raw.seek(member.header_offset + _LENGTHS)
+        first = raw.tell() + 4 + sum(struct.unpack("<HH", raw.read(4))) + header
+        is_plain = member.compress_type == ZIP_STORED and not by_column and not dtype.hasobject
+        if not is_plain or first % _ALIGNED:
+            with archive.open(member) as whole:
+                return np.asarray(npy.read_array(whole, allow_pickle=False))
+        return np.memmap(raw, dtype, "c", first, shape)

@@ -11,9 +11,11 @@ its context or its target, is left out of every set.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,9 +39,14 @@ _OF_CLIENTS = (
     *("whole_bounds", "whole_offset", "whole_scale"),
 )
 """Fields with an entry for each client."""
+ROWS = ("features", "context", "targets", "load", "stamps")
+"""Fields with an entry for each row."""
+_BLOCK = 2**20
+"""Rows whose gaps are looked for at a time."""
 
 
-def _nobody() -> NDArray[np.int64]:
+def nobody() -> NDArray[np.int64]:
+    """An empty array: nothing is said of any client."""
     return np.empty(0, np.int64)
 
 
@@ -85,12 +92,12 @@ class Dataset:
     """Minutes between rows."""
     horizons: int = 1
     """H, targets of a window."""
-    held: NDArray[np.int64] = field(default_factory=_nobody)
+    held: NDArray[np.int64] = field(default_factory=nobody)
     """Where everything is chosen within the history: the number of rows (N,) at its end on which.
     A window is for validation if its targets lie there. Otherwise empty."""
-    federation: NDArray[np.int64] = field(default_factory=_nobody)
+    federation: NDArray[np.int64] = field(default_factory=nobody)
     """Number (N,) of the federation of each client; empty: they are one."""
-    whole_bounds: NDArray[np.int64] = field(default_factory=_nobody)
+    whole_bounds: NDArray[np.int64] = field(default_factory=nobody)
     """`bounds` of the same clients with all that they know before the test set, not only the latest
     weeks; empty where that is the same. These rows are a copy with a scale of their own."""
     whole_offset: NDArray[np.float64] = field(default_factory=_nothing)
@@ -190,11 +197,13 @@ class Dataset:
 
         Rows with too few others before them in the table of all clients are counted as gaps.
         """
-        gaps = np.cumsum(np.isnan(self.features).any(axis=1))
-        before = np.concatenate([[0], gaps])[: len(gaps) - self.look_back + 1]
-        found = np.zeros(len(gaps), bool)
-        found[self.look_back - 1 :] = gaps[self.look_back - 1 :] == before
-        return found & ~np.isnan(self.context).any(axis=1)
+        found, reach = np.zeros(len(self.load), bool), self.look_back - 1
+        for first in range(reach, len(found), _BLOCK):
+            some = slice(first - reach, first + _BLOCK)
+            gaps = np.cumsum(np.isnan(self.features[some]).any(axis=1))
+            inside = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
+            found[first : some.stop] = inside & ~np.isnan(self.context[first : some.stop]).any(1)
+        return found
 
     def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows (W,) of the targets of windows, or (W, H) if there are several."""
@@ -247,19 +256,39 @@ class Dataset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
-        arrays.save(path, asdict(self))
+        arrays.save(path, {one.name: getattr(self, one.name) for one in fields(self)})
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
         """Read what `save` wrote."""
 
-        def make(fields: dict[str, Any]) -> Dataset:
+        def make(found: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
-                fields[name] = int(fields[name])
-            fields["relative"] = bool(fields["relative"])
-            return cls(**fields)
+                found[name] = int(found[name])
+            found["relative"] = bool(found["relative"])
+            return cls(**found)
 
         return arrays.load(path, make)
+
+
+def joined(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
+    """The clients of some datasets, which differ in nothing else, as one dataset.
+
+    Their rows are kept in files without a name in a `folder`, and read from there, or in memory.
+    """
+    rows = {name: arrays.Rows(folder) for name in ROWS}
+    own: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
+    before = 0
+    for part in parts:
+        for name, kept in rows.items():
+            kept.append(getattr(part, name))
+        for name, found in own.items():
+            numbers = getattr(part, name)
+            found.append(numbers + before if name.endswith("bounds") else numbers)
+        before += len(part.load)
+    whole: dict[str, Any] = {name: kept.whole() for name, kept in rows.items()}
+    whole |= {name: np.concatenate(found) for name, found in own.items()}
+    return replace(part, **whole)
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:

@@ -10,7 +10,7 @@ buildings each time it starts, does not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.data.comstock.series import Building
+    from plfl.data.tables import Tables
 
 Receipt = dict[str, Any]
 """`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
@@ -116,14 +117,17 @@ def fetch(data: Data, state: str) -> Receipt:
     return {"source": data.source, "files": files, "clients": known}
 
 
-def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
+def load(data: Data, state: str) -> Tables:
     """The tables of a state's clients by name, in order, with the available `data.features`.
 
     Raises:
-        DataError: a file is missing or unreadable, or contains invalid values.
+        DataError: a file is missing or unreadable, or contains invalid values. It may be raised
+            only where a table is read.
     """
     from plfl.data.features import assemble, resampled
+    from plfl.data.tables import Tables
 
+    series: Mapping[str, pd.DataFrame]
     if data.source == "meters":
         from plfl.data import meters
 
@@ -132,9 +136,12 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
         from plfl.data.comstock import series as comstock
 
         series = comstock.read(_root(data), data, state, buildings(data, state))
-    if minutes := data.resample:
-        series = {name: resampled(table, minutes) for name, table in series.items()}
-    return {name: assemble(table, data.features) for name, table in series.items()}
+
+    def table(name: str) -> pd.DataFrame:
+        found = series[name]
+        return assemble(resampled(found, data.resample) if data.resample else found, data.features)
+
+    return Tables(series, table)
 
 
 def read_receipt(path: Path) -> Receipt:

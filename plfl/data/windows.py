@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from plfl.base.errors import DataError
 from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
 from plfl.data import context
-from plfl.data.dataset import SPLITS, WEEK, Dataset
+from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, joined, nobody
 from plfl.data.units import Unit, known
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -30,8 +31,9 @@ def build(
     origin: date | None = None,
     lends: bool = False,
     size: int | None = None,
+    folder: Path | None = None,
 ) -> Dataset:
-    """Split and scale the clients' tables, in their order.
+    """Split and scale the clients' tables, in their order, one table at a time.
 
     Features are scaled by their minimum and maximum in the training sets, to [0, 1], or by their
     mean and standard deviation there. A feature that is constant there becomes 1.
@@ -43,31 +45,93 @@ def build(
         origin: the date at which the test set begins, see `data.origins`.
         lends: whether clients lend all that they know to others, as where some join late.
         size: clients of a federation; None: they are one.
+        folder: where the rows are kept while they are joined; None: in memory.
 
     Raises:
         DataError: the clients differ in their features or interval, or a set of a client has no
             window, because it is too short or has too many gaps.
     """
-    cut = cut_of(tables, windows, origin)
-    dataset = _built(cut, windows, limits)
+    limits = _agreed(tables, windows, limits, origin)
+    parts = (
+        _of_client(name, table, windows, limits, origin, lends) for name, table in _alike(tables)
+    )
+    dataset = joined(parts, folder)
     if size is not None:
         dataset = replace(dataset, federation=federations_of(list(tables), size))
+    _check_windows(dataset, windows)
+    return dataset
+
+
+def _of_client(
+    name: str,
+    table: pd.DataFrame,
+    windows: Windows,
+    limits: Limits | None,
+    origin: date | None,
+    lends: bool,
+) -> Dataset:
+    cut = cut_of(name, table, windows, origin)
+    dataset = _built(name, cut, windows, limits)
     if len(cut.held):
         dataset = replace(dataset, held=cut.held, bounds=_held_out(dataset.bounds, cut.held))
-    _check_windows(dataset, windows)
     if lends and windows.history is not None:
         everything = windows.model_copy(update={"history": None})
-        whole = _built(cut_of(tables, everything, origin), everything, limits)
+        whole = _built(name, cut_of(name, table, everything, origin), everything, limits)
         dataset = _with_whole(dataset, whole)
     return dataset
 
 
-def _built(cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
-    raw = [table.to_numpy(float) for table in cut.tables.values()]
-    offset, scale = _scales(raw, cut.edges, windows, limits)
-    parts = _series(cut.tables, windows, _training(raw, cut.edges), offset, scale)
-    columns = [context.compute(part, windows.context) for part in parts]
-    return _dataset(cut.tables, windows, parts, columns, cut.edges)
+def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
+    offset, scale = _scales(cut, windows, limits)
+    part = _series(cut.table, windows, cut.training, offset, scale)
+    return _dataset(name, windows, part, context.compute(part, windows.context), cut.edges)
+
+
+def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The tables, read one after the other.
+
+    Raises:
+        DataError: they differ in their features or interval.
+    """
+    first: tuple[str, list[str]] | None = None
+    intervals: dict[int, str] = {}
+    for name, table in tables.items():
+        first = first or (name, list(table.columns))
+        for client, columns, others in ((name, [*table], first[1]), (*first, [*table])):
+            if missing := [column for column in others if column not in columns]:
+                raise DataError(
+                    f"client {client}: has no {', '.join(missing)}, but other clients of its state "
+                    "do; add the column or remove the feature from data.features"
+                )
+        if minutes := _interval(table):
+            intervals.setdefault(minutes, name)
+        if len(intervals) > 1:
+            seen = ", ".join(f"{minutes} min ({name})" for minutes, name in intervals.items())
+            raise DataError(
+                f"the clients of a state have different intervals: {seen}; resample them"
+            )
+        yield name, table
+
+
+def _interval(table: pd.DataFrame) -> int:
+    """Minutes between the rows of a table; 0 if it has only one."""
+    if len(table) < 2:
+        return 0
+    return int((table.index[1] - table.index[0]) / pd.Timedelta(minutes=1))
+
+
+def _agreed(
+    tables: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    limits: Limits | None,
+    origin: date | None,
+) -> Limits | None:
+    """The limits by which all clients scale; None if each has its own."""
+    if limits is not None or windows.scaling != "pooled":
+        return limits
+    each = [limits_of(name, table, windows, origin) for name, table in _alike(tables)]
+    low, high = map(np.stack, zip(*each, strict=True))
+    return low.min(0), high.max(0)
 
 
 def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -79,17 +143,12 @@ def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.
 
 def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
     """`dataset` with the rows of `whole` behind its own."""
-
-    def both(name: str) -> Any:
-        return np.concatenate([getattr(dataset, name), getattr(whole, name)])
-
+    rows: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in (dataset, whole)]) for name in ROWS
+    }
     return replace(
         dataset,
-        features=both("features"),
-        context=both("context"),
-        targets=both("targets"),
-        load=both("load"),
-        stamps=both("stamps"),
+        **rows,
         whole_bounds=_held_out(whole.bounds, dataset.held) + len(dataset.load),
         whole_offset=whole.load_offset,
         whole_scale=whole.load_scale,
@@ -153,37 +212,35 @@ def scalings(
     origin: date | None = None,
 ) -> list[Scaling]:
     """What `build` estimates for each of the clients, given the same. Raises the same errors."""
-    cut = cut_of(tables, windows, origin)
-    tables, edges = cut.tables, cut.edges
-    raw = [table.to_numpy(float) for table in tables.values()]
-    offset, scale = _scales(raw, edges, windows, limits)
-    low, high = _limits(raw, edges, "per_client")
-    parts = _series(tables, windows, _training(raw, edges), offset, scale)
-    stamps = np.concatenate([part.stamps for part in parts])
-    return [
-        Scaling(
-            *(offset[i], scale[i], low[i], high[i], context.estimate(part, windows.context)),
-            known=stamps[edges[i, 2] - 1],
-        )
-        for i, part in enumerate(parts)
-    ]
+    limits = _agreed(tables, windows, limits, origin)
+    found = []
+    for name, table in _alike(tables):
+        cut = cut_of(name, table, windows, origin)
+        scaling = _scaling(cut, windows, *_scales(cut, windows, limits))
+        found.append(scaling)
+    return found
 
 
-def scaling_of_new(client: str, table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
+def _scaling(
+    cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
+) -> Scaling:
+    part = _series(cut.table, windows, cut.training, offset, scale)
+    estimated = context.estimate(part, windows.context)
+    known = part.stamps[cut.edges[0, 2] - 1]
+    return Scaling(offset, scale, *_limits(cut), estimated, known=known)
+
+
+def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
     """The scaling of a client that did not take part, all of whose readings are for training.
 
     `trained`: that of a client that took part; with pooled scaling all have the same.
     """
-    tables, raw = {client: table}, [table.to_numpy(float)]
-    everything = np.array([[0, *3 * [len(table)]]])
-    offset, scale = _scales(raw, everything, windows)
+    cut = Cut(table, np.array([[0, *3 * [len(table)]]]))
+    offset, scale = _scales(cut, windows)
     if windows.scaling == "pooled":
         first = 1 if windows.target == "change" else 0  # that of the load is its own
-        offset[0, first:], scale[0, first:] = trained.offset[first:], trained.scale[first:]
-    low, high = _limits(raw, everything, "per_client")
-    (part,) = _series(tables, windows, _training(raw, everything), offset, scale)
-    estimated = context.estimate(part, windows.context)
-    return Scaling(offset[0], scale[0], low[0], high[0], estimated, known=part.stamps[-1])
+        offset[first:], scale[first:] = trained.offset[first:], trained.scale[first:]
+    return _scaling(cut, windows, offset, scale)
 
 
 def build_later(
@@ -199,97 +256,79 @@ def build_later(
     Values may be missing; so are the windows that read them. With `training` all windows are for
     training; otherwise those that begin after `Scaling.known` are for test, and none for training.
     """
-    tables = {client: table}
-    parts = _series(
-        *(tables, windows, [slice(0, len(table))]), scaling.offset[None], scaling.scale[None]
-    )
-    columns = [context.compute(part, windows.context, scaling.context) for part in parts]
-    end, known = len(table), int((parts[0].stamps <= scaling.known).sum())
+    part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
+    columns = context.compute(part, windows.context, scaling.context)
+    end, known = len(table), int((part.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if training else [0, 0, known, end]])
-    return _dataset(tables, windows, parts, columns, edges)
+    return _dataset(client, windows, part, columns, edges)
 
 
 def _scales(
-    raw: list[NDArray[np.float64]],
-    edges: NDArray[np.int64],
-    windows: Windows,
-    limits: Limits | None = None,
+    cut: Cut, windows: Windows, limits: Limits | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`Scaling.offset` and `Scaling.scale` (N, F) of all clients."""
+    """`Scaling.offset` and `Scaling.scale` (F,) of a client."""
     if windows.scaling == "z_score":
-        low, spread = _moments(raw, edges)
+        low, spread = _moments(cut)
     else:
-        low, high = _limits(raw, edges, windows.scaling)
-        if limits is not None:
-            low[:], high[:] = limits
+        low, high = _limits(cut) if limits is None else limits
         spread = high - low
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
-        units = [
-            Unit.of(r[part, 0], windows.look_ahead, windows.horizons)
-            for r, part in zip(raw, _training(raw, edges), strict=True)
-        ]
-        offset[:, 0], scale[:, 0] = [u.mean for u in units], [u.change for u in units]
+        unit = Unit.of(cut.trained[:, 0], windows.look_ahead, windows.horizons)
+        offset[0], scale[0] = unit.mean, unit.change
     return offset, scale
 
 
 def _series(
-    tables: Mapping[str, pd.DataFrame],
+    table: pd.DataFrame,
     windows: Windows,
-    training: list[slice],
+    training: slice,
     offset: NDArray[np.float64],
     scale: NDArray[np.float64],
-) -> list[context.Series]:
-    """The scaled series of the clients, for `context`."""
-    columns, interval = _common_columns(tables), _common_interval(tables)
-    series = []
-    for i, table in enumerate(tables.values()):
-        raw = table.to_numpy(float)
-        series.append(
-            context.Series(
-                load=raw[:, 0],
-                # Client by client, because intermediate arrays are twice as large as the result.
-                features=((raw - offset[i]) / scale[i]).astype(np.float32),
-                columns=columns,
-                stamps=table.index.to_numpy("datetime64[s]"),
-                training=training[i],
-                offset=offset[i, 0],
-                scale=scale[i, 0],
-                relative=windows.is_relative,
-                look_back=windows.look_back,
-                look_ahead=windows.look_ahead,
-                horizons=windows.horizons,
-                interval=interval,
-            )
-        )
-    return series
-
-
-def _dataset(
-    tables: Mapping[str, pd.DataFrame],
-    windows: Windows,
-    parts: list[context.Series],
-    columns: list[NDArray[np.float32]],
-    edges: NDArray[np.int64],
-) -> Dataset:
-    """The clients' series and context as one dataset."""
-    return Dataset(
-        clients=np.array(list(tables), dtype=np.str_),
-        columns=np.array(parts[0].columns, dtype=np.str_),
-        features=np.concatenate([part.features for part in parts]),
-        context=np.concatenate(columns),
-        targets=np.concatenate([_targets(part) for part in parts]),
-        load=np.concatenate([part.load for part in parts]),
-        stamps=np.concatenate([part.stamps for part in parts]),
-        bounds=edges,
-        load_offset=np.array([part.offset for part in parts]),
-        load_scale=np.array([part.scale for part in parts]),
-        relative=parts[0].relative,
+) -> context.Series:
+    """The scaled series of a client, for `context`."""
+    raw = table.to_numpy(float)
+    return context.Series(
+        load=raw[:, 0],
+        features=((raw - offset) / scale).astype(np.float32),
+        columns=list(table.columns),
+        stamps=table.index.to_numpy("datetime64[s]"),
+        training=training,
+        offset=offset[0],
+        scale=scale[0],
+        relative=windows.is_relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
         horizons=windows.horizons,
-        interval=parts[0].interval,
+        interval=_interval(table),
+    )
+
+
+def _dataset(
+    name: str,
+    windows: Windows,
+    part: context.Series,
+    columns: NDArray[np.float32],
+    edges: NDArray[np.int64],
+) -> Dataset:
+    """The series and the context of a client as a dataset."""
+    return Dataset(
+        clients=np.array([name], dtype=np.str_),
+        columns=np.array(part.columns, dtype=np.str_),
+        features=part.features,
+        context=columns,
+        targets=_targets(part),
+        load=part.load,
+        stamps=part.stamps,
+        bounds=edges,
+        load_offset=np.array([part.offset]),
+        load_scale=np.array([part.scale]),
+        relative=part.relative,
+        look_back=windows.look_back,
+        look_ahead=windows.look_ahead,
+        horizons=windows.horizons,
+        interval=part.interval,
     )
 
 
@@ -300,11 +339,10 @@ def limits_of(
 
     Those of a load that is not scaled by them are left at 0, because clients send them.
     """
-    cut = cut_of({name: table}, windows, origin)
-    low, high = _limits([cut.tables[name].to_numpy(float)], cut.edges, "per_client")
+    low, high = _limits(cut_of(name, table, windows, origin))
     if windows.target == "change":
-        low[0, 0] = high[0, 0] = 0
-    return low[0], high[0]
+        low[0] = high[0] = 0
+    return low, high
 
 
 def _targets(series: context.Series) -> NDArray[np.float32]:
@@ -327,33 +365,35 @@ def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Cut:
-    """The clients' tables, cut by time."""
+    """The table of a client, cut by time."""
 
-    tables: Mapping[str, pd.DataFrame]
+    table: pd.DataFrame
     edges: NDArray[np.int64]
-    """`Dataset.bounds` of these tables."""
-    held: NDArray[np.int64]
-    """`Dataset.held`; the training sets of `edges` then are the whole histories."""
+    """`Dataset.bounds` (1, 4) of this table."""
+    held: NDArray[np.int64] = field(default_factory=nobody)
+    """`Dataset.held`; the training set of `edges` then is the whole history."""
+
+    @property
+    def training(self) -> slice:
+        """The rows of the training set."""
+        return slice(*self.edges[0, :2].tolist())
+
+    @property
+    def trained(self) -> NDArray[np.float64]:
+        """Their values."""
+        return self.table.to_numpy(float)[self.training]
 
 
-def cut_of(tables: Mapping[str, pd.DataFrame], windows: Windows, origin: date | None) -> Cut:
-    """Cut tables with the same columns by `windows.split`, or into a history and a test set."""
-    interval = _common_interval(tables)
-    _common_columns(tables)
-    lies_within = windows.history is not None or origin is not None
-    kept, bounds, held, before = {}, [], [], 0
-    for name, table in tables.items():
-        if lies_within:
-            first, test, end = _history(name, table, windows, origin, interval)
-            kept[name] = table.iloc[first:end]
-            cuts = np.array([0, test - first, test - first, end - first])
-            held.append(max((test - first) // 5, WEEK // 7 // interval))
-            _check_history(name, test - first, held[-1], end - test, windows)
-        else:
-            kept[name], cuts = table, _cuts(name, len(table), windows)
-        bounds.append(before + cuts)
-        before += int(cuts[3])
-    return Cut(kept, np.array(bounds), np.array(held, np.int64))
+def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None) -> Cut:
+    """Cut a table by `windows.split`, or into a history and a test set."""
+    if windows.history is None and origin is None:
+        return Cut(table, _cuts(name, len(table), windows)[None])
+    interval = _interval(table)
+    first, test, end = _history(name, table, windows, origin, interval)
+    held = max((test - first) // 5, WEEK // 7 // interval)
+    _check_history(name, test - first, held, end - test, windows)
+    edges = np.array([[0, test - first, test - first, end - first]])
+    return Cut(table.iloc[first:end], edges, np.array([held]))
 
 
 def _history(
@@ -390,29 +430,6 @@ def _check_history(name: str, rows: int, held: int, tested: int, windows: Window
             )
 
 
-def _common_columns(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    wanted, *_ = sorted({tuple(table.columns) for table in tables.values()}, key=len, reverse=True)
-    for name, table in tables.items():
-        if missing := [column for column in wanted if column not in table]:
-            raise DataError(
-                f"client {name}: has no {', '.join(missing)}, but other clients of its state "
-                "do; add the column or remove the feature from data.features"
-            )
-    return list(wanted)
-
-
-def _common_interval(tables: Mapping[str, pd.DataFrame]) -> int:
-    intervals: dict[int, str] = {}
-    for name, table in tables.items():
-        if len(table) > 1:
-            minutes = int((table.index[1] - table.index[0]) / pd.Timedelta(minutes=1))
-            intervals.setdefault(minutes, name)
-    if len(intervals) > 1:
-        seen = ", ".join(f"{minutes} min ({name})" for minutes, name in intervals.items())
-        raise DataError(f"the clients of a state have different intervals: {seen}; resample them")
-    return next(iter(intervals), 0)
-
-
 def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     """Rows at which the training, validation and test sets of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
@@ -430,35 +447,21 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     return cuts
 
 
-def _training(raw: list[NDArray[np.float64]], edges: NDArray[np.int64]) -> list[slice]:
-    """Rows of the training set of each client, counted from the client's first row."""
-    before = np.cumsum([0, *map(len, raw)])[:-1, None]
-    return [slice(first, end) for first, end in (edges[:, :2] - before).tolist()]
-
-
-def _moments(
-    raw: list[NDArray[np.float64]], edges: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation (N, F) of each feature in the client's own training set.
+def _moments(cut: Cut) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation (F,) of each feature in the client's own training set.
 
     The deviation of a constant feature is 0, whatever the rounding of its mean. A feature that has
     no value there has mean and deviation 0.
     """
-    mean, deviation = (np.zeros((len(raw), raw[0].shape[1])) for _ in range(2))
-    for i, (rows, part) in enumerate(zip(raw, _training(raw, edges), strict=True)):
-        for f, column in enumerate(rows[part].T):
-            if len(values := known(column)):
-                mean[i, f] = values.mean()
-                deviation[i, f] = values.std() if np.ptp(values) > 0 else 0.0
+    trained = cut.trained
+    mean, deviation = (np.zeros(trained.shape[1]) for _ in range(2))
+    for f, column in enumerate(trained.T):
+        if len(values := known(column)):
+            mean[f] = values.mean()
+            deviation[f] = values.std() if np.ptp(values) > 0 else 0.0
     return mean, deviation
 
 
-def _limits(raw: list[NDArray[np.float64]], edges: NDArray[np.int64], scaling: str) -> Limits:
-    """Minimum and maximum (N, F) of each feature in the training sets."""
-    parts = [r[part] for r, part in zip(raw, _training(raw, edges), strict=True)]
-    # `fmin` and `fmax` leave out the NaN of gaps.
-    low = np.stack([np.fmin.reduce(p) for p in parts])
-    high = np.stack([np.fmax.reduce(p) for p in parts])
-    if scaling == "pooled":
-        low[:], high[:] = low.min(0), high.max(0)
-    return low, high
+def _limits(cut: Cut) -> Limits:
+    """Minimum and maximum (F,) of each feature in the training set; NaN of gaps are left out."""
+    return np.fmin.reduce(cut.trained), np.fmax.reduce(cut.trained)

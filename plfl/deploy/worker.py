@@ -105,9 +105,9 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
     with hold(data.folder / ".clients.lock"):
         source.fetch(data, cell.state)
         tables = source.load(data, cell.state)
-    if building not in tables:
-        raise DataError(
-            f"--building {building}: data.source {data.source} has no series of it; choose another "
-            "building, or put series.parquet into the client's folder"
-        )
-    return tables[building]
+        if building in tables:
+            return tables[building]
+    raise DataError(
+        f"--building {building}: data.source {data.source} has no series of it; choose another "
+        "building, or put series.parquet into the client's folder"
+    )

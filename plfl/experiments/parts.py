@@ -191,4 +191,4 @@ class Part:
 
 
 def _numbers(rows: Tensor) -> NDArray[np.float32]:
-    return rows.cpu().numpy().astype(np.float32, order="C")
+    return rows.cpu().numpy().astype(np.float32, order="C", copy=False)

@@ -291,8 +291,10 @@ def _results(
     alone, tried = study.is_alone(cells[0]), len(own) * max(1, len(rounds))
     results = {cell: tables(cell, described, alone, tried, steps) for cell in cells}
     if keeps:
-        of = {model: trial.models() for model, trial in chosen.items()}
-        models: Models = {model: of[model][model] for model in MODELS if model in of[model]}
+        of = {trial: trial.models() for trial in dict.fromkeys(chosen.values())}
+        models: Models = {
+            model: of[chosen[model]][model] for model in MODELS if model in of[chosen[model]]
+        }
         results[cells[0]] = replace(results[cells[0]], models=models)
     return results
 

@@ -57,8 +57,7 @@ class ClientData:
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.task: Task = task or Forecast()
         self.names: list[str] = dataset.clients.tolist()
-        self._starts = [dataset.starts(i, "train") for i in range(len(self.names))]
-        counts = [len(starts) for starts in self._starts]
+        counts = [len(self._starts(i)) for i in range(len(self.names))]
         for name, windows in zip(self.names, counts, strict=True):
             if windows < settings.batch_size:
                 raise DataError(
@@ -129,7 +128,7 @@ class ClientData:
         return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
-        starts, size = self._starts[i], self.settings.batch_size
+        starts, size = self._starts(i), self.settings.batch_size
         name, t = self._stream_of(i, t)
         if self.settings.batches == "epoch":
             # Where a round begins must not depend on how many steps a method takes in it.
@@ -151,7 +150,7 @@ class ClientData:
         """
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
-            starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
+            starts, name = self._starts(i), f"/{purpose}/{self.names[i]}"
             steps = batches.steps_of(epochs, len(starts), size)
             steps = steps if most is None else min(steps, most)
             drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
@@ -168,6 +167,10 @@ class ClientData:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
 
+    def _starts(self, i: int) -> NDArray[np.int64]:
+        """Start rows of all training windows; those of all clients would take much memory."""
+        return self.dataset.starts(i, "train")
+
     def starts(self, client: int, split: Split) -> Tensor:
         """Start rows of all windows of one set of a client's data."""
         return torch.from_numpy(self.dataset.starts(client, split))
@@ -180,7 +183,7 @@ class ClientData:
 
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
-        return self.targets(torch.from_numpy(self._starts[client]))
+        return self.targets(torch.from_numpy(self._starts(client)))
 
     def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
         """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
@@ -218,7 +221,7 @@ class ClientData:
         return FORWARD * models * read / self.settings.batch_size
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
-        every = [self._starts[i] for i in clients.tolist()]
+        every = [self._starts(i) for i in clients.tolist()]
         if windows is None:
             return every
         drawn = zip(every, self.streams("probe", clients.tolist(), t), strict=True)

@@ -74,7 +74,7 @@ class Newcomer:
         Its readings have the columns that the clients had; NaN in gaps.
         """
         start = start_of(cell, models)
-        scaling = scaling_of_new(client, table, study.windows, next(iter(trained.values())))
+        scaling = scaling_of_new(table, study.windows, next(iter(trained.values())))
         dataset = build_later(client, table, study.windows, scaling, training=True)
         return cls(cell, scaling, Trainer.of(study, dataset), start)
 

@@ -1,9 +1,10 @@
 """A training job: trains the cells that no earlier job has trained, and reuses the others."""
 
+import ctypes
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -26,6 +27,7 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
     first. A job waits for another one that trains the same cells, such as one that outlived its
     Snakemake, and takes over what that one finishes. `label`: its name in the log.
     """
+    _give_back_memory()
     digests = _digests(study, cells, dataset)
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
@@ -49,6 +51,16 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
                     cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, cells[cell])
         checkpoint.remove()
+
+
+def _give_back_memory() -> None:
+    """Have glibc return the memory of every large array.
+
+    Otherwise small arrays that stay cut up the memory of blocks of models: it then grows by as much
+    as all models take.
+    """
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(-3, 2**22)  # M_MMAP_THRESHOLD
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """Files of models: the rows of all clients as safetensors, and what is known of them as JSON."""
 
 import hashlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
-import safetensors.numpy
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic
@@ -18,14 +19,22 @@ _KEY = "plfl"
 def write_models(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
     """Write models (N, P) and, as JSON in the header of the file, what is known `about` them."""
     with atomic(path) as temporary:
-        temporary.write_bytes(packed(models, about))
+        fill(temporary, models, about)
 
 
-def packed(models: Models, about: dict[str, Any] | None = None) -> bytes:
-    """The content of the file that `write_models` writes."""
-    rows = {str(model): rows for model, rows in models.items()}
-    header = json.dumps({"about": about or {}, "sha256": _sum(models)})
-    return safetensors.numpy.save(rows, {_KEY: header})
+def fill(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
+    """Write the file of `write_models` in place, without a copy of the models in memory."""
+    own = json.dumps({"about": about or {}, "sha256": _sum(models)})
+    header: dict[str, Any] = {"__metadata__": {_KEY: own}}
+    ends = np.cumsum([0, *(rows.nbytes for rows in models.values())]).tolist()
+    for (model, rows), span in zip(models.items(), itertools.pairwise(ends), strict=True):
+        header[model] = {"dtype": "F32", "shape": rows.shape, "data_offsets": span}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for rows in models.values():
+            file.write(np.ascontiguousarray(rows).data)
 
 
 def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
@@ -58,5 +67,6 @@ def _sum(models: Models) -> str:
     found = hashlib.sha256()
     for model in MODELS:
         if model in models:
-            found.update(model.encode() + models[model].tobytes())
+            found.update(model.encode())
+            found.update(np.ascontiguousarray(models[model]).data)
     return found.hexdigest()

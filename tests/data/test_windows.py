@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
+from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build
 from tests.helpers.refusals import naming
@@ -116,6 +117,37 @@ def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Pat
     again = Dataset.load_file(tmp_path / "1.npz")
     for name, value in vars(data).items():
         np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_rows_may_stay_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"a": table(300), "b": table(400, 17.0)}
+    whole, by_file = build(tables, Windows()), build(tables, Windows(), folder=tmp_path)
+    assert isinstance(by_file.features, np.memmap)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(arrays, "MAPPED", 1)
+    by_file.save(tmp_path / "windows.npz")
+    again = Dataset.load_file(tmp_path / "windows.npz")
+    assert isinstance(again.load, np.memmap)
+    assert again.load.flags.aligned
+    for name, value in vars(whole).items():
+        np.testing.assert_array_equal(getattr(by_file, name), value)
+        np.testing.assert_array_equal(getattr(again, name), value)
+    content = bytearray((tmp_path / "windows.npz").read_bytes())
+    content[content.index(again.load.tobytes()) + 9] ^= 1
+    (tmp_path / "windows.npz").write_bytes(content)
+    with naming(DataError, "load.npy has changed"):
+        Dataset.load_file(tmp_path / "windows.npz")
+
+
+@pytest.mark.parametrize("block", [11, 12, 400])
+def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = table(500)
+    gaps.iloc[[3, 4, 40, 255, 256, 270], 0] = np.nan
+    data = build({"a": gaps}, Windows())
+    rows = np.isnan(data.features).any(axis=1)
+    expected = [i >= 11 and not rows[i - 11 : i + 1].any() for i in range(500)]
+    monkeypatch.setattr(dataset, "_BLOCK", block)
+    assert data.readable.tolist() == expected
 
 
 def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:

@@ -118,17 +118,17 @@ def test_a_county_that_leads_out_of_the_store_is_refused(county: str, tmp_path: 
     columns = {layout.names.county: [county] * len(COUNTIES), **areas(COUNTIES)}
     write_metadata(tmp_path / layout.metadata("NY"), columns, COUNTIES)
     with pytest.raises(DataError, match="is not the GISJOIN of a county"):
-        comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+        dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
 
 
 def test_what_pandas_noted_in_a_parquet_file_does_not_matter(tmp_path: Path) -> None:
     layout = Layout(PAPER_RELEASE, 10)
     write_store(tmp_path)
-    before = comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+    before = dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
     path = tmp_path / layout.load("NY", next(iter(COUNTIES)))
     table = pq.read_table(path).replace_schema_metadata({"pandas": "{not JSON"})
     pq.write_table(table, path)
-    after = comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+    after = dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
     for name, series in before.items():
         pd.testing.assert_frame_equal(series, after[name])
 
@@ -140,7 +140,7 @@ def test_a_stamp_beyond_what_can_be_counted_is_refused(tmp_path: Path) -> None:
     late = pa.array([10**17] * len(table), pa.timestamp("us"))
     pq.write_table(table.set_column(table.column_names.index("timestamp"), "timestamp", late), path)
     with naming(DataError, path.name):
-        comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+        dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
 
 
 class Evil:

@@ -19,6 +19,7 @@ from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_states
+from plfl.data.tables import Tables
 
 INTERVAL = 15
 """Minutes between load timestamps. They mark the end of the interval, in EST for every state."""
@@ -77,7 +78,7 @@ class Building:
     """Those entries of `KNOWN` that the metadata have, such as "SmallOffice" and "5A"."""
 
 
-def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> dict[str, pd.DataFrame]:
+def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> Tables:
     """The series of buildings from a store in the folder `root`, by name (the id).
 
     Returns:
@@ -96,8 +97,10 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> dict[str, pd
         for county in dict.fromkeys(building.county for building in known)
         if columns
     }
-    series = {}
-    for building in known:
+    by_name = {str(building.id): building for building in known}
+
+    def table(name: str) -> pd.DataFrame:
+        building = by_name[name]
         load = _load(root / layout.load(state, building.id))
         parts: list[pd.Series | pd.DataFrame] = [load]
         if columns:
@@ -106,8 +109,9 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> dict[str, pd
             if not layout.typical_year:
                 _check_hours(where, pd.DatetimeIndex(weather.index), stamps)
             parts.append(join(where, weather, stamps, data.comstock.join, building.county))
-        series[str(building.id)] = pd.concat(parts, axis=1).assign(**building.static)
-    return series
+        return pd.concat(parts, axis=1).assign(**building.static)
+
+    return Tables(by_name, table)
 
 
 def join(

@@ -66,7 +66,7 @@ class Source(SourceRules):
             DataError: a file is missing or damaged, or its content cannot be used.
             PlflError: `path` cannot be written.
         """
-        windows_of(study, source.load(study.data, state)).save(path)
+        windows_of(study, source.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
         """The examples of a state as its clients hold them, from the file that `save` wrote."""
@@ -100,7 +100,10 @@ class Source(SourceRules):
 
 
 def windows_of(
-    study: Study, tables: Mapping[str, pd.DataFrame], limits: Limits | None = None
+    study: Study,
+    tables: Mapping[str, pd.DataFrame],
+    limits: Limits | None = None,
+    folder: Path | None = None,
 ) -> Dataset:
     """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
     from plfl.data import windows
@@ -112,6 +115,7 @@ def windows_of(
         origin=study.data.cut,
         lends=study.lends,
         size=study.data.federations,
+        folder=folder,
     )
 
 

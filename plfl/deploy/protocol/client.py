@@ -41,7 +41,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.forecast.contents import describe_scaled
 from plfl.results.collect import describe_clients
-from plfl.results.models import packed
+from plfl.results.models import fill
 from plfl.results.records import MODELS, Margins, Models
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class Client:
             {model: some for model, some in margins.items() if model in models},
         )
         with private(self.folder / self._run[0] / MODEL) as temporary:
-            temporary.write_bytes(packed(models, about))
+            fill(temporary, models, about)
 
     @staticmethod
     def _channel(f: Federation) -> ClientChannel:

@@ -41,7 +41,7 @@ LACKING = {
 
 def read(folder: Path, ids: list[int] = IDS, **keys: Any) -> dict[str, pd.DataFrame]:
     """The series of buildings of New York from a store."""
-    return comstock.read(folder, study(folder, **keys), "NY", ids)
+    return dict(comstock.read(folder, study(folder, **keys), "NY", ids))
 
 
 # -- what is read --------------------------------------------------------------------------------

@@ -381,7 +381,7 @@ def _comstock(folder: Path) -> Subject:
 
     def read(dice: random.Random) -> None:
         data = study(Path("store"), join=dice.choice(["position", "utc"]))
-        comstock.read(Path("store"), data, "NY", list(COUNTIES))
+        dict(comstock.read(Path("store"), data, "NY", list(COUNTIES)))
 
     return Subject("ComStock", files, read)
 
