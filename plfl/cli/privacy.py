@@ -42,7 +42,9 @@ def run(options: argparse.Namespace) -> None:
         tables.append(table)
         notes |= dict.fromkeys(statement.outside(variant))
     found = pd.concat(tables, ignore_index=True)
-    print(as_text(found.rename(columns={"noise": "noise/C"}).dropna(axis=1, how="all")))
+    found["cell"] = found["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
+    named = {"cell": "cell without its seed", "noise": "noise/C"}
+    print(as_text(found.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
     if notes:
         listed = "".join(f"\n- {note}" for note in notes)
         print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")
