@@ -23,7 +23,6 @@ from plfl.cli import (
     methods,
     privacy,
     publish,
-    replaced,
     report,
     run,
     schema,
@@ -38,7 +37,6 @@ SUBCOMMANDS = (
     *(claims, compare, privacy, leakage),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
-    replaced,
 )
 """In the order of `plfl --help`."""
 

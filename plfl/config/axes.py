@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, get_origin
 
 from plfl.base.errors import did_you_mean
-from plfl.config.messages import RENAMED, allowed, blocks_at
+from plfl.config.messages import allowed, blocks_at
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
@@ -192,8 +192,6 @@ def _unknown(key: str, study: type[Section]) -> str | None:
             if part == "model" or any(get_origin(field.annotation) is dict for field in fields):
                 return None
             continue
-        if depth == 0 and f"grid.{key}" in RENAMED:
-            return f"the key is now `{RENAMED[f'grid.{key}']}`; move its content there"
         if depth == 0 and len(parts) == 1:
             return f"unknown key; {allowed(key, Grid.model_fields)}{_elsewhere(key, study)}"
         inside = ".".join(parts[:depth])

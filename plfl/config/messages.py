@@ -13,16 +13,6 @@ from pydantic import ValidationError
 from plfl.base.errors import did_you_mean
 from plfl.plugins.registry import Section
 
-RENAMED = {
-    "personalization": "sharing",
-    "grid.personalization": "grid.sharing",
-    "method": "hyperparameters.method",
-    "client_opt": "hyperparameters.client_opt",
-    "server_opt": "hyperparameters.server_opt",
-    "scarcity": "sharing.late, and `windows.history` an axis (docs/map.md)",
-}
-"""Keys of earlier versions, and their present names."""
-
 UNKNOWN = "unknown_key"
 """Type of a pydantic error whose message begins with the last part of the path."""
 UNKNOWN_KEY = "unknown_key_of_named_block"
@@ -137,8 +127,6 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         return [f"{path}: {error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
-    if kind == "extra_forbidden" and path in RENAMED:
-        return [f"{path}: the key is now `{RENAMED[path]}`; move its content there"]
     if kind == "extra_forbidden":
         blocks = blocks_at(error["loc"][:-1], model)
         known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))

@@ -177,8 +177,6 @@ class Study(Section):
             ResultsError: it names Python files that have changed or that are not trusted.
         """
         plugins.check_trust(raw, source, digests)
-        if isinstance(raw, Mapping):  # earlier versions recorded a block that affects no cell
-            raw = {key: value for key, value in raw.items() if key != "scarcity"}
         return cls.parse(raw, source)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -76,14 +76,12 @@ def _files(module: str) -> frozenset[Path]:
         return frozenset()  # of plfl: the version, which the results store anyway
     path = folder.joinpath(*parts)
     if path.is_dir():
-        whole = module not in CONFIGURATION and _is_registry(path)
-        return frozenset(path.glob("*.py") if whole else [path / "__init__.py"])
+        own = path / "__init__.py"
+        is_registry = "iter_modules" in own.read_text(encoding="utf-8")
+        whole = module not in CONFIGURATION and is_registry
+        return frozenset(path.glob("*.py") if whole else [own])
     file = path.with_suffix(".py")
     return frozenset([file] if module not in CONFIGURATION and file.is_file() else [])
-
-
-def _is_registry(package: Path) -> bool:
-    return "iter_modules" in (package / "__init__.py").read_text(encoding="utf-8")
 
 
 @cache

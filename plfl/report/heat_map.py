@@ -15,7 +15,7 @@ from plfl.config.axes import Axis
 from plfl.report.figures.style import COLOURS, PAGE, fit, mark_sample, panels
 from plfl.report.named import estimate
 from plfl.results.overview import Overview
-from plfl.results.worth import shown
+from plfl.results.worth import MAP, shown
 
 STEM = "heat_map"
 CAPTION = (
@@ -33,7 +33,7 @@ _TOO_MANY = "#d0d0d0"
 
 def draw(overview: Overview) -> Figure:
     """A cell for each value of the two longest axes; a panel for each place on the others."""
-    table, axes = overview.map, shown(overview.study)
+    table, axes = overview.table(MAP), shown(overview.study)
     across, down = (axes[i] if i < len(axes) else None for i in range(2))
     others = axes[2:]
     keys = [axis.column for axis in others]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -102,11 +101,7 @@ def _of_state(tables: Tables, state: str) -> list[Row]:
             # A baseline has no seed.
             of_one = found[columns].assign(seed=0)
             rows.append(_row(of_one, None, baseline_label(str(name)), by, percents))
-    return [row for _, row in sorted(rows, key=_place)]
-
-
-def _place(row: tuple[float, Row]) -> float:
-    return math.inf if math.isnan(row[0]) else row[0]
+    return [row for _, row in sorted(rows, key=lambda row: np.nan_to_num(row[0], nan=np.inf))]
 
 
 def _row(

@@ -80,7 +80,7 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 def draw(overview: Overview) -> Figure:
     """The MASE along the axis with most values; a panel for each state and place on other axes."""
-    study, best = overview.study, overview.best
+    study, best = overview.study, overview.table(BEST)
     axis, others = along(study)
     groups = list(best.groupby(["state", *others], sort=False))[:MOST]
     columns = min(3, len(groups))
@@ -226,6 +226,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         configuration = yaml.safe_dump(
             overview.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
+        best, effects = overview.table(BEST), overview.table(EFFECTS)
         page = (
             templates()
             .get_template("overview.html.jinja")
@@ -235,7 +236,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 source=source_of(overview.study),
                 places=overview.about["variants"],
                 links={label: _link(results / label, out) for label in overview.about["variants"]},
-                claims=claim_rows(overview.claims),
+                claims=claim_rows(overview.table(CLAIMS)),
                 found=list(found(overview)),
                 map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
                 map_caption=heat_map.CAPTION,
@@ -247,11 +248,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 along=along(overview.study)[0],
                 others=list(along(overview.study)[1]),
                 scores=list(_scores(overview)),
-                best=[_row(overview.study, row) for row in overview.best.to_dict("records")],
-                of_intervals=_of_intervals(overview.best),
-                effects=[
-                    _change(overview.study, row) for row in overview.effects.to_dict("records")
-                ],
+                best=[_row(overview.study, row) for row in best.to_dict("records")],
+                of_intervals=_of_intervals(best),
+                effects=[_change(overview.study, row) for row in effects.to_dict("records")],
                 configuration=configuration,
                 encoded=base64.b64encode(configuration.encode()).decode("ascii"),
                 files={name: (_path(results / name, out), text) for name, text in FILES.items()},
@@ -263,7 +262,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 def found(overview: Overview) -> Iterator[str]:
     """Where a federation is ahead of the best forecaster alone and where it is behind."""
-    table = overview.map.dropna(subset=["lead_low", "lead_high"])
+    table = overview.table(MAP).dropna(subset=["lead_low", "lead_high"])
     ahead, behind = table[table["lead_low"] > 0], table[table["lead_high"] < 0]
     for word, rows in (("ahead", ahead), ("behind", behind)):
         if not len(rows):
@@ -291,7 +290,7 @@ def _place(study: Study, row: Mapping[Any, Any]) -> str:
 
 def _places(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
     """The rows of the table below the heat map: the place, and what it says there."""
-    for row in overview.map.to_dict("records"):
+    for row in overview.table(MAP).to_dict("records"):
         bounds = [row[f"lead{end}"] for end in ("_lowest", "_highest")]
         without = "" if pd.isna(bounds[0]) else f"{bounds[0]:+.3f} to {bounds[1]:+.3f}"
         ways = [
@@ -323,7 +322,7 @@ class MeterRow:
 
 
 def _meters(overview: Overview) -> Iterator[MeterRow]:
-    table = overview.meters.sort_values("percent", ascending=False, kind="stable")
+    table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
     for row in table.to_dict("records"):
         row |= {f"gain_{end}": row[end] for end in ("low", "high")}
         yield MeterRow(

@@ -258,16 +258,6 @@ class Overview:
         return Study.recorded(self.about["study"], str(self.folder / "study.json"))
 
     @cached_property
-    def best(self) -> pd.DataFrame:
-        """See `best_cells`."""
-        return self.table(BEST)
-
-    @cached_property
-    def effects(self) -> pd.DataFrame:
-        """See `effects`."""
-        return self.table(EFFECTS)
-
-    @cached_property
     def scores(self) -> pd.DataFrame:
         """Test MASE at the last round of every combination of the grid and of every baseline along
         the axis with most values.
@@ -294,21 +284,6 @@ class Overview:
         of_seeds = table.groupby(keys, sort=False)["mase_mean"]
         found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
         return found.reset_index()
-
-    @cached_property
-    def claims(self) -> pd.DataFrame:
-        """See `plfl.results.contrasts.table`."""
-        return self.table(contrasts.CLAIMS)
-
-    @cached_property
-    def map(self) -> pd.DataFrame:
-        """See `plfl.results.worth.tables`."""
-        return self.table(worth.MAP)
-
-    @cached_property
-    def meters(self) -> pd.DataFrame:
-        """See `plfl.results.worth.tables`."""
-        return self.table(worth.METERS)
 
     def table(self, name: str) -> pd.DataFrame:
         """A table that puts the variants side by side, by the name of its file."""

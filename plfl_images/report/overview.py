@@ -119,7 +119,7 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 def ends(lines: Lines) -> Figure:
     """Accuracy at the end along the axis with most values, one panel per place on the others."""
-    best = lines.found.best
+    best = lines.found.table(BEST)
     shown = best[best["model"] == "global"]
     groups, along = grouped(lines.rows), lines.along
     drawn = list(itertools.product(lines.places, groups))
@@ -311,7 +311,7 @@ def _link(results: Path, label: str) -> str | None:
 
 def _rows(lines: Lines, labels: Sequence[str], model: str, score: str) -> Iterator[Row]:
     """The rows of the grid, then the baselines; only the end has baselines and intervals."""
-    table = lines.found.best
+    table = lines.found.table(BEST)
     of_model, is_end = table[table["model"] == model], score == "accuracy_tail"
     for row in lines.rows:
         cells = lines.of(of_model, row).set_index("variant")
@@ -343,7 +343,7 @@ def _briefly(chosen: str) -> str:
 
 
 def _changes(lines: Lines) -> Iterator[Change]:
-    for row in lines.found.effects.to_dict("records"):
+    for row in lines.found.table(EFFECTS).to_dict("records"):
         elsewhere = [
             f"{axis.short}={row[axis.column]}"
             for axis in lines.study.axes

@@ -12,11 +12,9 @@ import pytest
 import yaml
 
 from plfl.cli import main as cli
-from plfl.cli import replaced
-from plfl.config.study import Study
 from tests.test_workflow import write_meters
 
-NAMES = [c.__name__.rpartition(".")[2] for c in cli.SUBCOMMANDS if c is not replaced]
+NAMES = [c.__name__.rpartition(".")[2] for c in cli.SUBCOMMANDS]
 CELL = "all-P2-fedopt-adam-fedavg-10"
 
 
@@ -39,18 +37,6 @@ def test_without_a_command_it_lists_them(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main([]) == 2
     said = capsys.readouterr().err
     assert all(name in said for name in NAMES)
-
-
-@pytest.mark.parametrize("name", replaced.REPLACED)
-def test_a_command_that_was_replaced_names_studies_that_exist(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main([name, "my.yaml"]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
-    files = re.findall(r"plfl study (\S+\.yaml)", said)
-    assert files
-    for file in files:
-        assert Study.load(file).axes
 
 
 def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,6 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"federation.participation": [0.5, 3]}, "3 is not allowed: input should be less than or"),
     ({"federation.participation": [0.5, 3]}, "(in participation=3)"),
     ({"model.name": ["mlpp"]}, "did you mean 'mlp'?"),
-    ({"personalization": ["P1"]}, "the key is now `grid.sharing`"),
 ]
 
 

@@ -85,9 +85,6 @@ ERRORS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
     ({"tuning": [0.1]}, "tuning", ("search, alone, trials",)),
     (context("calendar"), "windows.context.0", ("{name: calendar}",)),  # type: ignore[arg-type]
     ({"model.modul": "mine.py:Net"}, "model.modul", ("'module'",)),
-    ({"personalization": {"P1": ["*"]}}, "personalization", ("`sharing`",)),
-    ({"grid.personalization": ["P1"]}, "grid.personalization", ("`grid.sharing`",)),
-    ({"client_opt": {}}, "client_opt", ("`hyperparameters.client_opt`",)),
     ({"windows.split": [0, 0.5, 0.5]}, "windows.split", ("above 0",)),
     (
         {"data.meters.columns": COLUMNS | {"humidity": "kWh"}},

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_accuracies_of_every_variant_with_intervals(folder: Path) -> None:
-    best = Overview(folder).best
+    best = Overview(folder).table("best.csv")
     rows = best[(best["variant"] == "s=5,participation=0.6") & (best["model"] == "global")]
     assert rows["method"].tolist() == ["fedadc", "fedopt"]
     row = rows.iloc[0]
@@ -60,7 +60,7 @@ def test_accuracies_of_every_variant_with_intervals(folder: Path) -> None:
 
 
 def test_effects_are_paired_over_seeds_and_corrected(folder: Path) -> None:
-    found = Overview(folder).effects
+    found = Overview(folder).table("effects.csv")
     # Two further values of s at two participations, one further participation at three s.
     assert len(found) == (2 * 2 + 3) * 2 * 2
     labels = found[(found["axis"] == "data.skew.s") & (found["value"] == "5")]

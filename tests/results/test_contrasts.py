@@ -91,11 +91,13 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
     assert found[3].effect == pytest.approx(-0.1, abs=0.01)
     alone = [verdict.p_alone or 0.0 for verdict in found]
     assert [verdict.p for verdict in found] == pytest.approx(holm(alone))
-    assert Overview(study.results).claims["answer"].tolist() == [one.answer for one in found]
+    assert Overview(study.results).table("claims.csv")["answer"].tolist() == [
+        one.answer for one in found
+    ]
 
 
 def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
-    table = Overview(study.results).map.set_index("windows.history")
+    table = Overview(study.results).table("map.csv").set_index("windows.history")
     assert table.loc["1", "best"].startswith("P1")
     assert table["best"].loc["16"] == "LightGBM"
     assert table["raw"].tolist() == ["LightGBM, pooled"] * 2
@@ -105,7 +107,7 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
         assert row["price"] == pytest.approx(price, abs=0.02)
         assert row["lead_low"] < row["lead"] < row["lead_high"]
         assert row["bytes_federated"] == 200  # both directions
-    meters = Overview(study.results).meters
+    meters = Overview(study.results).table("meters.csv")
     assert meters["windows.history"].value_counts().to_dict() == {"1": 6, "16": 6}
     gains = meters.groupby("windows.history")["gain"].mean()
     np.testing.assert_allclose(gains, table["lead"].reindex(gains.index), atol=1e-6)

@@ -71,7 +71,7 @@ def test_all_rows_of_all_variants_are_there(gathered: Study) -> None:
 
 
 def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
-    best = Overview(gathered.results).best
+    best = Overview(gathered.results).table("best.csv")
     label = "batch_size=8,model=gru"
     tables = Tables(gathered.variants[label].results)
     for state in STATES:
@@ -110,7 +110,7 @@ def test_best_cells_have_the_scores_of_their_intervals(
         scores = {"scaled_crps": baselines["mase"] / 3, "coverage_90": 0.8}
         baselines.assign(**scores).to_parquet(variant.results / "baselines.parquet")
     gather(study, study.results, None)
-    best = Overview(study.results).best
+    best = Overview(study.results).table("best.csv")
     is_baseline = best["sharing"] == "baseline"
     crps = best["mase"] / np.where(is_baseline, 3, 2)
     np.testing.assert_allclose(best["scaled_crps"], crps, rtol=1e-3)
@@ -144,9 +144,10 @@ def test_all_scores_stand_along_the_axis_with_most_values(gathered: Study) -> No
 
 def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:
     found = Overview(gathered.results)
-    assert set(found.effects["axis"]) == {"federation.batch_size", "model"}
-    rows = found.effects[
-        (found.effects["axis"] == "model") & (found.effects["federation.batch_size"] == "16")
+    assert set(found.table("effects.csv")["axis"]) == {"federation.batch_size", "model"}
+    rows = found.table("effects.csv")[
+        (found.table("effects.csv")["axis"] == "model")
+        & (found.table("effects.csv")["federation.batch_size"] == "16")
     ]
     # 2 states × (P1, P2 with two methods and two models, P3 with one of each)
     assert len(rows) == 2 * (2 * 2 * 2 + 1)
@@ -157,7 +158,7 @@ def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> 
     )
     assert (rows["difference"] < 0).all()
     # Only variants that differ in one axis are compared, in both directions of the square.
-    assert len(found.effects) == 4 * len(rows)
+    assert len(found.table("effects.csv")) == 4 * len(rows)
 
 
 def test_variants_with_other_errors_of_persistence_are_not_compared(gathered: Study) -> None:
@@ -170,8 +171,8 @@ def test_variants_with_other_errors_of_persistence_are_not_compared(gathered: St
     out.mkdir()
     gather(gathered, out, None)
     (folder / "clients.parquet").write_bytes(kept)
-    effects = Overview(out).effects
-    assert len(effects) == len(Overview(gathered.results).effects) // 2
+    effects = Overview(out).table("effects.csv")
+    assert len(effects) == len(Overview(gathered.results).table("effects.csv")) // 2
     assert not ((effects["federation.batch_size"] == "16") & (effects["value"] == "gru")).any()
 
 

@@ -89,7 +89,7 @@ def _run(grid: Grid, folder: Path) -> None:
             temporary.write_text("".join(lines), encoding="utf-8")
 
     result = server.run(report)
-    results.write(study, cell, result, server.clients, Path(plan["results"]))
+    results.write(study, cell, result, server.members.descriptions, Path(plan["results"]))
 
 
 class FlowerGrid:

@@ -112,11 +112,6 @@ class Server:
             )
         return agreement.tables(self.study, self.cell, self.recorder)
 
-    @property
-    def clients(self) -> pd.DataFrame:
-        """The clients' descriptions of their series, as in `clients.parquet`."""
-        return self.members.descriptions
-
     def gather(self) -> None:
         """Wait until at least `policy.minimum` clients are connected."""
         self.members.gather(self._message("join"))

@@ -127,7 +127,9 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> I
         sections={
             "Test MASE after the last round": [
                 _scatter(TRAFFIC, MASE),
-                _parallel(compared, [MASE]),
+                _chart(
+                    "PARALLEL", selectedParams=compared, selectedMetrics=[MASE], showAllRuns=True
+                ),
             ],
             "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
         },
@@ -174,7 +176,3 @@ def _line(key: str) -> dict[str, Any]:
 
 def _scatter(x: str, y: str) -> dict[str, Any]:
     return _chart("SCATTER", xaxis={"key": x, "type": "METRIC"}, yaxis={"key": y, "type": "METRIC"})
-
-
-def _parallel(axes: list[str], scores: list[str]) -> dict[str, Any]:
-    return _chart("PARALLEL", selectedParams=axes, selectedMetrics=scores, showAllRuns=True)

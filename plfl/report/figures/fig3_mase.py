@@ -103,7 +103,7 @@ def _heatmaps(
     room = min(max(sum(max(0.42 * count, 0.95) for count in counts), least), PAGE - aside)
     columns = max(int(room / _NAMED), 1)
     figure, axes, below = _axes(
-        {state: _height(len(baselines.get(state, ())), columns) for state in states},
+        {s: -(-len(baselines[s]) // columns) + _GAP if s in baselines else 0 for s in states},
         len(clients),
         counts,
         aside + room,
@@ -169,11 +169,6 @@ def _explain_frame(figure: Figure, baselines: bool) -> None:
         text += "; among baselines that send no data,\nthe one of lowest validation MASE"
     frame = Rectangle((0, 0), 1, 1, fill=False, edgecolor=ACCENT, lw=1.5, label=text)
     figure.legend(handles=[frame], loc="outside lower left")
-
-
-def _height(count: int, columns: int) -> float:
-    """Height of `count` baselines and of the space after them, in their rows; 0 for none."""
-    return -(-count // columns) + _GAP if count else 0
 
 
 def _axes(

@@ -24,7 +24,7 @@ def deployed(tmp_path_factory):
     deployment = Deployment(of, by_split(of)["P2"], folder / "run")
     result = deployment.server.run()
     place = folder / narrowed(of, deployment.cell).results
-    results.write(of, deployment.cell, result, deployment.server.clients, place)
+    results.write(of, deployment.cell, result, deployment.server.members.descriptions, place)
     return place, result.records
 
 

@@ -65,7 +65,9 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     more = train.loc[1, "wire_up"] - train.loc[(2, "101"), "wire_up"]
     assert (abs(more - np.mean([len(m) for m in joined])) < 100).all()
     assert len(joined) == len(NAMES) and min(map(len, joined)) > 200
-    results.write(of, deployed.cell, result, deployed.server.clients, tmp_path / "results")
+    results.write(
+        of, deployed.cell, result, deployed.server.members.descriptions, tmp_path / "results"
+    )
     (run,) = runs(Tables(tmp_path / "results"))
     assert run.diverged_round is None
     sent = {t: mb for key, t, mb in run.points if key == "traffic/wire_mb_down"}
