@@ -33,7 +33,10 @@ class DataError(PlflError):
 
 
 class ResultsError(PlflError):
-    """A results folder or tracking database that does not match the study or this version."""
+    """A results folder or tracking database that does not match the study or this version.
+
+    Whatever reads a results folder raises it if a file is missing, damaged or of another format.
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -71,7 +71,7 @@ class Plan:
 
     @cached_property
     def evaluator(self) -> Examiner:
-        """Scores those who forecast."""
+        """What scores the models of this part on the `scored` clients."""
         return self.trainer.evaluator_of(self.scored)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:

@@ -75,11 +75,7 @@ class Answer:
 
 
 def answer(tables: Tables, findings: Findings) -> Answer | None:
-    """The answer; None without a federation, something to compare it with, or errors by day.
-
-    Raises:
-        ResultsError: a table is damaged or has another format.
-    """
+    """The answer; None without a federation, something to compare it with, or errors by day."""
     if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
         return None
     found = [(choice, meters(tables, choice)) for choice in choices(tables)]

@@ -70,11 +70,7 @@ _DIGITS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 def chart_data(tables: Tables) -> str:
-    """The JSON object, safe to be placed in a `script` element of a page.
-
-    Raises:
-        ResultsError: the results are incomplete or have another format.
-    """
+    """The JSON object, safe to be placed in a `script` element of a page."""
     forecasters: list[dict[str, Any]] = []
     for state in tables.study.data.states:
         forecasters += _cells(tables, state)
@@ -223,10 +219,10 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
 def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Forecasts of the first week of the test set, by state.
 
-    Each client with details has those of `_chief`. As many clients as fit into `MOST_POINTS` have
-    those of all forecasters. They are at evenly spaced ranks of test MASE, of which a single one is
-    the median. If not even one fits, it has the forecasters of lowest validation MASE. Empty if the
-    study keeps no forecasts.
+    Every client with details has the forecasts of `_chief`. Some clients, at evenly spaced ranks of
+    test MASE, have those of all forecasters: as many clients as `MOST_POINTS` allows, but at least
+    the median one, with the forecasters of lowest validation MASE. Empty if the study keeps no
+    forecasts.
     """
     weeks = {}
     states = tables.study.data.states

@@ -52,9 +52,6 @@ def clients_shown(tables: Tables) -> list[ClientRow]:
 
     For a state with more than `MOST` clients, these are the clients of highest test MASE in the
     cell that the figure `week` shows.
-
-    Raises:
-        ResultsError: the results are incomplete or have another format.
     """
     study = tables.study
     scored = _scores(tables)

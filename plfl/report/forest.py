@@ -110,7 +110,7 @@ class Forest:
     scale: Scale
     groups: list[Group]
     about: str
-    """What the labels of the rows name; empty if they are."""
+    """What the labels of the rows name, such as "State, model"; empty if rows have no labels."""
     single_seed: bool
     """Whether all verdicts about scores are undecided because there is only one seed."""
 

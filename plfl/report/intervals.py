@@ -50,7 +50,7 @@ class Row:
     """The sharing scheme of a cell; None for a baseline."""
     name: str
     score: str
-    """That of `sorted_by`."""
+    """The test score by which the rows are sorted; see `sorted_by`."""
     intervals: list[Interval]
     """In the order of `shares`."""
 

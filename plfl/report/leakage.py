@@ -32,7 +32,7 @@ TOLD = {
     SENDER: "which client has sent it",
     **{question: f"whether it comes from readings of {question}" for question in OCCUPANCY},
 }
-"""What the server is right about."""
+"""What the server finds out, in words, by question."""
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:

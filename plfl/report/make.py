@@ -19,7 +19,6 @@ def make(results: Path, drawn: Path, path: Path) -> None:
 
     Raises:
         PlflError: a file cannot be written.
-        ResultsError: the results are incomplete or have another format.
     """
     its = reporting.of(study_of(results))
     if is_overview(results):

@@ -19,11 +19,7 @@ FEW = 3
 
 
 def sentences(tables: Tables, findings: Findings) -> list[str]:
-    """The findings in sentences: the best forecaster, the verdicts, the costs, and the basis.
-
-    Raises:
-        ResultsError: the results are incomplete or have another format.
-    """
+    """The findings in sentences: the best forecaster, the verdicts, the costs, and the basis."""
     return [
         _best(tables, findings.best),
         *_verdicts(tables, findings),

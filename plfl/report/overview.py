@@ -67,11 +67,7 @@ MOST = 24
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
-    """Draw the figures of the study in folder `results` into folder `figures`.
-
-    Raises:
-        ResultsError: the results are incomplete.
-    """
+    """Draw the figures of the study in folder `results` into folder `figures`."""
     overview = Overview(results)
     with style(), fitting(results):
         drawn = {STEM: draw(overview), heat_map.STEM: heat_map.draw(overview)}
@@ -217,9 +213,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of the study in folder `results`, with its figure, to file `out`.
 
     Variants whose own pages exist are linked. The same results give the same bytes.
-
-    Raises:
-        ResultsError: the results or the figure are incomplete.
     """
     overview = Overview(results)
     with fitting(results):

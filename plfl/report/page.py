@@ -50,9 +50,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
     The file contains the figures and links to the tables by relative paths. The same results give
     the same bytes.
-
-    Raises:
-        ResultsError: the results or figures are incomplete or have another format.
     """
     tables = Tables(results)
     with fitting(results):

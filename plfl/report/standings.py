@@ -50,9 +50,6 @@ def standings(tables: Tables) -> dict[str, list[Standing]]:
     """The rows of each state in the order of validation MASE.
 
     A sharing scheme whose cells all diverged comes last.
-
-    Raises:
-        ResultsError: the results are incomplete or have another format.
     """
     return {state: _ordered(tables, state) for state in tables.study.data.states}
 

@@ -158,10 +158,6 @@ class Tables:
         """The columns of records.parquet."""
         return self._columns("records.parquet")
 
-    def has_score(self, name: str) -> bool:
-        """Whether the records have a score; older ones lack some."""
-        return name in self.record_columns
-
     @cached_property
     def forecast_columns(self) -> list[str]:
         """The columns of forecasts.parquet."""

@@ -91,7 +91,6 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
 
     Raises:
         PlflError: the folder cannot be written.
-        ResultsError: the results folder is incomplete or has another format.
     """
     found = Results(results)
     for stem, draw in DRAW.items():

@@ -103,11 +103,7 @@ class Lines:
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
-    """Draw the figures of the study in folder `results` into folder `figures`.
-
-    Raises:
-        ResultsError: the results are incomplete.
-    """
+    """Draw the figures of the study in folder `results` into folder `figures`."""
     lines = Lines(Overview(results))
     files: list[Path] = []
     for stem, draw in {"overview": ends, "curves": curves}.items():
@@ -262,9 +258,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of the study in folder `results`, with its figures, to file `out`.
 
     Variants whose own pages exist are linked. The same results give the same bytes.
-
-    Raises:
-        ResultsError: the results or the figures are incomplete.
     """
     overview = Overview(results)
     places = overview.about["variants"]

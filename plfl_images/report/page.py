@@ -54,7 +54,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
     Raises:
         PlflError: the file cannot be written.
-        ResultsError: the results folder is incomplete or has another format.
     """
     found = Results(results)
     text = (

@@ -42,9 +42,6 @@ def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
 
     Args:
         variants: the variants of a study; see `plfl_images.results.variants.trained`.
-
-    Raises:
-        ResultsError: a table is missing or damaged.
     """
     judged: list[Verdict] = []
     for name, claim in ALL.items():

@@ -23,7 +23,7 @@ def written(tmp_path_factory) -> Path:
     results = folder / "results"
     fake_results.write(results, fake_results.SMALL, (LOST,))
     for name in figures.available():
-        figures.render(name, results, folder / "figures")
+        fake_results.render(name, results, folder / "figures")
     page.write(results, folder / "figures", results / "index.html")
     return results / "index.html"
 

@@ -1,13 +1,10 @@
 """Training cells: what is recorded, and that company, order and names change nothing."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plfl import methods
 from plfl.base.errors import DataError
@@ -226,61 +223,6 @@ def test_every_round_has_its_part_of_the_schedule(monkeypatch: pytest.MonkeyPatc
         "XX-P2-fedopt-adam-fedavg-10",
     )
     assert set(given) == {None}
-
-
-def test_another_seed_gives_another_result() -> None:
-    study = tiny.study(grid={"seeds": [1, 2]})
-    one, two = records(study, "XX-P1-fedopt-adam-fedavg-1", "XX-P1-fedopt-adam-fedavg-2")
-    assert not np.allclose(one["loss"].dropna(), two["loss"].dropna())
-
-
-def permuted(order: list[int]) -> Dataset:
-    """The same clients in another order."""
-    bounds = DATASET.bounds[order]
-    rows = np.concatenate([np.arange(first, end) for first, _, _, end in bounds])
-    starts = np.concatenate([[0], np.cumsum(bounds[:, 3] - bounds[:, 0])[:-1]])
-    return dataclasses.replace(
-        DATASET,
-        clients=DATASET.clients[order],
-        features=DATASET.features[rows],
-        context=DATASET.context[rows],
-        targets=DATASET.targets[rows],
-        load=DATASET.load[rows],
-        stamps=DATASET.stamps[rows],
-        bounds=bounds - bounds[:, :1] + starts[:, None],
-        load_offset=DATASET.load_offset[order],
-        load_scale=DATASET.load_scale[order],
-    )
-
-
-@settings(max_examples=5, deadline=None)
-@given(st.permutations([0, 1, 2]), st.sampled_from(["P1", "P2", "P3"]))
-def test_the_order_of_the_clients_does_not_matter(order: list[int], split: str) -> None:
-    study = tiny.study(federation={"participation": 0.67})
-    name = f"XX-{split}-fedopt-adam-fedyogi-10"
-    keys = ["round", "client", "split", "model"]
-    one, two = (
-        records(study, name, dataset=data)[0].sort_values(keys, ignore_index=True)
-        for data in (DATASET, permuted(order))
-    )
-    pd.testing.assert_frame_equal(one, two, rtol=1e-6)
-
-
-def test_partial_participation_trains_and_sends_less() -> None:
-    (table,) = records(
-        tiny.study(federation={"participation": 0.67}), "XX-P1-fedopt-adam-fedavg-10"
-    )
-    trained = table[table["split"] == "train"]
-    assert set(trained.groupby(["model", "round"]).size()) == {2}
-    scored = table[table["split"] == "test"]
-    assert set(scored.groupby(["round", "model"]).size()) == {3}
-
-
-def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
-    study = tiny.study(grid={"client_opt": ["sgd", "adam"]}, client_opt={"sgd": {"lr": 1e30}})
-    wild, calm = records(study, "XX-P1-fedopt-sgd-fedavg-10", "XX-P1-fedopt-adam-fedavg-10")
-    assert not np.isfinite(wild[wild["split"] == "test"]["mae"]).any()
-    assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 """Rounds: sharing, participation, and that nothing else connects the clients."""
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
@@ -12,7 +9,6 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from tests.federated.test_federation import linear
-from tests.helpers.problems import Quadratic
 
 
 def test_all_shared_is_classical_federated_learning():
@@ -50,22 +46,3 @@ def test_without_sharing_the_proximal_term_is_void():
     assert torch.equal(
         linear((False, False), ProxAdam(mu=3))[-1].local, linear((False, False), Adam())[-1].local
     )
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.permutations(range(4)),
-    st.sampled_from(sorted(servers.available())),
-    st.sampled_from([(True, True), (True, False), (False, False)]),
-)
-def test_the_order_of_the_clients_does_not_matter(order, name, shared):
-    a, c = np.array([1.0, 4.0, 0.5, 2.0]), np.array([0.0, 1.0, -3.0, 7.0])
-    order = list(order)
-
-    def last(a, c):
-        return linear(
-            shared, Adam(), servers.available()[name](), problem=Quadratic(a, c, [1, 1]), rounds=4
-        )[-1].local
-
-    straight, permuted = last(list(a), list(c)), last(list(a[order]), list(c[order]))
-    torch.testing.assert_close(straight[order], permuted, rtol=1e-12, atol=1e-12)

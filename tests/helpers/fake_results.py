@@ -385,3 +385,21 @@ def _baseline_forecasts(forecasts: pd.DataFrame) -> pd.DataFrame:
     ]
     table = pd.concat(parts, ignore_index=True)
     return table[["state", "baseline", "client", "stamp", "forecast"]]
+
+
+def render(name: str, folder: Path, out: Path) -> list[Path]:
+    """The files of a figure of a results folder, drawn into folder `out`."""
+    from plfl.report.figures import draw
+    from plfl.report.figures.style import save
+    from plfl.results.tables import Tables
+
+    drawn = draw(name, Tables(folder))
+    return [path for stem, figure in drawn.items() for path in save(figure, out / stem)]
+
+
+def without_baselines(folder: Path) -> None:
+    """As a deployed study leaves its results: its data stay with the clients."""
+    study = folder / "study.json"
+    study.write_text(json.dumps(json.loads(study.read_text()) | {"engine": "flower"}))
+    for name in ("baselines", "baseline_forecasts"):
+        (folder / f"{name}.parquet").unlink(missing_ok=True)

@@ -16,8 +16,6 @@ from plfl.methods.cc_fedadagrad import CCFedAdagrad
 from plfl.methods.cc_fedadam import CCFedAdam
 from plfl.methods.cc_fedams import CCFedAMS
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedadagrad import FedAdagrad
-from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import LocalTask
 from tests.helpers import tiny
@@ -75,35 +73,11 @@ def test_expected_numbers(
         assert [s.x.item() for s in path[1:]] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize(("cls", "server"), [(CCFedAdagrad, FedAdagrad), (CCFedAdam, FedAdam)])
-@pytest.mark.parametrize("problem", [None, FOUR])
-def test_with_everyone_at_once_it_is_the_adaptive_server(
-    cls: Any, server: Any, problem: Any
-) -> None:
-    """K_i = c for all: CC(ε/c) is FedX(τ = ε) from v0 = 0."""
-    kwargs: dict[str, Any] = {"rounds": 5, "steps": 4}
-    if problem:
-        kwargs |= {"problem": problem, "shared": (True, False), "start": (1.0, 2.0)}
-    ours = trajectory(SGD, FedAvg(lr=0.1), cls(eps=1e-3 / 4), **kwargs)
-    theirs = trajectory(SGD, server(lr=0.1, tau=1e-3, v0=0), **kwargs)
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.x.tolist() == pytest.approx(other.x.tolist(), rel=1e-12)
-        torch.testing.assert_close(one.local, other.local, rtol=1e-12, atol=0)
-
-
 def test_the_range_of_steps_can_be_a_single_number() -> None:
     """A range that leaves no choice is the study's number of steps."""
     fixed = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(steps=(4, 4)), steps=9)
     plain = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(), steps=4)
     assert [s.x.item() for s in fixed] == [s.x.item() for s in plain]
-
-
-def test_ams_never_lets_the_second_moment_fall() -> None:
-    seen: list[Federation] = []
-    path = trajectory(SGD, FedAvg(lr=0.1), CCFedAMS(gamma=0.5), rounds=30, made=seen.append)
-    assert path[-1].x.isfinite()
-    state = seen[0].state
-    assert (state.v_hat > state.v).all()
 
 
 class Late(CCFedAdagrad):

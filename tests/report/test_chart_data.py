@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import asdict
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from plfl.results.ranking import ranking
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
+from tests.helpers.contrast import contrast, luminance
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -165,24 +167,19 @@ def test_the_library_is_the_one_that_was_built() -> None:
         assert "</script" not in (folder / script).read_text(encoding="utf-8")
 
 
-def _luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.2)."""
-    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
-
-
 def test_colours_have_the_contrast_of_wcag_aa() -> None:
     folder = resources.files("plfl.report") / "templates"
     style = (folder / "style.html.jinja").read_text(encoding="utf-8")
     pairs = re.findall(r"--([a-z0-9-]+): light-dark\((#\w{6}), (#\w{6})\)", style)
     colours = {name: both for name, *both in pairs}
-    text = ["ink", "quiet", "link"]
-    marks = ["mark", "side-a", "side-b", "load", "naive", "base"]
     hues = [name for name in colours if name.startswith("hue-")]
     assert len(hues) == 10
-    for k in (0, 1):
-        paper = _luminance(colours["paper"][k])
-        for name in (*text, *marks, *hues):
-            low, high = sorted([paper, _luminance(colours[name][k])])
-            assert (high + 0.05) / (low + 0.05) >= (4.5 if name in text else 3), (name, k)
+    text = [*product(["ink", "quiet", "link", "warn", "contrary"], ["paper", "band"])]
+    text.append(("warn", "warn-band"))
+    marks = ["mark", "side-a", "side-b", "load", "naive", "base", *hues]
+    wanted = dict.fromkeys(text, 4.5) | dict.fromkeys(product(marks, ["paper"]), 3.0)
+    for (ink, paper), least in wanted.items():
+        for k in (0, 1):
+            assert contrast(colours[ink][k], colours[paper][k]) >= least, (ink, paper, k)
+        light, dark = map(luminance, colours[paper])
+        assert light > 0.7 > 0.05 > dark

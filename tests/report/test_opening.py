@@ -1,6 +1,5 @@
 """The first sentences say what the results were constructed to show."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +96,7 @@ def test_one_seed_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
     study(tmp_path, WINS)
-    about = json.loads((tmp_path / "study.json").read_text())
-    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
-    (tmp_path / "baselines.parquet").unlink()
+    fake_results.without_baselines(tmp_path)
     _, missing, wins, costs, _ = told(Tables(tmp_path))
     assert "no " in missing and named(missing) == {"seasonal naive", "ridge", "LightGBM"}
     assert "beats" in wins and named(wins) == {"persistence", "local training"}

@@ -1,7 +1,6 @@
 """The page holds the study's numbers, whole and readable, in one file."""
 
 import base64
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import yaml
 from plfl.base.errors import ResultsError
 from plfl.config.study import Study
 from plfl.report import clients as clients_shown
-from plfl.report import figures, page
+from plfl.report import page
 from plfl.report.figures import available
 from plfl.report.opening import sentences
 from plfl.results.claims import verdicts
@@ -335,40 +334,6 @@ def test_it_is_readable_without_eyes(parsed: Page) -> None:
     assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
-def _luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize(
-    ("ink", "paper"),
-    [
-        (ink, paper)
-        for ink in ("ink", "quiet", "link", "warn", "contrary")
-        for paper in ("paper", "band")
-    ]
-    + [("warn", "warn-band")],
-)
-def test_contrast_is_that_of_wcag_aa_in_both_modes(ink: str, paper: str, small: Path) -> None:
-    pair = r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);"
-    found = re.findall(pair, small.read_text(encoding="utf-8"))
-    light, dark = ({name: both[i] for name, *both in found} for i in (0, 1))
-    for colours in (light, dark):
-        low, high = sorted((_luminance(colours[ink]), _luminance(colours[paper])))
-        assert (high + 0.05) / (low + 0.05) >= 4.5
-    assert _luminance(light[paper]) > 0.7 > 0.05 > _luminance(dark[paper])
-
-
-@pytest.mark.parametrize("line", ["load", "naive", "base", "link", "hue-1", "hue-6"])
-def test_lines_of_a_week_stand_out_in_both_modes(line: str, small: Path) -> None:
-    pair = rf"--(?:{line}|paper): light-dark\((#[0-9a-f]{{6}}), (#[0-9a-f]{{6}})\);"
-    found = re.findall(pair, small.read_text(encoding="utf-8"))
-    for paper, ink in zip(*found, strict=True):
-        low, high = sorted((_luminance(ink), _luminance(paper)))
-        assert (high + 0.05) / (low + 0.05) >= 3, "WCAG's contrast of graphics"
-
-
 def test_names_cannot_write_html(tmp_path: Path) -> None:
     config = fake_results.TINY | {
         "data": {"source": "meters", "states": ["CA"], "clients": 2, "meters": {"folder": "<i>x"}}
@@ -494,10 +459,7 @@ def test_a_client_is_scored_by_its_mean_over_seeds(tmp_path: Path) -> None:
 def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     """The data of a deployed study stay with its clients, which report two naive forecasts."""
     out = _write(tmp_path, fake_results.TINY)
-    about = json.loads((out.parent / "study.json").read_text())
-    (out.parent / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
-    for name in ("baselines", "baseline_forecasts"):
-        (out.parent / f"{name}.parquet").unlink()
+    fake_results.without_baselines(out.parent)
     forecasts = pd.read_parquet(out.parent / "forecasts.parquet")
     forecasts[list(CELL)].head(0).to_parquet(out.parent / "forecasts.parquet")
     clients = pd.read_parquet(out.parent / "clients.parquet")
@@ -602,7 +564,7 @@ def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -
 def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
     assert "has nothing to show" not in _page(out).text
-    figures.render("clusters", out.parent, tmp_path / "figures")
+    fake_results.render("clusters", out.parent, tmp_path / "figures")
     parsed = _page(out)
     assert "because this study has nothing to show in them: clusters." in parsed.text
     assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}

@@ -1,6 +1,5 @@
 """What a results folder says of the baselines, and how the rest of it takes them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -171,9 +170,7 @@ def test_a_simulated_study_without_them_is_not_complete(name: str, tmp_path: Pat
 
 def test_a_deployed_study_has_none(tmp_path: Path) -> None:
     tables = constructed.write(tmp_path, lambda *cell: 1.0)
-    about = json.loads((tmp_path / "study.json").read_text())
-    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
-    (tmp_path / "baselines.parquet").unlink()
+    fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
     assert tables.baselines.empty
     assert tables.baseline_scores.empty

@@ -63,10 +63,6 @@ class Link:
     root_certificates: Path | None = None
     """Certificate of the CA that the clients trust; None: no encryption, no authentication."""
 
-    @property
-    def insecure(self) -> bool:
-        return self.root_certificates is None
-
 
 def require() -> str:
     """The installed version of Flower, which is one that can be used.

@@ -167,7 +167,11 @@ class Roster(ClientData):
 
 
 def as_server(f: Federation) -> ServerChannel:
-    """Make a federation what the server has, without the clients' values; its channel's end."""
+    """Turn a federation into the server's: it forgets what only clients know.
+
+    Returns:
+        The server's end of the channel.
+    """
     f.channel = channel = ServerChannel(f.channel.shared, len(f.client_data.names), f.coder)
     f.local.fill_(torch.nan)
     f.moments.rows.clear()

@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # the workflow needs the names and captions only, without mat
     from plfl.plugins import Plugin
     from plfl.results.tables import Tables
 
-__all__ = ["available", "caption", "draw", "render", "render_all"]
-
 
 @cache
 def _declared() -> dict[str, dict[str, Any]]:
@@ -76,7 +74,6 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
 
     Raises:
         PlflError: there is no such figure.
-        ResultsError: the results folder is incomplete or has another format.
     """
     # Imported here because the workflow lists the figures without drawing them.
     from plfl.report.figures.style import mark_sample, style
@@ -114,42 +111,22 @@ def _drawn_by(plugin: Plugin, tables: Tables) -> dict[str, Figure]:
     return figures
 
 
-def render(name: str, results: Path, out: Path) -> list[Path]:
-    """Draw figure `name` of a results folder into folder `out`, as PDF, PNG and SVG.
+def render_all(results: Path, out: Path) -> Iterator[str]:
+    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG.
 
     The same results give the same bytes.
-
-    Returns:
-        The files.
-
-    Raises:
-        PlflError: there is no such figure, or the folder cannot be written.
-        ResultsError: the results folder is incomplete or has another format.
-    """
-    from plfl.results.tables import Tables  # see `draw`
-
-    return _saved(draw(name, Tables(results)), out)
-
-
-def render_all(results: Path, out: Path) -> Iterator[str]:
-    """Draw all figures of a results folder as `render` does, reading its tables once.
 
     Yields:
         The name of each figure, when its files are written.
 
     Raises:
         PlflError: the folder cannot be written.
-        ResultsError: the results folder is incomplete or has another format.
     """
-    from plfl.results.tables import Tables  # see `draw`
+    from plfl.report.figures.style import save  # see `draw`
+    from plfl.results.tables import Tables
 
     tables = Tables(results)
     for name in available(tables.study):
-        _saved(draw(name, tables), out)
+        for stem, figure in draw(name, tables).items():
+            save(figure, out / stem)
         yield name
-
-
-def _saved(figures: dict[str, Figure], out: Path) -> list[Path]:
-    from plfl.report.figures.style import save  # see `draw`
-
-    return [path for stem, figure in figures.items() for path in save(figure, out / stem)]

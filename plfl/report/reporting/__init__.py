@@ -74,11 +74,7 @@ class Reporting(Algorithm):
         raise NotImplementedError
 
     def judged(self, results: Path, study: Study) -> Judged:
-        """The verdicts on claims, given a results folder.
-
-        Raises:
-            ResultsError: the results are incomplete or have another format.
-        """
+        """The verdicts on claims, given a results folder."""
         raise NotImplementedError
 
     def captions(self, study: Study) -> dict[str, str]:
@@ -97,7 +93,6 @@ class Reporting(Algorithm):
 
         Raises:
             PlflError: the folder cannot be written.
-            ResultsError: the results are incomplete or have another format.
         """
         raise NotImplementedError
 
@@ -106,7 +101,6 @@ class Reporting(Algorithm):
 
         Raises:
             PlflError: the file cannot be written.
-            ResultsError: the results or the figures are incomplete or have another format.
         """
         raise NotImplementedError
 
@@ -115,7 +109,6 @@ class Reporting(Algorithm):
 
         Raises:
             PlflError: a file cannot be written.
-            ResultsError: the results are incomplete.
         """
         raise NotImplementedError
 

@@ -10,8 +10,9 @@ from plfl.deploy.flower import results
 from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.publish.tracking.content import runs
 from plfl.publish.tracking.store import connect, find_experiment, track
-from plfl.report.figures import available, render
+from plfl.report.figures import available
 from plfl.results.tables import Tables
+from tests.helpers.fake_results import render
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 from tests.helpers.refusals import naming
 

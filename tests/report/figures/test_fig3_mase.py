@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -19,6 +19,7 @@ from plfl.report.figures.style import SEQUENTIAL
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
+from tests.helpers.contrast import contrast
 from tests.report.figures.conftest import Drawn, Results
 
 LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
@@ -166,29 +167,19 @@ def test_a_baseline_without_a_score_in_one_state_is_hatched_there(tmp_path: Path
     assert [len(_boxes(axis, hatched=True)) for axis in strips] == [0, 1, 0]
 
 
-def _luminance(colour: object) -> float:
-    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
-    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
-
-
-def _contrast(one: object, other: object) -> float:
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_every_number_reads_against_its_square(drawn: Drawn) -> None:
     for figure in drawn("fig3_mase", "SMALL", *LOST).values():
         for axis in _panels(figure):
             (mesh,) = (c for c in axis.collections if isinstance(c, QuadMesh))
             squares = mesh.to_rgba(np.ma.asarray(mesh.get_array())).reshape(-1, 4)
             for text, square in zip(axis.texts, squares, strict=True):
-                assert _contrast(text.get_color(), square[:3]) >= 4.5, text.get_text()
+                assert contrast(text.get_color(), square[:3]) >= 4.5, text.get_text()
         for axis in _strips(figure):
             pairs = zip(axis.texts[::2], axis.texts[1::2], _squares(axis), strict=True)
             for name, value, patch in pairs:
                 for text in (name, value):
                     colours = text.get_color(), patch.get_facecolor()[:3]
-                    assert _contrast(*colours) >= 4.5, text.get_text()
+                    assert contrast(*colours) >= 4.5, text.get_text()
 
 
 def test_an_optimiser_that_fails_does_not_make_all_others_look_alike() -> None:

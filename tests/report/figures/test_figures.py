@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -21,13 +20,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from plfl.base.errors import PlflError, ResultsError
-from plfl.report.figures import available, caption, draw, render
+from plfl.report.figures import available, caption, draw
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
+from tests.helpers.fake_results import render
 from tests.report.figures.conftest import Drawn, Results
 
 REPORT = Path(__file__).resolve().parents[3] / "workflow" / "report"
@@ -224,10 +224,7 @@ def test_tables_keep_names_as_they_are(results: Results) -> None:
 def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> None:
     """Data of a deployed study stay with their clients, so it has none."""
     fake_results.write(tmp_path, fake_results.TINY)
-    about = json.loads((tmp_path / "study.json").read_text())
-    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
-    for name in ("baselines", "baseline_forecasts"):
-        (tmp_path / f"{name}.parquet").unlink()
+    fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
     assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 4, "panels and colour bar"
     for name in ("convergence", "pareto", "week"):
