@@ -94,10 +94,14 @@ class FedADC(FedOpt):
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         x, m = self._sent(f, state, clients)
         eta = f.client_opt.lr
-        K = f.client_data.steps(clients).double()[:, None]
+        K = self._steps(f, clients).double()[:, None]
         step_offset = (-eta * self.beta_l / K).to(m.dtype) * m
         first = self.variant == "nesterov"
         return TrainInstructions(x, step_offset=step_offset, offset_first=first)
+
+    def _steps(self, f: Federation, clients: Tensor) -> Tensor:
+        """Local steps K (n,) of a round of `clients`."""
+        return f.client_data.steps(clients)
 
     def _sent(self, f: Federation, state: State, clients: Tensor) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) as `clients` have them after the server has sent what they lack."""

@@ -52,12 +52,7 @@ class Reporting(Algorithm):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """The scores of the baselines of a state, their forecasts of a part of the test set to
-        show, and their errors by day.
-
-        Args:
-            study: the study.
-            state: the state.
-            dataset: the file of its examples.
+        show, and their errors by day, given the file `dataset` of its examples.
         """
         raise NotImplementedError
 
