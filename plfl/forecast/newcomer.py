@@ -2,8 +2,9 @@
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
 It then trains only its personal part, or the head where everything is shared, on its own windows,
-see `plfl.federated.calibration`. How long is chosen on the last fifth of them: with few readings,
-the model as received is often the best.
+see `plfl.federated.calibration`. How long is chosen on the last fifth of them. A model that is
+shared as a whole is used as received by a meter with less than two weeks of readings: so short a
+choice takes too many steps (docs/map.md).
 """
 
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
 
 PASSES = (0, 1, 2, 4, 8, 16)
 """Passes over its windows from which a new meter chooses; 0: the model as received."""
+TO_CHOOSE = 2 * WEEK
+"""Minutes of readings that show whether a model shared as a whole needs passes at all."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,12 @@ class Newcomer:
 
     def chosen_epochs(self) -> int:
         """The one of `PASSES` with the least error in the last fifth of the readings, at least a
-        day, if only those before it train; 0 if these are too few."""
+        day, if only those before it train; 0 if these are too few, or less than `TO_CHOOSE` and
+        everything is shared."""
         whole, task = self.trainer.series, self.trainer.task
         first, _, _, end = whole.bounds[0].tolist()
+        if self._is_all_shared and (end - first) * whole.interval < TO_CHOOSE:
+            return 0
         held = max((end - first) // 5, WEEK // 7 // whole.interval)
         part = replace(
             whole, held=np.array([held]), bounds=np.array([[first, end - held, end, end]])
@@ -104,6 +110,11 @@ class Newcomer:
             forecast = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
             errors.append(task.scores(part, 0, "validation", forecast)[task.own_selection])
         return PASSES[int(np.nanargmin(errors))]
+
+    @property
+    def _is_all_shared(self) -> bool:
+        study = self.trainer.study
+        return bool(study.layout.mask(study.shared[self.cell.sharing]).all())
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine

@@ -110,6 +110,14 @@ def test_passes_are_chosen_by_the_error_at_the_end_of_the_readings(factor: float
     np.testing.assert_array_equal(chosen.models["local"], best.models["local"])
 
 
+@pytest.mark.parametrize("days", [8, 14])
+def test_a_whole_model_is_used_as_received_with_less_than_two_weeks(days: int) -> None:
+    readings = tiny.tables(4, 96 * days)["d"].rename_axis("timestamp")
+    readings["load"] *= 3
+    found = model_of(study_of(grid={"sharing": ["P1"]})).adapt(readings, "d").models
+    assert np.array_equal(found["local"], found["global"]) == (days < 14)
+
+
 def test_too_few_readings_to_choose_leave_the_model_as_received() -> None:
     few = model_of(study_of()).adapt(newcomer(rows=105), "d").models
     np.testing.assert_array_equal(few["local"], few["global"])
