@@ -116,7 +116,7 @@ def table(results: Path) -> pd.DataFrame:
     for (kind, name), own in both.groupby(["kind", "baseline"], sort=False):
         nrmse = median(100 * own["daily_nrmse"].to_numpy(float))
         crps = median(own[hours].to_numpy(float).ravel())
-        rows.append({"buildings": kind, "forecaster": name, "number": len(own)})
+        rows.append({"buildings": kind, "forecaster": name, "number": str(len(own))})
         rows[-1] |= {"NRMSE %": "{:.2f} [{:.2f}, {:.2f}]".format(*nrmse)}
         rows[-1] |= {"CRPS kWh": "{:.3f} [{:.3f}, {:.3f}]".format(*crps)}
     published = [

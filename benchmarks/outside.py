@@ -1,0 +1,468 @@
+"""Repeat cells of the map outside of plfl: all baselines, and the chosen rounds by brute force.
+
+    python -m benchmarks.outside FOLDER    # of the wide tables, see docs/measured-meters.md
+
+plfl runs a small variant of `config/map.yaml` for each of three cells. What it has written is
+compared with numbers from the raw tables, for which nothing of plfl is imported: numpy, pandas,
+LightGBM and PyTorch alone. The networks are trained anew for every number of rounds to choose from.
+The status is 1 if an error of a baseline differs by more than a millionth of it, or if another
+number of rounds is chosen.
+"""
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+
+CELLS = (("fox", "2017-09-24", 1), ("panther", "2017-12-03", 16), ("bear", "2017-12-03", 40))
+"""Site, origin and weeks of history."""
+METERS, LIMIT = 6, 1e-6
+DAY, WEEK, TESTED = 24, 168, 4 * 168
+LOOK_BACK, BINS = 12, 16
+LAGS = [days * DAY - j for days in (1, 2, 7) for j in range(-2, 3)]
+"""Rows before the target."""
+TRIED, STEPS, BATCH = (1, 2, 4, 8, 16), 25, 64
+TREES, TURNS = 60, 2
+BOOSTING: dict[str, Any] = {
+    **{"objective": "l1", "min_child_samples": 20, "seed": 1, "num_threads": 1, "verbosity": -1},
+    **{"deterministic": True, "force_row_wise": True, "use_quantized_grad": True},
+    **{"learning_rate": 0.3, "num_leaves": 31, "max_bin": 63},
+}
+SCORES = ["mae", "rmse", "mase"]
+Rows = np.ndarray
+Forecast = Callable[["Meter", Rows], np.ndarray]
+"""Loads (W,) at the target rows (W,) of a meter."""
+
+
+def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
+    """The variant of `config/map.yaml` with one cell and all baselines."""
+    text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    found["name"] = f"outside-{site}"
+    found["data"] |= {"states": [site], "clients": METERS, "origins": [origin]}
+    zones = {k: v for k, v in found["data"]["meters"]["timezones"].items() if site in k.lower()}
+    found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
+    found["windows"]["history"] = weeks
+    found["sharing"] = {"P3": [], "late": {"join": "late", "turns": TURNS}}
+    found["grid"] = {"sharing": ["P3", "late"], "client_opt": ["adamw"], "seeds": [1]}
+    del found["claims"], found["hyperparameters"]["method"], found["baselines"]["leave_out"]
+    found["baselines"]["further"].append({"name": "lightgbm_others_own", "turns": TURNS})
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Meter:
+    """What is known of a meter in a cell. Rows are hours, and a window is named by its target."""
+
+    name: str
+    load: np.ndarray
+    """kWh (R,), up to the end of the test set."""
+    stamps: pd.DatetimeIndex
+    """Ends of the hours (R,)."""
+    first: int
+    """First row of the history."""
+    test: int
+    """First row of the test set."""
+    held: int
+    """Rows at the end of the history on which is chosen; 0 where it is for training, too."""
+    chosen_on: int
+    """The same, but never 0."""
+
+    @property
+    def end(self) -> int:
+        """Where training ends."""
+        return self.test - self.held
+
+    def back(self, steps: int) -> np.ndarray:
+        """The load (R,) so many rows before, NaN before the history."""
+        found = np.full(len(self.load), np.nan)
+        found[self.first + steps :] = self.load[self.first : len(self.load) - steps]
+        return found
+
+    def lags(self, distances: list[int] = LAGS) -> np.ndarray:
+        """Loads (R, D) before each target; the last known load before the history."""
+        found = np.stack([self.back(d) for d in distances], axis=1)
+        early = np.arange(len(self.load))[:, None] - distances < self.first
+        return np.where(early, self.back(1)[:, None], found)
+
+    @cached_property
+    def look_back(self) -> np.ndarray:
+        """The twelve loads (R, 12) before each target."""
+        return np.stack([self.back(LOOK_BACK - k) for k in range(LOOK_BACK)], axis=1)
+
+    def rows(self, part: str) -> Rows:
+        """The targets of a set, without those of windows that touch a gap."""
+        begin, end = {
+            "train": (self.first + LOOK_BACK, self.end),
+            "validation": (self.test - self.chosen_on, self.test),
+            "test": (self.test + LOOK_BACK, len(self.load)),
+        }[part]
+        whole = np.isfinite(np.column_stack([self.load, self.look_back, self.lags()])).all(axis=1)
+        return np.flatnonzero(
+            whole & (np.arange(len(whole)) >= begin) & (np.arange(len(whole)) < end)
+        )
+
+    def unit(self, end: int | None = None) -> tuple[float, float, float]:
+        """Mean change in an hour, mean and deviation of the training set."""
+        load = self.load[self.first : self.end if end is None else end]
+        return (
+            float(np.nanmean(np.abs(np.diff(load)))),
+            float(np.nanmean(load)),
+            float(np.nanstd(load)),
+        )
+
+    def level(self, end: int | None = None) -> np.ndarray:
+        """Standard score of the last load, and logarithm of its ratio to the mean (R, 2)."""
+        _, mean, deviation = self.unit(end)
+        last = self.back(1)
+        return np.stack([(last - mean) / deviation, np.log(np.maximum(last / mean, 1e-6))], axis=1)
+
+    def clock(self, harmonics: int) -> np.ndarray:
+        """Sines and cosines of the time of day (R, 2 · harmonics), of nine decimals."""
+        angle = 2 * np.pi * self.stamps.hour.to_numpy()[:, None] / 24 * np.arange(1, harmonics + 1)
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).round(9)
+
+    @property
+    def weekdays(self) -> np.ndarray:
+        """The day of the week (R, 7), one-hot."""
+        return np.eye(7)[self.stamps.day_of_week.to_numpy()]
+
+    @cached_property
+    def context(self) -> np.ndarray:
+        """What networks read beside the look-back (R, 95), with units of the whole history."""
+        last, change = self.back(1), self.unit(self.test)[0]
+        lags = (self.lags() - last[:, None]) / change
+        trained = slice(self.first + LOOK_BACK, self.test)
+        ramps = []
+        for z in (last, last - self.back(2), last - self.back(2), last - self.back(LOOK_BACK)):
+            edges = np.quantile(z[trained][np.isfinite(z[trained])], np.linspace(0, 1, BINS + 1))
+            width = np.diff(edges)
+            above = z[:, None] - edges[:-1]
+            share = np.clip(above / np.where(width > 0, width, 1), 0, 1)
+            ramps.append(np.where(width > 0, share, above > 0))
+        parts = [lags, self.level(self.test), self.clock(4), self.weekdays, *ramps]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
+    """The first meters of a wide table at an origin, with so many weeks of history."""
+    wide, found = pd.read_parquet(table), []
+    for name in sorted(wide)[:METERS]:
+        series = wide[name].loc[wide[name].first_valid_index() : wide[name].last_valid_index()]
+        lonely = series.isna() & series.shift(1).notna() & series.shift(-1).notna()
+        series = series.where(~lonely, series.shift(1))
+        stamps = pd.DatetimeIndex(series.index) + pd.Timedelta(hours=1)
+        test = int((stamps <= pd.Timestamp(origin)).sum())
+        first = 0 if weeks is None else max(0, test - weeks * WEEK)
+        held, load = max((test - first) // 5, DAY), series.to_numpy(float)[: test + TESTED]
+        found.append(Meter(name, load, stamps[: test + TESTED], first, test, held, held))
+    return found
+
+
+# -- baselines -----------------------------------------------------------------------------------
+
+
+def seasonal(*distances: int) -> Forecast:
+    """The mean of loads before the target; for a gap the load a season earlier counts."""
+
+    def one(meter: Meter, d: int) -> np.ndarray:
+        found, steps = meter.back(d), d
+        while (gap := np.isnan(found) & (np.arange(len(found)) - steps >= meter.first)).any():
+            steps += d
+            found = np.where(gap, meter.back(steps), found)
+        return found
+
+    return lambda meter, rows: np.mean([one(meter, d)[rows] for d in distances], axis=0)
+
+
+def regression(design: Callable[[Meter], np.ndarray], ridge: bool, lagged: bool = False) -> Any:
+    """Least squares of the change on a design (R, K); `lagged`: after the first week if it can."""
+
+    def fit(known: Meter) -> Forecast:
+        rows, x = known.rows("train"), design(known)
+        if lagged and (rows >= known.first + LOOK_BACK + WEEK).any():
+            rows = rows[rows >= known.first + LOOK_BACK + WEEK]
+        change = known.load[rows] - known.back(1)[rows]
+        if not ridge:
+            weights = np.linalg.lstsq(x[rows], change, rcond=None)[0]
+            return lambda meter, at: meter.back(1)[at] + design(meter)[at] @ weights
+        a, varies = x[rows], np.ptp(x[rows], axis=0) > 0
+        mean, deviation = a.mean(axis=0), np.where(varies, a.std(axis=0), 1)
+        a = np.where(varies, (a - mean) / deviation, 0)
+        gram = a.T @ a + np.eye(a.shape[1])
+        weights = np.linalg.solve(gram, a.T @ (change - change.mean())) / deviation
+        return lambda meter, at: (
+            meter.back(1)[at] + change.mean() + (design(meter)[at] - mean) @ weights
+        )
+
+    return fit
+
+
+def differences(meter: Meter) -> np.ndarray:
+    """The design of `linear`."""
+    return np.insert(meter.look_back[:, :-1] - meter.back(1)[:, None], 0, 1, axis=1)
+
+
+def simple(meter: Meter) -> np.ndarray:
+    """That of `ridge`."""
+    return np.concatenate([meter.look_back, meter.clock(1), meter.weekdays], axis=1)
+
+
+def simple_with_lags(meter: Meter) -> np.ndarray:
+    """That of `ridge_lags`."""
+    weekly = meter.end - meter.first > LOOK_BACK + WEEK
+    return np.concatenate([simple(meter), meter.lags(LAGS if weekly else LAGS[:10])], axis=1)
+
+
+def recipe(meter: Meter) -> np.ndarray:
+    """The features of `lightgbm_lags`."""
+    loads = np.concatenate([meter.look_back, meter.lags()], axis=1)
+    changes = (loads - meter.back(1)[:, None]) / meter.unit()[0]
+    return np.concatenate([changes, meter.level(), meter.clock(4), meter.weekdays], axis=1)
+
+
+def in_context(meter: Meter) -> np.ndarray:
+    """Those of `lightgbm_context`."""
+    changes = (meter.look_back - meter.back(1)[:, None]) / meter.unit()[0]
+    return np.concatenate([changes, meter.context.astype(float)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """A LightGBM of some meters, before and after the end of their history is known."""
+
+    members: list[Meter]
+    design: Callable[[Meter], np.ndarray] = recipe
+    changes: bool = True
+    base: tuple[Forecast, ...] = ()
+    """What both models add to, if anything."""
+
+    def forecasts(self) -> Iterator[Forecast]:
+        """By the model of the training sets, then by that of the whole histories."""
+        bases = self.base or (None, None)
+        chosen = 0
+        for members, base in zip((self.members, refit(self.members)), bases, strict=True):
+            data = lightgbm.Dataset(**self._part(members, "train", base), params=BOOSTING)
+            if not chosen:
+                valid = data.create_valid(**self._part(members, "validation", base))
+                stop = [lightgbm.early_stopping(30, verbose=False)]
+                model = lightgbm.train(BOOSTING, data, TREES, [valid], callbacks=stop)
+                chosen = model.best_iteration
+            else:
+                model = lightgbm.train(BOOSTING, data, chosen)
+            yield self._forecast(model, base)
+
+    def _forecast(self, model: lightgbm.Booster, base: Forecast | None) -> Forecast:
+        def forecast(meter: Meter, rows: Rows) -> np.ndarray:
+            found = np.asarray(model.predict(self.design(meter)[rows], num_threads=1))
+            if not self.changes:
+                return found
+            start = 0 if base is None else self._scaled(meter, rows, base(meter, rows))
+            return np.asarray(meter.back(1)[rows] + meter.unit()[0] * (found + start))
+
+        return forecast
+
+    def _scaled(self, meter: Meter, rows: Rows, load: np.ndarray) -> np.ndarray:
+        return (load - meter.back(1)[rows]) / meter.unit()[0] if self.changes else load
+
+    def _part(self, members: list[Meter], part: str, base: Forecast | None) -> dict[str, Any]:
+        each = [(m, m.rows(part)) for m in members]
+        found = {"data": np.concatenate([self.design(m)[rows] for m, rows in each])}
+        found["label"] = np.concatenate([self._scaled(m, at, m.load[at]) for m, at in each])
+        if base:
+            start = [self._scaled(m, rows, base(m, rows)) for m, rows in each]
+            found["init_score"] = np.concatenate(start)
+        return found
+
+
+def refit(members: list[Meter]) -> list[Meter]:
+    """The meters with all of their history for training."""
+    return [replace(meter, held=0) for meter in members]
+
+
+def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
+    """Errors of all baselines: `baseline`, `client`, `split`, `mae`, `rmse`, `mase`.
+
+    `whole`: the same meters with everything that they know before the test set.
+    """
+    naive = {"persistence": (1,), "naive_day": (DAY,), "naive_week": (WEEK,)}
+    naive |= {"naive_mean": (DAY, WEEK), "naive_weeks": tuple(k * WEEK for k in (1, 2, 3, 4))}
+    linear = {
+        "linear": regression(differences, ridge=False),
+        "ridge": regression(simple, ridge=True),
+        "ridge_lags": regression(simple_with_lags, ridge=True, lagged=True),
+    }
+    boosted = {"lightgbm_lags": (recipe, True), "lightgbm_context": (in_context, True)}
+    boosted |= {"lightgbm": (lambda meter: meter.look_back, False)}
+    rows = []
+
+    def score(name: str, i: int, stages: Any) -> None:
+        for part, meter, forecast in zip(
+            ("validation", "test"), (own[i], *refit([own[i]])), stages, strict=True
+        ):
+            rows.append(errors(meter, part, forecast) | {"baseline": name, "client": meter.name})
+
+    pooled = list(Trees(own).forecasts())
+    single = [list(Trees([meter]).forecasts()) for meter in whole]
+    late = [{j for j in range(len(own)) if j % TURNS == turn} for turn in range(TURNS)]
+    others = [
+        tuple(Trees([w for j, w in enumerate(whole) if j not in some]).forecasts()) for some in late
+    ]
+    for i, meter in enumerate(own):
+        for name, distances in naive.items():
+            score(name, i, [seasonal(*distances)] * 2)
+        for name, fit in linear.items():
+            score(name, i, [fit(meter), fit(*refit([meter]))])
+        for name, (design, changes) in boosted.items():
+            score(name, i, Trees([meter], design, changes).forecasts())
+        score("lightgbm_pooled", i, pooled)
+        score("lightgbm_others", i, others[i % TURNS])
+        score("lightgbm_others_own", i, Trees([meter], base=others[i % TURNS]).forecasts())
+        known = [*zip(*(one for j, one in enumerate(single) if j != i), strict=True)]
+        stages = zip((meter, *refit([meter])), known, strict=True)
+        score("lightgbm_mean", i, [mean_of_best(*stage) for stage in stages])
+    return pd.DataFrame(rows)
+
+
+def mean_of_best(meter: Meter, forecasts: tuple[Forecast, ...]) -> Forecast:
+    """The mean of the half that is best in the last week of training."""
+    rows = meter.rows("train")[-WEEK:]
+    order = np.argsort([np.abs(meter.load[rows] - f(meter, rows)).mean() for f in forecasts])
+    best = [forecasts[j] for j in order[: -(-len(order) // 2)]]
+    return lambda meter, rows: np.mean([f(meter, rows) for f in best], axis=0)
+
+
+def errors(meter: Meter, part: str, forecast: Forecast) -> dict[str, Any]:
+    """The errors of a set."""
+    rows = meter.rows(part)
+    error = meter.load[rows] - forecast(meter, rows)
+    mae, scale = np.abs(error).mean(), np.abs(meter.load[rows] - meter.back(1)[rows]).mean()
+    found = {"mae": mae, "rmse": np.sqrt(np.square(error).mean()), "mase": mae / scale}
+    return {"split": part, **{name: float(value) for name, value in found.items()}}
+
+
+# -- networks ------------------------------------------------------------------------------------
+
+
+def trained(meter: Meter, rounds: int) -> Forecast:
+    """The network of a meter that trains alone for so many rounds, from its first step on."""
+    change = meter.unit(meter.test)[0]
+
+    def inputs(rows: Rows) -> torch.Tensor:
+        mean = meter.unit(meter.test)[1]
+        loads = ((meter.look_back[rows] - mean) / change).astype(np.float32)
+        return torch.from_numpy(np.hstack([loads - loads[:, -1:], meter.context[rows]]))
+
+    rows = meter.rows("train")
+    x, y = inputs(rows), (meter.load[rows] - meter.back(1)[rows]) / change
+    targets = torch.from_numpy(y.astype(np.float32))
+    torch.manual_seed(1)
+    linear, silu = torch.nn.Linear, torch.nn.SiLU
+    body = [linear(x.shape[1], 64), silu(), linear(64, 64), silu()]
+    module = torch.nn.Sequential(*body, linear(64, 1))
+    for parameter in module[-1].parameters():
+        parameter.data *= 0.1
+    key = int.from_bytes(hashlib.sha256(meter.name.encode()).digest()[:8], "little")
+    for t in range(1, rounds + 1):
+        bits = np.random.Philox(
+            key=np.array([1, key], np.uint64), counter=np.array([0, 0, 0, t], np.uint64)
+        )
+        random = np.random.Generator(bits)
+        optimiser = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=1e-4)
+        for _ in range(STEPS):
+            drawn = random.choice(len(rows), BATCH, replace=False)
+            optimiser.zero_grad()
+            torch.nn.functional.l1_loss(module(x[drawn])[:, 0], targets[drawn]).backward()
+            optimiser.step()
+
+    @torch.no_grad()
+    def forecast(meter: Meter, rows: Rows) -> np.ndarray:
+        out = module(inputs(rows))[:, 0].double().numpy()
+        return np.asarray(meter.back(1)[rows] + change * out)
+
+    return forecast
+
+
+def networks(own: list[Meter]) -> tuple[dict[int, float], int, float]:
+    """MASE on validation by number of rounds, the best number, and the MASE of the test set."""
+    means = {
+        r: float(np.mean([errors(m, "validation", trained(m, r))["mase"] for m in own]))
+        for r in TRIED
+    }
+    best = min(means, key=lambda r: means[r])
+    tested = [errors(m, "test", trained(m, best))["mase"] for m in refit(own)]
+    return means, best, float(np.mean(tested))
+
+
+# -- comparison ----------------------------------------------------------------------------------
+
+
+def furthest(written: pd.DataFrame, found: pd.DataFrame) -> pd.Series:
+    """The greatest relative difference of each baseline's errors; infinite if one is missing."""
+    keys = ["baseline", "split", "client"]
+    both = [table.set_index(keys)[SCORES].sort_index() for table in (written, found)]
+    one, other = (table.reindex(both[0].index.union(both[1].index)) for table in both)
+    gap = ((one - other).abs() / other.abs()).where(~(one.isna() & other.isna()), 0)
+    return gap.fillna(np.inf).max(axis=1).groupby("baseline").max()
+
+
+def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
+    """Run and repeat a cell; whether both agree."""
+    table = (folder / f"{site}_2016_2017_hourly_kwh.parquet").resolve()
+    settings = study(site, origin, weeks, table)
+    with tempfile.TemporaryDirectory() as work:
+        Path(work, "study.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        results = Path(work, "results", settings["name"])
+        plfl = [sys.executable, "-m", "plfl", "study", "study.yaml", "--", "--cores", "all"]
+        subprocess.run(
+            [*plfl, str(results.relative_to(work) / "records.parquet")], cwd=work, check=True
+        )
+        written = pd.read_parquet(results / "baselines.parquet")
+        records = pd.read_parquet(results / "records.parquet")
+    own, whole = meters(table, origin, weeks), meters(table, origin, None)
+    whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
+    gaps = furthest(written, baselines(own, whole))
+    means, best, tested = networks(own)
+    alone = records.query("sharing == 'P3' and model == 'local' and mase == mase")
+    last = alone[alone["round"] == alone["round"].max()]
+    mase = last.groupby("split")["mase"].mean()
+    chosen = int(str(last["hyperparameters"].iloc[0]).split("rounds=")[1].split(",")[0])
+    print(
+        f"\n{site}, {origin}, {weeks} weeks: {len(written)} rows of {len(gaps)} baselines, "
+        f"greatest difference {gaps.max():.1e} ({gaps.idxmax()})"
+    )
+    print("network alone, validation MASE by rounds:", {r: round(v, 5) for r, v in means.items()})
+    print(
+        f"chosen: {best}, by plfl: {chosen}; its validation MASE differs by "
+        f"{abs(means[best] - mase['validation']):.1e}, that of the test set by "
+        f"{abs(tested - mase['test']):.1e}",
+        flush=True,
+    )
+    return bool(gaps.max() <= LIMIT) and best == chosen
+
+
+def main() -> int:
+    """Check all cells; the status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="with SITE_2016_2017_hourly_kwh.parquet")
+    folder = parser.parse_args().folder
+    torch.set_num_threads(1)
+    agreed = [check(folder, *cell) for cell in CELLS]
+    print("all agree" if all(agreed) else "NOT all agree")
+    return 0 if all(agreed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""benchmarks/outside.py, which repeats cells without plfl, agrees with plfl on generated meters."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import outside
+from plfl.baselines.trees import Boosting
+from plfl.config.study import Study
+from plfl.data import sources
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.train import train
+from tests.helpers.outside import series
+
+ORIGIN, WEEKS = "2018-04-10", 5
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Four meters for a hundred days, with a short gap and a longer one."""
+    wide = pd.DataFrame({f"Fox_{i}": series(i, 100, 60)["load"] for i in range(4)})
+    wide.index = pd.DatetimeIndex(wide.index).floor("h").rename("timestamp")
+    wide.iloc[1400, 1] = wide.iloc[1500:1504, 2] = np.nan
+    path = tmp_path / "fox.parquet"
+    wide.to_parquet(path)
+    return path
+
+
+def test_baselines_and_chosen_rounds(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside, "METERS", 4)
+    study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
+    data = sources.of(study.data).examples_of(study, "fox")
+    boosting = Boosting.of(study.baselines)
+    written = evaluate("fox", data, boosting, further=study.baselines.further).scores
+    own, whole = outside.meters(table, ORIGIN, WEEKS), outside.meters(table, ORIGIN, None)
+    whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
+    gaps = outside.furthest(written, outside.baselines(own, whole))
+    assert len(gaps) == 15
+    assert gaps.max() < outside.LIMIT
+    alone = [cell for cell in study.cells if cell.sharing == "P3"]
+    records = train(study, alone, data)[alone[0]].records.query("model == 'local'")
+    means, best, tested = outside.networks(own)
+    assert records["hyperparameters"].dropna().unique().tolist() == [f"federation.rounds={best}"]
+    mase = records.groupby("split")["mase"].mean()
+    assert means[best] == pytest.approx(mase["validation"], rel=1e-4)
+    assert tested == pytest.approx(mase["test"], rel=1e-4)
+
+
+def test_a_difference_is_found() -> None:
+    keys = {"baseline": ["a", "a", "b", "c"], "split": "test", "client": ["x", "y", "x", "x"]}
+    one = pd.DataFrame(keys | {name: [1.0, 2.0, 3.0, np.nan] for name in outside.SCORES})
+    other = one.assign(mae=[1.0, 2.1, np.nan, np.nan])
+    gaps = outside.furthest(one, other).to_dict()
+    assert gaps == {"a": pytest.approx(0.1 / 2.1), "b": np.inf, "c": 0}
+    assert outside.furthest(one[:2], one)["b"] == np.inf
