@@ -41,9 +41,10 @@ def chosen(
     problems: list[InitErrorDetails] = []
     for key in [key for key in keys if key not in cls.model_fields]:
         known = allowed(str(key), ["name", *beside, *cls.model_fields])
-        others = [other for other in names() if key in find(other).model_fields]
-        if len(others) == 1:
-            known += f"; the {what} {others[0]} has it: add `name: {others[0]}`"
+        others = {other: find(other) for other in names() if key in find(other).model_fields}
+        first = [n for n, one in others.items() if not {*one.__mro__[1:]} & {*others.values()}]
+        if len(first) == 1:  # others have the key from it
+            known += f"; the {what} {first[0]} has it: add `name: {first[0]}`"
         line = {"line": f"unknown key of the {what} {name}; {known}"}
         unknown = PydanticCustomError(UNKNOWN_KEY, "{line}", line)
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
