@@ -141,14 +141,14 @@ def models_of(wildcards):
 def training_memory(wildcards, attempt):
     """Memory of a training job in megabytes.
 
-    Measured with the paper's model and a year of quarter hours: 0.4 GB for 12 models, 3.1 MB for the
-    data of each client, and 0.3 to 1.1 MB for each model, less per model the more there are. On a
-    cluster, two Snakemake processes of 0.5 GB each run on the node (docs/clusters.md). A retry
+    Measured with the paper's model: 0.4 GB for 12 models and 0.3 to 1.1 MB for each model, less per
+    model the more there are. The data of the clients stay in their file, but some are kept for each.
+    On a cluster, two Snakemake processes of 0.5 GB each run on the node (docs/clusters.md). A retry
     requests more.
     """
     models = models_of(wildcards)
     return attempt * (
-        2000 + 4 * of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4
+        2000 + of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4
     )
 
 
