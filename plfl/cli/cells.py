@@ -71,7 +71,8 @@ def run(options: argparse.Namespace) -> None:
         f"training takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores, without the start of jobs, baselines, "
         f"figures and pages ({trained_by}, "
-        f"{per_second} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
+        f"{per_second} client-steps/s measured now, if nothing else runs"
+        f"{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
     if warning := undecidable(study):

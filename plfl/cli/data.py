@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.prepare import check_loads
 
     check_loads(study)
+    logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # all notes about the meters
 
     problems = []
     for state in study.data.states:

@@ -170,4 +170,5 @@ def _row(verdict: Verdict, label: str, scale: Scale) -> Row:
 
 def _evidence(verdict: Verdict) -> str:
     facts = [describe(verdict)] if verdict.effect is not None else []
-    return ". ".join(filter(None, [*facts, verdict.reason, verdict.needed.rstrip(".")])) + "."
+    told = filter(None, [*facts, verdict.reason, verdict.needed.rstrip(".")])
+    return ". ".join(sentence[0].upper() + sentence[1:] for sentence in told) + "."

@@ -19,10 +19,12 @@ from typing import Self
 from scipy import special
 
 from plfl.config.study import Study
-from plfl.results.statistics import Comparison, Part, sources
+from plfl.results.statistics import ALPHA, Comparison, Part, sources
 
 POWER = 0.8
 """Probability that the recommended number decides a claim."""
+MANY = 30
+"""Clients that decide differences of moderate size."""
 MOST = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
@@ -68,7 +70,8 @@ def too_few(lacking: list[str]) -> str:
 
 
 def undecidable(study: Study) -> str:
-    """Why no comparison of cells in a study can be decided, and what it needs; empty if some may.
+    """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
+    clients.
 
     How many weeks its test sets have is known only from the data.
     """
@@ -77,9 +80,27 @@ def undecidable(study: Study) -> str:
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     lacking = [factor for factor, n in numbers.items() if n < 2]
     if not lacking:
-        return ""
+        return _reach(study) if study.task.forecasts else ""
     ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
     return f"no comparison will be decided with {ones}. {too_few(lacking)}"
+
+
+def _reach(study: Study) -> str:
+    """How large differences must be that few clients decide; empty if there are `MANY`."""
+    clients = sum(map(study.data.clients_of, study.data.states))
+    if clients >= MANY:
+        return ""
+    freedom = clients - len(study.data.states)
+    few, many = (
+        -special.stdtrit(of, ALPHA / 2) / math.sqrt(n)
+        for n, of in ((clients, freedom), (MANY, MANY - 1))
+    )
+    one = study.participant
+    return (
+        f"with {clients} {one}s, a mean difference in MASE is decided only if it is above about "
+        f"{few:.1f} standard deviations of the single {one}s' differences, whatever the number of "
+        f"seeds; with {MANY}, above {many:.1f}"
+    )
 
 
 _HOW = {

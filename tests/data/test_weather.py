@@ -135,6 +135,17 @@ def test_missing_hours_are_gaps_and_short_ones_keep_the_last_value(tmp_path: Pat
     assert found[110] == 110
 
 
+@pytest.mark.parametrize("late", [1, 2])
+def test_the_newest_load_is_kept_where_the_weather_ends_a_little_earlier(
+    tmp_path: Path, late: int
+) -> None:
+    index = at("2021-01-01 01:00", ROWS)
+    weather = write(tmp_path / "w.csv", index[:-late], None, Ta=np.arange(ROWS - late))
+    found = read(write_load(tmp_path / "m.csv", index), weather, max_gap=60)
+    assert len(found) == ROWS - (late if late > 1 else 0)
+    assert found.iloc[-1] == ROWS - late - 1
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
     """A file of a load and of the weather, which may have other columns."""

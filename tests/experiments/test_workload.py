@@ -45,9 +45,7 @@ def test_the_same_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("least", "most", "amounts"), [(1, 10**6, {1, 30}), (2, 3, {2, 3})])
-def test_as_much_is_measured_as_takes_long_enough(
-    least: int, most: int, amounts: set[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_much_is_measured_as_takes_long_enough(least: int, most: int, amounts: set[int]) -> None:
     now, done = 0.0, set()
 
     def work(some: int) -> float:
@@ -56,12 +54,11 @@ def test_as_much_is_measured_as_takes_long_enough(
         done.add(some)
         return 5 * some
 
-    monkeypatch.setattr(workload.time, "perf_counter", lambda: now)
-    assert workload._rate(work, least, most) == pytest.approx(500)
+    assert workload._rate(work, least, most, lambda: now) == pytest.approx(500)
     assert done == amounts
 
 
-def test_tracing_an_own_module_does_not_count_as_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_an_own_module_does_not_count_as_training() -> None:
     now, calls = 0.0, 0
 
     def work(some: int) -> float:
@@ -70,6 +67,5 @@ def test_tracing_an_own_module_does_not_count_as_training(monkeypatch: pytest.Mo
         now += 10.0 if calls == 1 else 0.01 * some
         return some
 
-    monkeypatch.setattr(workload.time, "perf_counter", lambda: now)
-    assert workload._rate(work, 1, 10**6) == pytest.approx(100)
+    assert workload._rate(work, 1, 10**6, lambda: now) == pytest.approx(100)
     assert calls == 2

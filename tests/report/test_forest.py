@@ -76,7 +76,7 @@ def test_other_units_and_missing_ends_are_not_on_the_axis() -> None:
     assert (first.at, first.effect) == (None, "5.81% [5.00%, 6.00%]")
     assert second.at is not None and second.start is None
     assert (third.at, third.effect) == (None, "")
-    assert "diverged" in third.evidence
+    assert "Diverged" in third.evidence
 
 
 def test_one_seed_is_said_once() -> None:

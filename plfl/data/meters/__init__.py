@@ -169,10 +169,8 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd
 
 
 def _tell(notes: list[str]) -> None:
-    """Warn of what was done to the meters, or of the first of them where there are many."""
-    for note in notes[:MOST_NOTES]:
-        logger.warning("%s", note)
-    if (more := len(notes) - MOST_NOTES) > 0:
-        logger.warning(
-            "%d more lines of this kind; `plfl data check` shows the gaps of every meter", more
-        )
+    """Warn of what was done to the meters. Of many notes, the level INFO has all."""
+    for i, note in enumerate(notes):
+        logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
+    if (more := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
+        logger.warning("%d more lines of this kind; `plfl data check` shows all of them", more)

@@ -124,7 +124,7 @@ def clean(
     _check_values(here, readings, load, target, meters)
     inputs = _inputs(here, readings, raw, target, pd.DatetimeIndex(load.index))
     if weather is not None:
-        joined = _joined(here, weather, pd.DatetimeIndex(load.index), target)
+        joined = _joined(here, weather, pd.DatetimeIndex(load.index), target, meters.max_gap)
         lengths = runs(joined.isna().any(axis=1).to_numpy())[1]
         done["without weather"] += int(lengths[lengths * target > meters.max_gap].sum())
         inputs = inputs.join(joined)
@@ -388,9 +388,11 @@ def _inputs(
 
 
 def _joined(
-    here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int
+    here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int, max_gap: int
 ) -> pd.DataFrame:
     """The weather in the rows of the load: means of what became known in each interval.
+
+    The last values count for up to `max_gap` minutes, so that the newest loads are not lost.
 
     Raises:
         DataError: nothing did.
@@ -404,6 +406,9 @@ def _joined(
             f"{here.pieces[0].table.path}: {here.name}: data.meters.weather has no "
             f"{', '.join(empty)} from {times}; give the weather of that time, or {here.leave_out}"
         )
+    last = int(np.flatnonzero(found.notna().all(axis=1))[-1])
+    if (len(found) - 1 - last) * minutes <= max_gap:
+        found.iloc[last:] = found.iloc[last:].ffill()
     return found
 
 
