@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from plfl.report.forest import Scale
 from plfl.report.opening import listed
@@ -92,7 +93,10 @@ def answer(tables: Tables, findings: Findings) -> Answer | None:
     shown = {choice.scores.state: _extremes(some) for choice, some in found}
     return Answer(
         _short(judged),
-        [text for choice, some in found for text in _told(tables, choice, some, energy)],
+        [
+            *(text for choice, some in found for text in _told(tables, choice, some, energy)),
+            _tested(tables),
+        ],
         scale,
         {state: [_row(one, scale, energy) for one in some] for state, some in shown.items()},
         len(every) - sum(map(len, shown.values())),
@@ -134,6 +138,13 @@ def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -
     )
 
 
+def _tested(tables: Tables) -> str:
+    """From when to when the forecasts were tested."""
+    days = pd.to_datetime(tables.errors(["day"])["day"])
+    first, last = (f"{day.day} {day:%B %Y}" for day in (days.min(), days.max()))
+    return f"Tested on the days from {first} to {last}."
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
@@ -154,7 +165,8 @@ def _who(some: Sequence[Meter], energy: bool, one_of_them: str) -> str:
         if one.gain * (1 if word == "gains" else -1) > 0:
             saved = f", {abs(one.energy):,.0f} kWh of errors a month" if energy else ""
             share = _percent(abs(one.share))
-            parts.append(f"{one.client} {word} most: {abs(one.gain):.2f} ({share}{saved})")
+            doubt = "" if one.answer or math.isnan(one.low) else ", but not clearly"
+            parts.append(f"{one.client} {word} most{doubt}: {abs(one.gain):.2f} ({share}{saved})")
     return " ".join([clearly, *(f"{part}." for part in parts)])
 
 
