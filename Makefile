@@ -48,7 +48,7 @@ demo: $(READY) ## run a short study on sample data; a minute on two cores
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml
 
-map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STUDY=map-day-ahead, STUDY=channel-meters
+map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STUDY=map-size, map-day-ahead, channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
 	@mkdir -p data && ln -sfn "$(abspath $(DATA))" data/bdg2_sites
 	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
