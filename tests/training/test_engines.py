@@ -123,31 +123,6 @@ def with_terms(whole, names, seed=1):
     return changed(whole, **{name: terms[name] for name in names})
 
 
-def test_sizes_of_the_paper():
-    layout = PAPER.layout
-    assert layout.width == 60_276
-    assert layout.mask(["lstm.*"]).sum() == 3_500
-    assert layout.mask(["mlp.*"]).sum() == 56_776
-    assert layout.mask([]).sum() == 0
-
-
-@pytest.mark.parametrize("forecaster", [PAPER, SMALL], ids=["paper", "small"])
-def test_forward_and_gradient_agree_with_pytorchs_layers(forecaster):
-    module = Module(forecaster)
-    row = forecaster.initial(1)
-    torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
-    x = torch.rand(1, 16, forecaster.look_back, forecaster.inputs)
-    leaves = {n: v.requires_grad_() for n, v in forecaster.layout.views(row[None].clone()).items()}
-    ours = forecaster.forward(leaves, x)
-    theirs = module(x[0])
-    torch.testing.assert_close(ours[0], theirs, rtol=1e-5, atol=1e-6)
-    gradients = torch.autograd.grad(ours.square().sum(), list(leaves.values()))
-    theirs.square().sum().backward()
-    expected = torch.cat([p.grad.flatten() for p in module.parameters()])
-    got = torch.cat([g.flatten() for g in gradients])
-    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
-
-
 def test_initial_parameters_are_drawn_as_pytorch_draws_them():
     """Same bounds as `nn.LSTM`, `nn.Linear` and `nn.PReLU`, filled, and fixed by the seed."""
     torch.manual_seed(0)
@@ -180,24 +155,15 @@ DECAYING = [cls(weight_decay=0.1) for cls in clients.available().values() if cls
 ]
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
-def test_stacked_agrees_with_reference_in_double_precision(optimiser):
-    data = dataset(SMALL)
-    ours, theirs = task(SMALL, optimiser), task(SMALL, optimiser)
-    loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
-    expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
-
-
 SOME = [Sgd(), SgdMomentum(nesterov=True), Adam(), ProxAdam(mu=0.5)]
 TERMS_AND_OPTIMISERS = [([term], optimiser) for term in TERMS for optimiser in SOME]
 TERMS_AND_OPTIMISERS += [(TERMS, optimiser) for optimiser in OPTIMISERS]
 """Every term with some optimisers, and all terms at once with every optimiser."""
+PLAIN = [([], optimiser) for optimiser in OPTIMISERS + DECAYING]
 
 
-@pytest.mark.parametrize(("terms", "optimiser"), TERMS_AND_OPTIMISERS)
-def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
+@pytest.mark.parametrize(("terms", "optimiser"), PLAIN + TERMS_AND_OPTIMISERS)
+def test_stacked_agrees_with_reference(optimiser, terms):
     data = dataset(SMALL)
     fresh = task(SMALL, optimiser, rows=3, steps=4, seed=len(terms))
     ours, theirs = (with_terms(changed(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
@@ -249,6 +215,7 @@ def test_a_recursion_by_hand(engine):
 
 SHAPE = WindowShape(inputs=3, look_back=5, context=4)
 OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
+LOSSES = ["huber", "mae", "huber", "mse"]
 
 
 NETWORKS = [(SMALL, many) for many in (1, 50, 10_000)] + [
@@ -307,41 +274,40 @@ class Weighted(NamedTuple):
         return (outputs - targets[..., None]) * torch.tensor([2.0, 4, 6]).to(outputs)
 
 
-@pytest.mark.parametrize("model", [*OTHERS, LstmMlp(hidden=3, mlp=[4])], ids=lambda m: m.name)
-def test_models_with_several_outputs_agree_with_autograd(model):
-    """Under any loss, with all terms; and a row has the same bits beside fewer rows."""
-    network = model.network(SHAPE._replace(outputs=3, context=4 if model in OTHERS else 0))
+CASES = [
+    *((model, 1, POINT[loss]) for model, loss in zip(OTHERS, LOSSES, strict=True)),
+    *((model, 3, Weighted()) for model in (*OTHERS, LstmMlp(hidden=3, mlp=[4]))),
+]
+
+
+@pytest.fixture
+def few_sizes(monkeypatch):
+    """Stacks of two sizes, because tracing a model for each size takes long."""
+    monkeypatch.setattr("plfl.training.stack_sizes.SIZES", (2, 8))
+
+
+@pytest.mark.usefixtures("few_sizes")
+@pytest.mark.parametrize(("model", "outputs", "loss"), CASES, ids=lambda x: getattr(x, "name", x))
+def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
+    """With all terms; and a row has the same bits beside fewer rows."""
+    network = model.network(SHAPE._replace(outputs=outputs, context=4 if model in OTHERS else 0))
     data = with_context()
-    ours, theirs, two = (
-        changed(with_terms(task(network, AdamW()), TERMS), loss=Weighted()) for _ in range(3)
-    )
+    given = (with_terms(task(network, AdamW()), TERMS) for _ in range(3))
+    # Errors on either side of Huber's bound.
+    ours, theirs, two = (changed(t, loss=loss, targets=4 * t.minibatches.targets) for t in given)
     expected = Reference(network, data, CPU, torch.float64).train(theirs)
     engine = Stacked(network, data, CPU, torch.float64)
-    found = engine.train(ours)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    engine.train(part := two.select(slice(0, 2)))
-    assert torch.equal(part.rows, ours.rows[:2])
-    (outputs, *_) = engine.predict(ours.rows, [torch.arange(7)] * len(ours.rows))
-    assert outputs.shape == (7, 3)
-
-
-@pytest.mark.parametrize(
-    ("model", "loss"), [*zip(OTHERS, ["huber", "mae", "huber", "mse"], strict=True)], ids=str
-)
-def test_other_models_and_losses_agree_with_autograd(model, loss):
-    network, data = model.network(SHAPE), with_context()
-    given = (with_terms(task(network, AdamW()), TERMS) for _ in range(2))
-    # Errors on either side of Huber's bound.
-    ours, theirs = (changed(t, loss=POINT[loss], targets=4 * t.minibatches.targets) for t in given)
-    expected = Reference(network, data, CPU, torch.float64).train(theirs)
-    found = Stacked(network, data, CPU, torch.float64).train(ours)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(engine.train(ours), expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     got, expected = (t.tracked.gradients for t in (ours, theirs))
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+    engine.train(part := two.select(slice(0, 2)))
+    assert torch.equal(part.rows, ours.rows[:2])
+    (found, *_) = engine.predict(ours.rows, [torch.arange(7)] * len(ours.rows))
+    assert found.shape == ((7,) if outputs == 1 else (7, outputs))
 
 
+@pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
 def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
     network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()

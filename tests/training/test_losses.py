@@ -67,35 +67,6 @@ def test_stacked_agrees_with_reference_on_the_contrastive_term(forecaster, optim
     assert (ours.rows - without.rows).abs().max() > 1e-4
 
 
-def test_a_previous_model_that_is_the_start_changes_nothing():
-    """Both cosines are the same then, so the term is log 2 without a gradient."""
-    data = dataset(SMALL)
-    term = contrasted(Adam())
-    same = changed(term, previous=term.rows.clone())
-    loss = Stacked(SMALL, data, CPU, torch.float64).train(same)
-    plain = task(SMALL, Adam())
-    expected = Stacked(SMALL, data, CPU, torch.float64).train(plain)
-    torch.testing.assert_close(same.rows, plain.rows, rtol=0, atol=1e-9)
-    torch.testing.assert_close(loss, expected + 1.5 * math.log(2))
-
-
-@pytest.mark.parametrize("engine", [Stacked, Reference])
-@pytest.mark.parametrize("optimiser", [Sgd(), Adam(), AdamAMS()], ids=str)
-def test_frozen_parameters_stay_and_the_others_train_as_if_they_were_given(engine, optimiser):
-    data = dataset(SMALL)
-    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
-    some = changed(task(SMALL, optimiser), frozen=frozen)
-    start = some.rows.clone()
-    engine(SMALL, data, CPU, torch.float64).train(some)
-    assert torch.equal(some.rows[:, frozen], start[:, frozen])
-    assert (some.rows[:, ~frozen] != start[:, ~frozen]).any(1).all()
-    # One step of everything moves the rest in the same way: its gradient is at the same point.
-    ones = [changed(task(SMALL, optimiser, steps=1), frozen=f) for f in (None, frozen)]
-    for one_step in ones:
-        engine(SMALL, data, CPU, torch.float64).train(one_step)
-    assert torch.equal(ones[0].rows[:, ~frozen], ones[1].rows[:, ~frozen])
-
-
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
 @pytest.mark.parametrize("instructions", supported())
 @pytest.mark.parametrize("features", ["states", "penultimate"])

@@ -1,24 +1,12 @@
-"""Rates, clipping and averages over whole trainings, against `torch.optim` in a plain loop."""
-
-from dataclasses import replace
+"""The rates of the local steps over a whole training, against the schedulers of PyTorch."""
 
 import pytest
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR, StepLR
-from torch.optim.swa_utils import AveragedModel
 
 from plfl.config.sections import Federation as Settings
-from plfl.models.layers import Module
-from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.adamw import AdamW
-from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training import reference, schedule
-from plfl.training.stacked import Stacked
-from plfl.training.task import Average
-from tests.helpers.tasks import changed
-from tests.training.test_engines import CPU, SMALL, dataset, task
+from plfl.training import schedule
 
 
 def torch_schedule(optimiser, settings):
@@ -80,58 +68,3 @@ def test_the_rate_depends_on_the_number_of_the_step_only():
     assert schedule.factors(settings, 2, 0, 8) == whole[1] + whole[2][:2]
     assert schedule.factors(settings, 4, 0, 8) == whole[3] + 2 * whole[3][-1:]
     assert schedule.factors(Settings(), 1, 0, 5) is None
-
-
-@pytest.mark.parametrize(
-    "optimiser", [Sgd(lr=0.1), SgdMomentum(), Adam(), AdamW(weight_decay=0.5)], ids=str
-)
-@pytest.mark.parametrize("engine", [Stacked, reference.Reference])
-@pytest.mark.filterwarnings("ignore:.*lr_scheduler:UserWarning")
-def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
-    """A cosine with warm-up, clipping, and an average whose decay soon reaches its limit."""
-    data, steps, limit = dataset(SMALL), 12, 0.6
-    settings = Settings(rounds=2, local_steps=steps, schedule="cosine", warm_up=0.1)
-    fresh = task(SMALL, optimiser, rows=1, steps=2 * steps)
-    start, count = fresh.rows.clone(), torch.zeros(1, 1, dtype=torch.float64)
-    average = Average(start.clone(), count, limit)
-    trainer = engine(SMALL, data, CPU, torch.float64)
-    for t in (1, 2):
-        part = changed(
-            fresh,
-            starts=fresh.minibatches.starts[:, (t - 1) * steps : t * steps],
-            rates=schedule.factors(settings, t, 0, steps),
-            clip=0.1,
-            average=replace(average, steps=count + (t - 1) * steps),
-        )
-        if t == 2:  # `reference` has fresh moments in every round
-            for values in part.moments.state.values():
-                values.zero_()
-        trainer.train(part)
-
-    module = Module(SMALL).double()
-    nn.utils.vector_to_parameters(start[0].clone(), module.parameters())
-
-    def mean(old, new, n):
-        decay = min(limit, (1 + int(n)) / (10 + int(n)))
-        return decay * old + (1 - decay) * new
-
-    averaged = AveragedModel(module, avg_fn=mean)
-    averaged.update_parameters(module)  # the first one is a copy
-    for t in (1, 2):
-        theirs = reference.optimiser(optimiser, list(module.parameters()))
-        rates = torch_schedule(theirs, settings)
-        for _ in range((t - 1) * steps):
-            rates.step()
-        for windows in fresh.minibatches.starts[0, (t - 1) * steps : t * steps]:
-            theirs.zero_grad()
-            x = torch.stack([trainer.features[i : i + data.look_back] for i in windows.tolist()])
-            target = trainer.targets[windows + data.look_back - 1]
-            nn.functional.mse_loss(module(x), target).backward()
-            nn.utils.clip_grad_norm_(module.parameters(), 0.1)
-            theirs.step()
-            rates.step()
-            averaged.update_parameters(module)
-    for ours, expected in ((fresh.rows, module), (average.rows, averaged.module)):
-        row = nn.utils.parameters_to_vector(expected.parameters()).detach()
-        torch.testing.assert_close(ours[0], row, rtol=0, atol=1e-9)
-    assert not torch.allclose(average.rows, fresh.rows, atol=1e-5)
