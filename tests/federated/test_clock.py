@@ -137,6 +137,12 @@ def test_every_method_is_charged_what_it_does(name: str) -> None:
     assert charged(name, parameters) == pytest.approx(expected)
 
 
+def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
+    """39 minibatches of 8 hold the 305 windows of a client."""
+    parameters = {"epochs": 1, "tau": 1, "schedule": "EC"}
+    assert charged("fedeff", parameters) == pytest.approx([39 + 39, 39, 39])
+
+
 def charged(name: str, parameters: dict[str, Any]) -> list[float]:
     """Work of every client in each round, in local steps."""
     client = "sgdm" if name == "fedadc_dm" else "sgd"
@@ -156,23 +162,6 @@ def charged(name: str, parameters: dict[str, Any]) -> list[float]:
     found = trained.groupby("round")["seconds"]
     np.testing.assert_allclose(found.min(), found.max())
     return [float(seconds) for seconds in found.first()]
-
-
-def test_round_1_begins_when_the_slowest_is_done_with_what_comes_before() -> None:
-    """One-shot clustering: ten rounds' worth of steps for all, then one client at a time."""
-    seconds = {"a": 1.0, "b": 2.0, "c": 4.0}
-    study = tiny.study(
-        grid={"method": ["one_shot"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
-        federation={"participation": 0.34, "simulation": {"step_seconds": [*seconds.values()]}},
-    )
-    cell = tiny.cell("XX-P2-one_shot-sgd-fedavg-10", study)
-    records = train(study, [cell], tiny.dataset())[cell].records
-    trained = records[(records["split"] == "train") & records["loss"].notna()]
-    firsts = trained.set_index("round")
-    assert set(firsts["client"]) - {"c"}, "somebody faster than the slowest takes part"
-    for t, row in firsts.iterrows():
-        before = 40 * seconds["c"] if t == 1 else 0
-        assert row["round_seconds"] == pytest.approx(before + 4 * seconds[row["client"]])
 
 
 def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:

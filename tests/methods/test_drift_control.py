@@ -1,4 +1,4 @@
-"""FedProx, SCAFFOLD, FedDyn and FedADC against reference values and identities."""
+"""FedProx, SCAFFOLD, FedDyn, FedADC and FedSplit: reference values, fixed points, identities."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from plfl.config.sections import Simulation
 from plfl.federated.clock import Clock
@@ -15,6 +16,7 @@ from plfl.methods.fedadc import FedADC
 from plfl.methods.fedadc_dm import FedADCDM
 from plfl.methods.feddyn import FedDyn
 from plfl.methods.fedprox import FedProx
+from plfl.methods.fedsplit import FedSplit
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -195,6 +197,55 @@ def test_a_download_behind_the_computation_by_hand():
     assert [r.traffic["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
 
 
+class SizedSgd(Sgd):
+    """Steps of a = ½ / (1/s + L_i), a size for each of the clients 0 and 1 of Q2; s = ½."""
+
+    def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
+        y -= g * torch.tensor([[0.5 / 3], [0.5 / 6]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("method", "client_opt", "steps", "expected"),
+    [
+        # 150 steps at η = 0.1 are the proximal operator of Q2 to the last digit.
+        (FedSplit(s=0.5), SGD, 150, [2, 0.6666666667, 0.6666666667, 0.8148148148]),
+        (FedSplit(s=1), SGD, 150, [2, 0.2, 0.8, 0.8]),
+        (FedSplit(s=0.5), SizedSgd(), 1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7962962963]),
+        (FedSplit(s=0.5), SizedSgd(), 3, [2, 0.8333333333, 0.6875, 0.7685185185]),
+        (
+            in_turns(FedSplit(s=0.5), *[[0], [1]] * 60),
+            SGD,
+            150,
+            [2, 1.3333333333, 0.8888888889, 0.7407407407],
+        ),
+    ],
+    ids=str,
+)
+def test_fedsplit_goes_to_the_minimum(method, client_opt, steps, expected):
+    path = server_path(client_opt, AVG, method, steps=steps, rounds=120)
+    assert path[: len(expected)] == pytest.approx(expected, abs=1e-9)
+    assert path[-1] == pytest.approx(0.8, abs=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 20])
+def test_the_fixed_point_of_fedsplit(steps):
+    """Z* = x* − s ∇f_i(x*), whatever the number of local steps."""
+    seen: list[Any] = []
+    path = server_path(SGD, AVG, FedSplit(s=0.5), steps=steps, rounds=150, made=seen.append)
+    assert path[-1] == pytest.approx(0.8, abs=1e-9)
+    assert seen[0].state.z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
+
+
+def test_personal_parameters_take_ordinary_steps_beside_fedsplit():
+    """Nothing of f depends on the shared coordinate, so the personal one is as without a server."""
+    apart = Quadratic([1, 4], [0, 1], [0, 1])
+    kwargs: dict[str, Any] = {"problem": apart, "start": (2.0, 2.0), "rounds": 4}
+    split = trajectory(SGD, AVG, FedSplit(s=0.1), shared=(True, False), **kwargs)[-1]
+    alone = trajectory(SGD, AVG, shared=(False, False), **kwargs)[-1]
+    assert torch.equal(split.local[:, 1], alone.local[:, 1])
+    assert split.x.item() == 2
+
+
 PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=8)
 
 
@@ -220,6 +271,11 @@ def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
         )
         total, rows = (getattr(federations[0].state, name) for name in names)
         torch.testing.assert_close(total, share @ rows / share.sum(), rtol=1e-9, atol=1e-9)
+    split = in_turns(FedSplit(s=0.5), *turns)
+    federations.clear()
+    trajectory(SGD, AVG, split, problem=Q4, rounds=len(turns), made=federations.append)
+    (f,) = federations
+    torch.testing.assert_close(f.server.x, f.state.z.mean(0), rtol=1e-10, atol=1e-10)
 
 
 def test_tracking_with_clients_that_drop_out_in_mid_round():

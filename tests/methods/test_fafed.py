@@ -1,46 +1,21 @@
 """FAFED on problems with known answers."""
 
-from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from plfl.experiments.train import train
-from plfl.federated.channel import Channel, Direction
-from plfl.federated.federation import Federation
 from plfl.methods.fafed import FaFed
 from plfl.methods.one_shot import OneShot
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
+from tests.helpers.problems import QuadraticData, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
-FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
-
-
-class Watched(Channel):
-    """A channel that keeps the last message."""
-
-    def carry(self, direction: Direction, clients: Tensor, rows: list[Tensor]) -> list[Tensor]:
-        self.last = direction, clients, rows
-        return super().carry(direction, clients, rows)
-
-
-def watched(seen: list[Federation]) -> Callable[[Federation], None]:
-    """What gives a federation such a channel and adds it to `seen`."""
-
-    def watch(f: Federation) -> None:
-        f.channel = Watched(f.channel.shared, f.channel.clients)
-        seen.append(f)
-
-    return watch
 
 
 @pytest.mark.parametrize("a", [0.1, 1.0])
@@ -96,32 +71,6 @@ def test_the_first_gradients_are_of_minibatches_before_round_1(
         rounds.clear()
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.floats(0.3, 1), st.floats(0.01, 1), st.integers(0, 2**32))
-def test_under_random_participation(share: float, a: float, seed: int) -> None:
-    """Those present give the server its momentum."""
-    seen: list[Federation] = []
-    path = trajectory(
-        SGD,
-        AVG,
-        FaFed(a=a),
-        problem=FOUR,
-        shared=(True, False),
-        start=(0.5, -0.5),
-        rounds=4,
-        participation=share,
-        seed=seed,
-        made=watched(seen),
-    )
-    (f,) = seen
-    assert isinstance(f.channel, Watched)
-    direction, clients, (_, m, v) = f.channel.last
-    assert direction == "up"
-    assert clients.tolist() == path[-1].report.present.tolist()
-    torch.testing.assert_close(f.state.m, m.mean(0))
-    torch.testing.assert_close(f.state.v, v.mean(0))
-
-
 def test_at_its_defaults_it_learns_in_many_small_steps() -> None:
     """125 steps a round at the rate of config/methods.yaml; with ρ = 0.01 the loss overflows."""
     assert not np.isfinite(trained_losses({"rho": 0.01})).any()
@@ -146,11 +95,3 @@ def trained_losses(parameters: dict[str, Any]) -> list[float]:
     (result,) = train(study, study.cells, tiny.dataset()).values()
     trained = result.records[result.records["split"] == "train"]
     return [float(loss) for loss in trained.groupby("round")["loss"].mean()]
-
-
-def test_it_works_twice_as_much_and_once_more_before_round_1() -> None:
-    grid = {"method": ["fafed"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
-    study = tiny.study(grid=grid, federation={"simulation": {"step_seconds": 1.0}})
-    (result,) = train(study, study.cells[:1], tiny.dataset()).values()
-    trained = result.records[result.records["split"] == "train"]
-    assert trained.groupby("round")["seconds"].first().tolist() == [9, 8, 8]

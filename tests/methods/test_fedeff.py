@@ -11,9 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.config.sections import Simulation
-from plfl.config.study import Study
-from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.methods.fedeff import FedEff
@@ -21,7 +18,6 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
-from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)
@@ -171,43 +167,3 @@ def test_every_server_starts_from_the_round_before_the_first(server: Any) -> Non
     path = trajectory(SGD, server(), FedEff(epoch_steps=2))
     assert path[0].x.flatten().tolist() == pytest.approx([1.49] * path[0].x.numel())
     assert path[-1].x.isfinite().all()
-
-
-def forecasters(**keys: Any) -> Study:
-    return tiny.study(
-        grid={"method": ["fedeff", "fedopt"], "client_opt": ["sgd", "adam"]},
-        method={"fedeff": {"epochs": 4, **keys}},
-        federation={"simulation": {"step_seconds": [0.1, 0.2, 0.4], "up_mbit": 0.01}},
-    )
-
-
-def test_on_the_forecaster_it_waits_less_than_fedavg() -> None:
-    """FedEff's claim of shorter waiting."""
-    study = forecasters(epoch_steps=2)
-    trained = train(study, study.cells, tiny.dataset())
-    waiting: dict[str, float] = {}
-    for cell in study.cells:
-        if cell.sharing == "P2" and cell.server_opt == "fedavg":
-            found = trained[cell].records
-            training = (found["split"] == "train") & (found["model"] == "local")
-            later = found[training & (found["round"] > 1)]
-            share = 1 - later["seconds"] / later["round_seconds"]
-            waiting[cell.method] = float(share.mean())
-    assert waiting["fedeff"] < waiting["fedopt"]
-
-
-def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
-    study = forecasters(epochs=1, tau=1, schedule="EC")
-    (cell,) = [c for c in study.cells if str(c) == "XX-P2-fedeff-sgd-fedavg-10"]
-    records = train(study, [cell], tiny.dataset())[cell].records
-    rows = records[(records["split"] == "train") & (records["model"] == "local")]
-    forecaster = network_of(study, tiny.dataset().shape)
-    shared = int(forecaster.layout.mask(study.sharing["P2"]).sum())
-    upload = 4 * shared * 8 / 0.01e6
-    steps = np.ceil(305 / 8)
-    for t, group in rows.groupby("round"):
-        extra = 12 * 8 / 0.01e6
-        expected = steps * np.array([0.1, 0.2, 0.4]) + upload
-        expected = 2 * expected + extra if t == 1 else expected
-        assert group["seconds"].tolist() == pytest.approx(expected.tolist())
-        assert set(group["round_seconds"]) == {group["seconds"].max()}

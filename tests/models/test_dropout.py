@@ -45,18 +45,6 @@ def test_units_are_dropped_independently_and_as_often_as_they_should():
         assert (first * second).mean().item() == pytest.approx(0.01, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", ["per_fedavg", "apfl"])
-def test_engines_agree(method):
-    tables = []
-    for engine in ("stacked", "reference", "auto"):
-        grid = {"method": [method], "client_opt": ["sgdm"], "server_opt": ["fedavg"]}
-        study = tiny.study(model=MODEL, grid=grid, compute={"engine": engine})
-        results = train(study, study.cells, tiny.dataset())
-        tables.append(pd.concat([r.records for r in results.values()]))
-    for other in tables[1:]:
-        pd.testing.assert_frame_equal(tables[0], other, rtol=1e-4)
-
-
 @pytest.mark.parametrize("engine", ["auto", "stacked"])
 def test_company_and_interruptions_change_no_bit(engine, tmp_path):
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2]}

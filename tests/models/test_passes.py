@@ -1,6 +1,5 @@
 """The passes written out are those of automatic differentiation."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,26 +33,3 @@ def test_forecasts_and_gradients(
         passes.backward(forecaster, rows, trace, weights, {}, found)
     torch.testing.assert_close(forecasts, expected.detach(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("feature", ["states", "penultimate"])
-def test_gradients_of_features(feature: str) -> None:
-    """A loss that takes only a feature: the directional derivative by differences."""
-    forecaster = Forecaster(2, 3, 4, (5, 3), absolute=True)
-    random = torch.Generator().manual_seed(1)
-    rows = torch.randn((2, forecaster.layout.width), generator=random, dtype=torch.float64)
-    x = torch.randn((2, 6, 3, 2), generator=random, dtype=torch.float64)
-    _, trace = passes.forward(forecaster, rows, x)
-    weights = torch.randn(getattr(trace, feature).shape, generator=random, dtype=torch.float64)
-
-    def loss(models: torch.Tensor) -> float:
-        made = getattr(passes.forward(forecaster, models, x)[1], feature)
-        return float((weights * made).sum())
-
-    gradient = torch.empty_like(rows)
-    nothing = x.new_zeros(2, 6)
-    passes.backward(forecaster, rows, trace, nothing, {feature: weights}, gradient)
-    for _ in range(5):
-        way = 1e-6 * torch.randn(rows.shape, generator=random, dtype=torch.float64)
-        change = loss(rows + way) - loss(rows - way)
-        assert change == pytest.approx(2 * float((gradient * way).sum()), rel=1e-5)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
@@ -126,3 +127,16 @@ def test_rows_do_not_touch_each_other(cls):
         opt.step(alone, g[2:3].clone(), state_alone, k)
         opt.step(together, g.clone(), state, k)
     assert torch.equal(alone, together[2:3])
+
+
+def test_dampening_counts_the_first_gradient_of_each_row_in_full():
+    """Rows that are at different steps, as when moments are kept."""
+    damped, y = SgdMomentum(lr=0.1, momentum=0.9, dampening=0.3), torch.zeros(2, 1).double()
+    damped.step(y, torch.ones_like(y), damped.init(y), torch.tensor([[1.0], [5.0]]).double())
+    assert y.flatten().tolist() == pytest.approx([-0.1, -0.07])
+
+
+@pytest.mark.parametrize("options", [{"nesterov": True}, {"momentum": 0}])
+def test_dampening_needs_a_plain_momentum(options):
+    with pytest.raises(ValidationError, match="dampening"):
+        SgdMomentum(dampening=0.1, **options)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import weighted_sum
@@ -12,7 +13,8 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.optimizers.server.fedyogi import FedYogi
-from tests.helpers.problems import server_path
+from plfl.optimizers.server.slowmo import SlowMo
+from tests.helpers.problems import server_path, trajectory
 
 MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)
 
@@ -87,6 +89,8 @@ SGD = Sgd(lr=0.1)
         (FedAdagrad(lr=0.1), [2, 1.9900195886, 1.9766062405, 1.9609889468]),
         (FedAdam(lr=0.1), [2, 1.901941378, 1.769565166, 1.6158279674]),
         (FedYogi(lr=0.1), [2, 1.9019415628, 1.7699193265, 1.6170401048]),
+        (SlowMo(), [2, 1.49, 0.73265, 0.06698525]),
+        (SlowMo(lr=0.5), [2, 1.745, 1.3134125, 0.8124506562]),
     ],
     ids=str,
 )
@@ -145,3 +149,30 @@ def test_the_mean_is_over_all_of_many_clients():
     weights, rows = torch.linspace(0, 1, 40), torch.linspace(-1, 2, 120).view(40, 3)
     expected = weights.double().numpy() @ rows.double().numpy()
     assert weighted_sum(weights, rows).tolist() == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.02])
+def test_slowmo_is_the_published_recursion_in_units_of_gradients(eta):
+    """m ← β m − D̄/η; x ← x − α η m, along what the server was sent."""
+    alpha, beta, m = 0.7, 0.8, 0.0
+    path = trajectory(Sgd(lr=eta), SlowMo(lr=alpha, beta=beta), rounds=6)
+    x = path[0].x.item()
+    for step in path[1:]:
+        D = step.local.mean().item() - x
+        m = beta * m - D / eta
+        x -= alpha * eta * m
+        assert step.x.item() == pytest.approx(x, abs=1e-12)
+
+
+@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
+def test_slowmo_is_the_heavy_ball_and_without_momentum_fedavg(client_opt):
+    slow = server_path(client_opt, SlowMo(lr=0.6, beta=0.7), rounds=8)
+    assert slow == server_path(client_opt, FedAvgM(lr=0.6, beta=0.7), rounds=8)
+    still = server_path(client_opt, SlowMo(beta=0), rounds=8)
+    assert still == server_path(client_opt, FedAvg(), rounds=8)
+
+
+def test_fedadc_whose_clients_follow_no_momentum_is_slowmo():
+    """Β_l = 0, β_g = β."""
+    fedadc = server_path(SGD, FedAvg(lr=0.5), FedADC(beta_l=0, beta_g=0.9), rounds=8)
+    assert fedadc == pytest.approx(server_path(SGD, SlowMo(lr=0.5), rounds=8), abs=1e-12)
