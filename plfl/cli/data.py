@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print one row per client, and what may spoil a study of them."""
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
-    from plfl.data import source
+    from plfl.data import sources
     from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
     from plfl.data.prepare import check_loads
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     check_loads(study)
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # all notes about the meters
 
-    problems = []
+    problems, source = [], sources.of(study.data)
     for state in study.data.states:
         try:
             source.fetch(study.data, state)

@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import digest
 from plfl.config.sections import Data
 from plfl.config.study import Cell, Study
-from plfl.data import source
+from plfl.data import sources
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.hosts.sockets import listen
 from plfl.deploy.protocol import agreement
@@ -70,7 +70,10 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
     """
     if (own := folder / OWN).exists():
         return _read_own(own, study.data)
-    settings = source.settings(study.data, cell.state) | {"clients": 1, "buildings": [building]}
+    settings = sources.of(study.data).settings(study.data, cell.state) | {
+        "clients": 1,
+        "buildings": [building],
+    }
     path = folder / f"series-{digest(cell.state, settings)}.parquet"
     if not path.exists():
         table = _from_source(study, cell, building)
@@ -103,6 +106,7 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
         data = data.model_copy(update={"clients": 1, "buildings": only})
     # Clients on one machine share the data folder, and fetching removes partially written files.
     with hold(data.folder / ".clients.lock"):
+        source = sources.of(data)
         source.fetch(data, cell.state)
         tables = source.load(data, cell.state)
         if building in tables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from plfl.config.study import Cell, Study
-from plfl.data import source
+from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.forecast.contents import describe
@@ -43,7 +43,7 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     rows: list[dict[str, str]] = []
     for state, dataset in datasets.items():
         best = [tables.best("local", state=state, sharing=name) for name in study.grid.sharing]
-        series = source.load(study.data, state)
+        series = sources.of(study.data).load(study.data, state)
         interval = Dataset.load_file(dataset).interval
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"

@@ -17,7 +17,7 @@ from plfl.base.files import atomic
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
-from plfl.data.source import read_receipt
+from plfl.data.receipts import read_receipt
 from plfl.data.units import known
 from plfl.results.records import CELL, Files, cell_digest, join_tables, write_csv, write_table
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from plfl.config.sections import Data, Windows
 from plfl.config.source_rules import CC_BY, Origin
-from plfl.data.source import Receipt, digests
+from plfl.data.receipts import Receipt, digests
 from plfl.data.sources import Counts, Source
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
@@ -50,7 +50,6 @@ class Images(Source):
     blocks: ClassVar = {"skew": Skew}
     simulation_only = "its images are divided among clients in the simulator only"
     assumed = ""
-    module = __name__
 
     classes: ClassVar[int]
     """Number of classes."""
@@ -84,9 +83,6 @@ class Images(Source):
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
         return data.model_dump(mode="json", include={"source", "folder"})
-
-    def own_files(self, data: Data, state: str) -> list[Path]:
-        return []
 
     def fetch(self, data: Data, state: str) -> Receipt:
         return {"source": data.source, "files": digests(self.archives(data)), "clients": {}}

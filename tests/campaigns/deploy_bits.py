@@ -23,7 +23,7 @@ import pandas as pd
 import yaml
 
 from plfl.config.study import Cell, Study
-from plfl.data import source, windows
+from plfl.data import sources, windows
 from plfl.data.dataset import Dataset
 from plfl.deploy import worker
 from plfl.deploy.check import compare, study_of
@@ -121,9 +121,9 @@ def run(here: Path, clients: int, datasets: dict[str, Dataset]) -> tuple[str, li
     raw["grid"] = GRID
     study = Study.parse(raw, "bits")
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    source.fetch(study.data, "NY")
+    sources.of(study.data).fetch(study.data, "NY")
     if not datasets:
-        datasets["NY"] = windows.build(source.load(study.data, "NY"), study.windows)
+        datasets["NY"] = windows.build(sources.of(study.data).load(study.data, "NY"), study.windows)
     names = agreement.roster(study, study.cells[0])
     make_temporary(here / "keys", names)
     problems, digest = [], hashlib.sha256()

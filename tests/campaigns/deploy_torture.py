@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data import sources, windows
 from plfl.deploy.check import compare, study_of
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol.replay import replay
@@ -74,7 +74,7 @@ def torment(seed: int, kinds: list[str]) -> int:
     study = Study.parse(raw, "torture")
     folders = CellFolders(study, study.cells[0], here)
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    source.fetch(study.data, folders.cell.state)
+    sources.of(study.data).fetch(study.data, folders.cell.state)
     command = [sys.executable, "-m", "plfl", "deploy", "--config", str(here / "study.yaml")]
     command += ["--minimum", "2", "--timeout", "60", "--patience", "900"]
     begun, killed = time.monotonic(), 0
@@ -98,7 +98,9 @@ def torment(seed: int, kinds: list[str]) -> int:
         ran.wait(60)
     problems = [] if ran.returncode == 0 else [f"ended with {ran.returncode}"]
     if not problems:
-        dataset = windows.build(source.load(study.data, folders.cell.state), study.windows)
+        dataset = windows.build(
+            sources.of(study.data).load(study.data, folders.cell.state), study.windows
+        )
         problems = list(compare(folders, *replay(study, folders.cell, dataset, folders.history)))
     time.sleep(1)
     problems += [f"left over: {command}" for command, _ in processes(here).values()]

@@ -21,7 +21,7 @@ import yaml
 from numpy.typing import NDArray
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data import sources, windows
 from plfl.deploy.check import compare, study_of
 from plfl.deploy.folders import CHECKPOINT, CellFolders
 from plfl.deploy.hosts.keys import make_temporary
@@ -48,7 +48,7 @@ def run(split: str, here: Path, tls: bool) -> tuple[CellFolders, list[Proxy]]:
     study = Study.parse(raw, "measure")
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     folders = CellFolders(study, study.cells[0], here)
-    source.fetch(study.data, folders.cell.state)
+    sources.of(study.data).fetch(study.data, folders.cell.state)
     names = agreement.roster(study, folders.cell)
     make_temporary(here / "keys", names)
     port = free_port()
@@ -91,7 +91,8 @@ def personal(folders: CellFolders, names: list[str]) -> list[NDArray[np.uint64]]
     Only of those that training has changed: with the others all begin.
     """
     dataset = windows.build(
-        source.load(folders.study.data, folders.cell.state), folders.study.windows
+        sources.of(folders.study.data).load(folders.study.data, folders.cell.state),
+        folders.study.windows,
     )
     rates = agreement.candidate(folders.study, folders.cell)
     f = Trainer.of(folders.study, dataset).federation(folders.cell, rates)
@@ -227,7 +228,8 @@ def main(split: str, tls: bool) -> None:
         )
         tell(split, folders, proxies, here / "memory")
         dataset = windows.build(
-            source.load(folders.study.data, folders.cell.state), folders.study.windows
+            sources.of(folders.study.data).load(folders.study.data, folders.cell.state),
+            folders.study.windows,
         )
         problems = list(
             compare(folders, *replay(folders.study, folders.cell, dataset, folders.history))

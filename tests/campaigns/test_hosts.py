@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data import sources, windows
 from plfl.deploy.check import compare
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.hosts.processes import Processes
@@ -100,8 +100,8 @@ def test_two_hosts_as_the_page_says(hosts, tmp_path):
     study = Study.load(first.folder / "plfl" / "two.yaml")
     folders = TwoHosts(study, study.cells[0], first.folder / "plfl")
     data = study.data.model_copy(update={"folder": tmp_path / "data"})
-    source.fetch(data, "NY")
-    dataset = windows.build(source.load(data, "NY"), study.windows)
+    sources.of(data).fetch(data, "NY")
+    dataset = windows.build(sources.of(data).load(data, "NY"), study.windows)
     assert [summary.took_part for summary in folders.history] == [
         agreement.roster(study, folders.cell)
     ] * 3

@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, source, windows
+from plfl.data import meters, sources, windows
 from plfl.data.meters.imported import import_meters
 from tests.helpers.refusals import naming
 
@@ -98,7 +98,7 @@ def test_a_raw_export_gives_the_windows_of_its_import(
     for client, table in expected.items():
         pd.testing.assert_frame_equal(found[client], table, check_exact=True, check_freq=False)
         assert found[client].attrs == table.attrs
-    loaded = [source.load(one.data, "all") for one in (folder, direct)]
+    loaded = [sources.of(one.data).load(one.data, "all") for one in (folder, direct)]
     one, other = (windows.build(tables, direct.windows) for tables in loaded)
     np.testing.assert_array_equal(one.features, other.features)
     np.testing.assert_array_equal(one.load, other.load)
@@ -109,7 +109,8 @@ def test_a_raw_export_gives_the_windows_of_its_import(
 
 def test_the_receipt_lists_the_exports(tmp_path: Path) -> None:
     raw().to_csv(path := tmp_path / "all.csv", index=False)
-    receipt = source.fetch(study(path).data, "all")
+    data = study(path).data
+    receipt = sources.of(data).fetch(data, "all")
     assert receipt["files"] == {str(path): sha256(path)}
     assert receipt["clients"] == {name: {"file": path.as_posix()} for name in ("a-2", "b 1")}
 
@@ -184,8 +185,9 @@ def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message:
 
 
 def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
+    data = study(tmp_path / "none.csv").data
     with naming(DataError, "none.csv", "data.meters.exports"):
-        source.own_files(study(tmp_path / "none.csv").data, "all")
+        sources.of(data).own_files(data, "all")
 
 
 @pytest.mark.parametrize(

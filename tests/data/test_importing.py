@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from plfl.base.files import sha256
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, source
+from plfl.data import meters, sources
 from plfl.data.meters.imported import Imported, import_meters
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
@@ -454,10 +454,15 @@ def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
         import_meters([tmp_path], tmp_path / "n", Meters(timezones={"west": "UTC"}))
 
 
-def read_block(imported: Imported) -> dict[str, pd.DataFrame]:
+def read_block(imported: Imported) -> Mapping[str, pd.DataFrame]:
     """What a study with the printed configuration reads."""
-    study = Study.parse(yaml.safe_load(imported.block), "data.yaml")
-    return source.load(study.data, "all")
+    return tables_of(imported.block)
+
+
+def tables_of(text: str) -> Mapping[str, pd.DataFrame]:
+    """What a study with this configuration reads."""
+    data = Study.parse(yaml.safe_load(text), "data.yaml").data
+    return sources.of(data).load(data, "all")
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
@@ -655,10 +660,8 @@ def test_the_guide_shows_what_happens(
     assert main(shlex.split(init)[1:]) == 0
     assert main(shlex.split(check)[1:]) == 0
     assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
-    imported, found = (
-        source.load(Study.parse(yaml.safe_load(text), "guide").data, "all")
-        for text in (Path("meters/data.yaml").read_text(encoding="utf-8"), direct)
-    )
+    imported = tables_of(Path("meters/data.yaml").read_text(encoding="utf-8"))
+    found = tables_of(direct)
     for client, table in imported.items():
         pd.testing.assert_frame_equal(found[client], table, check_freq=False)
 

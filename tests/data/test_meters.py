@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters, Windows
 from plfl.config.study import Study
-from plfl.data import meters, source, windows
+from plfl.data import meters, sources, windows
 from tests.helpers import load_profiles
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
@@ -116,7 +116,7 @@ def test_what_is_known_of_meters_is_told(tmp_path: Path) -> None:
     data = Data(
         source="meters", states=["X"], clients=2, meters=Meters(folder=tmp_path, about=about)
     )
-    receipt = source.fetch(data, "X")
+    receipt = sources.of(data).fetch(data, "X")
     assert receipt["clients"]["007"]["building type"] == "office"
     assert set(receipt["clients"]) == {"007", "b"}, "the file about the meters is no meter"
     assert about.as_posix() in receipt["files"]
@@ -286,7 +286,7 @@ def test_a_column_of_the_users_own_is_an_input_known_ahead(meter: Callable[..., 
         "model": {"name": "mlp"},
     }
     study = Study.parse(raw, "test")
-    dataset = windows.build(source.load(study.data, "here"), study.windows)
+    dataset = windows.build(sources.of(study.data).load(study.data, "here"), study.windows)
     assert dataset.columns.tolist() == ["load", "sky"]
     starts = dataset.starts(0, "test")
     found = dataset.context[dataset.persistence_rows(starts), 0]

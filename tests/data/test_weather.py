@@ -15,7 +15,7 @@ from plfl.base.errors import DataError
 from plfl.base.files import sha256
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, source
+from plfl.data import meters, sources
 from plfl.data.meters.imported import import_meters
 
 ROWS = 24 * 40
@@ -167,16 +167,16 @@ def test_an_import_gives_what_a_study_of_the_export_reads(
     given = Meters.model_validate({"weather": weather, "max_gap": 0} | keys)
     imported = import_meters([export], tmp_path / "meters", given)
     folder = Study.parse(yaml.safe_load(imported.block), "import")
-    (table,) = source.load(folder.data, "all").values()
+    (table,) = sources.of(folder.data).load(folder.data, "all").values()
     direct = Study.parse(
         {"data": {"features": folder.data.features, **yaml.safe_load(imported.block)["data"]}
          | {"meters": {"exports": [str(export)], "weather": str(weather), "interval": 60} | keys}},
         "direct",
     )  # fmt: skip
-    (other,) = source.load(direct.data, "all").values()
+    (other,) = sources.of(direct.data).load(direct.data, "all").values()
     pd.testing.assert_frame_equal(table, other, check_freq=False)
     np.testing.assert_allclose(table["temperature"], np.arange(ROWS) % 18 / 1.8, atol=1e-9)
-    files = source.fetch(direct.data, "all")["files"]
+    files = sources.of(direct.data).fetch(direct.data, "all")["files"]
     assert files == {str(path): sha256(path) for path in (export, weather)}
     assert {one["sha256"] for one in imported.sources} == set(files.values())
 

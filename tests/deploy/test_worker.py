@@ -6,8 +6,8 @@ import pytest
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.features import FEATURES
 from plfl.config.study import Study
-from plfl.data import source
 from plfl.data.features import assemble
+from plfl.data.sources.comstock import Comstock
 from plfl.deploy import worker
 from tests.helpers.refusals import naming
 
@@ -75,12 +75,12 @@ def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
 def test_it_is_made_anew_when_comstock_is_read_otherwise(study, folder, monkeypatch, key, value):
     made = []
 
-    def load(data, state):
+    def load(self, data, state):
         made.append(data.comstock)
         return {NAME: assemble(series(), data.features)}
 
-    monkeypatch.setattr(source, "fetch", lambda data, state: {})
-    monkeypatch.setattr(source, "load", load)
+    monkeypatch.setattr(Comstock, "fetch", lambda self, data, state: {})
+    monkeypatch.setattr(Comstock, "load", load)
     buildings = {"XX": [int(NAME)]}
     for comstock in ({}, {}, {key: value}):
         read(study(source="comstock", buildings=buildings, comstock=comstock), folder)

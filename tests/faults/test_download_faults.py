@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.data import source
+from plfl.data import receipts
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import PAPER_RELEASE, ROOT, Layout
 from tests.helpers.comstock_files import study, write_load
@@ -247,7 +247,7 @@ def test_any_change_of_a_cached_file_is_found_out(
             fetch(data, FEW)
         check_message(str(error.value), {key})
         with pytest.raises(DataError, match="has changed since the data were fetched"):
-            source.verify({"files": digests})
+            receipts.verify({"files": digests})
         path.write_bytes(whole)
 
     change()

@@ -21,7 +21,7 @@ import yaml
 from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.data import source
+from plfl.data import receipts
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.dataset import Dataset
@@ -181,13 +181,13 @@ def test_a_damaged_receipt_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "CA.files.json"
     path.write_text(text, encoding="latin-1")
     with naming(DataError, "CA.files.json", "--forcerun"):
-        source.read_receipt(path)
+        receipts.read_receipt(path)
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "gone"])
 def test_a_receipt_of_impossible_files_is_told(name: str) -> None:
     with pytest.raises(DataError, match="since the data were fetched"):
-        source.verify({"files": {name: "digest"}})
+        receipts.verify({"files": {name: "digest"}})
 
 
 # -- checkpoints and results ---------------------------------------------------------------------

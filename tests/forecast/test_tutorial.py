@@ -13,7 +13,7 @@ import yaml
 import plfl
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.data import source
+from plfl.data import sources
 from plfl.experiments.train import train
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models
@@ -53,7 +53,7 @@ def test_the_whole_way(
     models = train(study, [cell], plfl.load_dataset(study, "all"))[cell].models
     assert models is not None
     Path(old_meter[1]).parent.mkdir(parents=True)
-    about = describe(study, cell, source.load(study.data, "all"), 60, {})
+    about = describe(study, cell, sources.of(study.data).load(study.data, "all"), 60, {})
     write_models(Path(old_meter[1]), models, about)
     capsys.readouterr()
 

@@ -19,7 +19,7 @@ from plfl.base.errors import ConfigError, PlflError
 from plfl.baselines.trees import Boosting
 from plfl.cli import main as cli
 from plfl.config.study import Study
-from plfl.data import source
+from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.pipeline.jobs import job, training_code
@@ -274,7 +274,7 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     study = project.load(**blocks)
 
     assert study.layout.names == ["last.weight", "last.bias"]
-    series = source.load(study.data, "all")
+    series = sources.of(study.data).load(study.data, "all")
     assert series["a"]["load"].tolist() == table["kWh"].tolist()
     assert figures.available(study)["more"] == ("spread",)
     assert figures.caption("more", study) == "How far the clients are apart."
@@ -282,11 +282,14 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     tables = cast(Tables, SimpleNamespace(study=study, folder=folder, is_sample=True))
     assert list(figures.draw("more", tables)) == ["spread"]
 
-    code = study.settings(study.cells[0])["model"]["plugin"], source.settings(study.data, "all")
+    def codes(study: Study) -> tuple[Any, Any]:
+        of_data = sources.of(study.data).settings(study.data, "all")
+        return study.settings(study.cells[0])["model"]["plugin"], of_data
+
+    before = codes(study)
     project.write("more.py", (project.folder / "more.py").read_text() + "# A change.\n")
     study = project.load(**blocks)
-    assert study.settings(study.cells[0])["model"]["plugin"] != code[0]
-    assert source.settings(study.data, "all") != code[1]
+    assert all(one != other for one, other in zip(codes(study), before, strict=True))
 
 
 @pytest.mark.parametrize(

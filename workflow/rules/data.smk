@@ -1,3 +1,6 @@
+SOURCE = type(sources.of(study.data)).__module__
+
+
 rule download:
     input:
         own_files,
@@ -12,7 +15,7 @@ rule download:
         "../../environment.yml"
     params:
         data=data_settings,
-        code=code_digest(sources.of(study.data).module),
+        code=code_digest(SOURCE),
     message:
         f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     script:
@@ -34,7 +37,7 @@ rule windows:
     params:
         data=data_settings,
         windows=lambda wildcards: of(wildcards).windows.model_dump(mode="json"),
-        code=code_digest("plfl.data.sources", sources.of(study.data).module),
+        code=code_digest("plfl.data.sources", SOURCE),
     message:
         "{wildcards.state}: make windows"
     script:

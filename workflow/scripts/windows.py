@@ -7,13 +7,14 @@ from plfl.base.interrupts import silence
 silence()
 
 from plfl.config.study import Study
-from plfl.data import source, sources
+from plfl.data import sources
+from plfl.data.receipts import read_receipt, verify
 from plfl.pipeline.jobs import job
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
     """Check that the files in `receipt` are unchanged, then write `dataset` from them."""
-    source.verify(source.read_receipt(receipt))
+    verify(read_receipt(receipt))
     sources.of(study.data).save(study, state, dataset)
 
 

@@ -3,6 +3,9 @@
 An example is what a model reads at once: a window of a series of loads, or whatever the source of a
 plug-in gives, such as an image. `fetch` brings the files of a state to this machine; it alone uses
 the network. `save` makes examples of them, and `read` reads these.
+
+Functions import what reads and writes series when they need it: the workflow, which lists files and
+clients each time it starts, does not.
 """
 
 from __future__ import annotations
@@ -14,15 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 from plfl.config import source_rules
 from plfl.config.sections import Data, Windows
 from plfl.config.source_rules import SourceRules
-from plfl.data import source
-from plfl.data.source import Receipt
+from plfl.data.receipts import Receipt
 
-if TYPE_CHECKING:  # the workflow lists files and clients without reading any
+if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.config.study import Study
     from plfl.data.dataset import Dataset
     from plfl.data.examples import Examples
+    from plfl.data.tables import Tables
     from plfl.data.windows import Limits
 
 
@@ -35,20 +38,41 @@ class Counts(NamedTuple):
 
 
 class Source(SourceRules):
-    """A source of loads. Sources of other examples define all functions anew."""
+    """A source of series of loads. Sources of other examples define all functions anew, but not
+    `clients` and `load`."""
 
-    module: ClassVar[str]
-    """The module that fetches and reads it: a change re-runs only the studies that use it."""
+    blocks_read: ClassVar[tuple[str, ...]]
+    """Blocks of keys of `data` that determine the series."""
     assumed: ClassVar[str] = "a year of data per client"
     """What estimates of work assume of the data; empty if their amount is known."""
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
         """The part of the configuration that determines what `save` writes, but for `windows`."""
-        return source.settings(data, state)
+        keys = {"source", "folder", "clients", "features", *self.blocks_read}
+        if data.resample:
+            keys.add("resample")
+        ids = self.buildings(data, state)
+        return data.model_dump(mode="json", include=keys) | {"buildings": ids}
+
+    def buildings(self, data: Data, state: str) -> list[int]:
+        """Building ids of a state's clients; empty for sources without ids.
+
+        Raises:
+            DataError: they are not known, or too few.
+        """
+        return []
+
+    def check_clients(self, data: Data, state: str) -> None:
+        """Check that a state has enough clients, if that is known before anything is fetched."""
+        self.buildings(data, state)
+
+    def clients(self, data: Data, state: str) -> list[str]:
+        """The names of a state's clients, in the order of all tables."""
+        return [str(number) for number in self.buildings(data, state)]
 
     def own_files(self, data: Data, state: str) -> list[Path]:
         """The user's own files about a state's clients."""
-        return source.own_files(data, state)
+        return []
 
     def fetch(self, data: Data, state: str) -> Receipt:
         """Bring the files of a state's clients to this machine: download, generate or find them.
@@ -57,7 +81,31 @@ class Source(SourceRules):
             DataError: a file is missing, unreachable or damaged.
             PlflError: the disk is full or the folder cannot be written.
         """
-        return source.fetch(data, state)
+        raise NotImplementedError
+
+    def series(self, data: Data, state: str) -> Mapping[str, pd.DataFrame]:
+        """What `load` reads, before it is resampled and reduced to `data.features`."""
+        raise NotImplementedError
+
+    def load(self, data: Data, state: str) -> Tables:
+        """The tables of a state's clients by name, in order, with the available `data.features`.
+
+        Raises:
+            DataError: a file is missing or unreadable, or contains invalid values. It may be raised
+                only where a table is read.
+        """
+        from plfl.data.features import assemble, resampled
+        from plfl.data.tables import Tables
+
+        series = self.series(data, state)
+
+        def table(name: str) -> pd.DataFrame:
+            found = series[name]
+            if data.resample:
+                found = resampled(found, data.resample)
+            return assemble(found, data.features)
+
+        return Tables(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
         """Write the examples of a state, from files that `fetch` has brought, for `read`.
@@ -66,7 +114,7 @@ class Source(SourceRules):
             DataError: a file is missing or damaged, or its content cannot be used.
             PlflError: `path` cannot be written.
         """
-        windows_of(study, source.load(study.data, state), folder=path.parent).save(path)
+        windows_of(study, self.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
         """The examples of a state as its clients hold them, from the file that `save` wrote."""
@@ -77,12 +125,7 @@ class Source(SourceRules):
     def examples_of(self, study: Study, state: str) -> Examples:
         """The examples of a state, fetched and read at once, without a file between."""
         self.fetch(study.data, state)
-        return windows_of(study, source.load(study.data, state))
-
-    def check_clients(self, data: Data, state: str) -> None:
-        """Check that a state has enough clients, if that is known before anything is fetched."""
-        if data.source != "meters":  # whose files may come later
-            source.buildings(data, state)
+        return windows_of(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
         """Windows of a client, as far as they are known before anything is read."""

@@ -1,7 +1,23 @@
 """The public bucket of NREL's ComStock."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from plfl.base.errors import DataError
+from plfl.base.files import sweep
+from plfl.config.features import FEATURES
+from plfl.config.sections import Data
 from plfl.config.source_rules import CC_BY, Origin
+from plfl.data.comstock import releases
+from plfl.data.receipts import Receipt
 from plfl.data.sources import Source
+
+if TYPE_CHECKING:  # the workflow lists buildings without reading any
+    from plfl.data.comstock.series import Building
+    from plfl.data.tables import Tables
 
 
 class Comstock(Source):
@@ -15,4 +31,55 @@ class Comstock(Source):
         licence=CC_BY,
         citation="https://doi.org/10.25984/1876417",
     )
-    module = "plfl.data.comstock.download"
+    blocks_read: ClassVar[tuple[str, ...]] = ("comstock",)
+
+    def root(self, data: Data) -> Path:
+        """The folder of the files."""
+        return data.folder / "comstock"
+
+    def listed(self, data: Data, state: str) -> list[int]:
+        """The buildings of a state whose ids the study does not list itself."""
+        return releases.paper_buildings(state)
+
+    def buildings(self, data: Data, state: str) -> list[int]:
+        """The first `data.clients` of a list of ids.
+
+        Raises:
+            DataError: there is no list for the state, or it is too short.
+        """
+        ids = data.buildings[state] if state in data.buildings else self.listed(data, state)
+        clients = data.clients_of(state)
+        if len(ids) < clients:
+            raise DataError(
+                f"data.clients: {clients} clients, but {state} has {len(ids)} buildings; lower it, "
+                f"or list more ids in data.buildings.{state}"
+            )
+        return ids[:clients]
+
+    def fetch(self, data: Data, state: str) -> Receipt:
+        from plfl.data.comstock.download import download
+
+        sweep(root := self.root(data))
+        found, receipt = download(data, state, self.buildings(data, state))
+        files = {str(root / key): entry["sha256"] for key, entry in receipt["files"].items()}
+        return {"source": data.source, "files": files, "clients": known_of(found)}
+
+    def series(self, data: Data, state: str) -> Tables:
+        from plfl.data.comstock import series
+
+        return series.read(self.root(data), data, state, self.buildings(data, state))
+
+
+def known_of(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
+    """What the metadata say about buildings, by client, as text."""
+    return {
+        str(building.id): {
+            **building.known,
+            "county (GISJOIN)": building.county,
+            **{
+                name.replace("_", " "): f"{value:.0f} {FEATURES[name].unit}"
+                for name, value in building.static.items()
+            },
+        }
+        for building in buildings
+    }

@@ -1,7 +1,19 @@
 """Files of your own meters."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plfl.config.sections import Data
 from plfl.config.source_rules import Origin
+from plfl.data import readers
+from plfl.data.receipts import Receipt, digests
 from plfl.data.sources import Source
+from plfl.plugins import signature
+
+if TYPE_CHECKING:  # the workflow lists files without reading any
+    import pandas as pd
 
 
 class Meters(Source):
@@ -9,4 +21,39 @@ class Meters(Source):
 
     name = "meters"
     origin = Origin("own meters", "readings of the owner's meters", "Direct measurement")
-    module = "plfl.data.meters"
+    blocks_read = ("meters",)
+
+    def settings(self, data: Data, state: str) -> dict[str, Any]:
+        settings = super().settings(data, state)
+        if readers.available():
+            files = self.own_files(data, state)
+            used = {reader for file in files if (reader := readers.reader_of(file))}
+            settings |= {"readers": signature(*used)} if used else {}
+        return settings
+
+    def clients(self, data: Data, state: str) -> list[str]:
+        from plfl.data import meters
+
+        return list(meters.clients(data, state))
+
+    def own_files(self, data: Data, state: str) -> list[Path]:
+        from plfl.data import meters
+
+        beside = (data.meters.weather, data.meters.about)
+        return [*meters.files(data, state), *(path for path in beside if path)]
+
+    def fetch(self, data: Data, state: str) -> Receipt:
+        from plfl.data import meters
+
+        about = meters.known(data.meters)
+        known = {
+            name: {"file": path.as_posix(), **about.get(name, {})}
+            for name, path in meters.clients(data, state).items()
+        }
+        files = digests(self.own_files(data, state))
+        return {"source": data.source, "files": files, "clients": known}
+
+    def series(self, data: Data, state: str) -> dict[str, pd.DataFrame]:
+        from plfl.data import meters
+
+        return meters.read(data, state)

@@ -5,8 +5,7 @@ from plfl.base.files import digest
 from plfl.config.search import Candidate
 from plfl.config.sections import Grid, Simulation
 from plfl.config.study import LONGEST_NAME, Cell, Study
-from plfl.data import meters
-from plfl.data.source import buildings
+from plfl.data import sources
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
 from plfl.results.records import MODELS, CellResult
@@ -129,6 +128,4 @@ def roster(study: Study, cell: Cell) -> list[str]:
     Raises:
         DataError: the configuration and the files do not determine the clients.
     """
-    if study.data.source == "meters":
-        return list(meters.clients(study.data, cell.state))
-    return [str(number) for number in buildings(study.data, cell.state)]
+    return sources.of(study.data).clients(study.data, cell.state)

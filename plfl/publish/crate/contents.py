@@ -18,7 +18,7 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256
 from plfl.config.study import Study
 from plfl.data.comstock.releases import BUCKET, ROOT
-from plfl.data.source import verify
+from plfl.data.receipts import verify
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
 from plfl.results.overview import study_of

@@ -413,7 +413,7 @@ def _manifest(folder: Path) -> Subject:
 
 
 def _receipt(folder: Path) -> Subject:
-    from plfl.data import source
+    from plfl.data.receipts import read_receipt, verify
 
     files = {"meters/a.csv": b"timestamp,load\n", "meters/b.csv": b"timestamp,load\n"}
     receipt = {
@@ -424,7 +424,7 @@ def _receipt(folder: Path) -> Subject:
     name = "North.files.json"
 
     def read(dice: random.Random) -> None:
-        source.verify(source.read_receipt(Path(name)))
+        verify(read_receipt(Path(name)))
 
     return Subject("receipt", files | {name: json.dumps(receipt).encode()}, read, (name,))
 
