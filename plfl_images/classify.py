@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.rounding import drawn_of
@@ -26,13 +25,10 @@ from plfl_images import data as sources
 from plfl_images.data import skew_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from torch import Tensor
 
-    from plfl.data.dataset import Split
     from plfl.data.examples import Examples
     from plfl.training.task import Engine
-    from plfl_images.data.dataset import ImageDataset
     from plfl_images.evaluation import CommonEvaluator
 
 
@@ -174,43 +170,7 @@ class Classify(Task):
     def evaluator(self, dataset: Examples, engine: Engine) -> CommonEvaluator:
         from plfl_images.evaluation import CommonEvaluator
 
-        return CommonEvaluator(dataset, engine, self)
-
-    def image_scores(
-        self,
-        dataset: Examples,
-        split: Split,
-        starts: NDArray[np.int64],
-        outputs: Tensor,
-        model_of: NDArray[np.int64],
-    ) -> pd.DataFrame:
-        """Scores of a split, whose images are `starts` (W,): a row per client, in order.
-
-        `error` and `cross_entropy` are means over the held-out images; `own_error` is the mean over
-        classes of the share of errors, weighted by the client's shares of the labels. `outputs` are
-        those of k different models (k, W, C), `model_of` (N,) says which one each client has.
-        """
-        import pandas as pd
-        import torch
-
-        from plfl_images import softmax
-
-        images = cast("ImageDataset", dataset)
-        logits, labels = outputs.double(), torch.from_numpy(images.labels_of(starts))
-        labels = labels.to(logits.device)
-        entropy = softmax.cross_entropy(logits, labels.expand(len(logits), -1)).loss.mean(1)
-        wrong = (logits.argmax(-1) != labels).double()
-        # A model whose outputs are not finite has diverged.
-        wrong[~logits.isfinite().all(-1)] = torch.nan
-        classes = softmax.one_hot(labels, logits[0])
-        by_class = (wrong @ classes / classes.sum(0)).cpu().numpy()
-        return pd.DataFrame(
-            {
-                "error": wrong.mean(1).cpu().numpy()[model_of],
-                "own_error": (by_class[model_of] * images.label_shares).sum(1),
-                "cross_entropy": entropy.cpu().numpy()[model_of],
-            }
-        )
+        return CommonEvaluator(dataset, engine)
 
 
 def _source_of(data: Data) -> sources.Images:

@@ -1,5 +1,7 @@
 """Evaluates models on the held-out images, which all clients share."""
 
+from typing import cast
+
 import numpy as np
 import pandas as pd
 import torch
@@ -10,7 +12,8 @@ from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.federation import Federation
 from plfl.training.task import Engine
-from plfl_images.classify import Classify
+from plfl_images import softmax
+from plfl_images.data.dataset import ImageDataset
 
 
 class CommonEvaluator:
@@ -21,8 +24,8 @@ class CommonEvaluator:
     longer than the training of a round.
     """
 
-    def __init__(self, dataset: Examples, engine: Engine, task: Classify):
-        self.engine, self.task = engine, task
+    def __init__(self, dataset: Examples, engine: Engine):
+        self.engine = engine
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
 
     def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
@@ -45,11 +48,40 @@ class CommonEvaluator:
         for split, starts in self.starts.items():
             given = [torch.from_numpy(starts).to(rows.device)] * len(models)
             outputs = torch.stack(self.engine.predict(models, given))
-            scores = self.task.image_scores(dataset, split, starts, outputs, model_of)
+            scores = image_scores(cast("ImageDataset", dataset), starts, outputs, model_of)
             scores.insert(0, "client", dataset.clients)
             scores.insert(1, "split", split)
             tables.append(scores)
         return pd.concat(tables, ignore_index=True)
+
+
+def image_scores(
+    images: ImageDataset,
+    starts: NDArray[np.int64],
+    outputs: torch.Tensor,
+    model_of: NDArray[np.int64],
+) -> pd.DataFrame:
+    """Scores on the images `starts` (W,): a row per client, in order.
+
+    `error` and `cross_entropy` are means over these images; `own_error` is the mean over classes of
+    the share of errors, weighted by the client's shares of the labels. `outputs` are those of k
+    different models (k, W, C), `model_of` (N,) says which one each client has.
+    """
+    logits, labels = outputs.double(), torch.from_numpy(images.labels_of(starts))
+    labels = labels.to(logits.device)
+    entropy = softmax.cross_entropy(logits, labels.expand(len(logits), -1)).loss.mean(1)
+    wrong = (logits.argmax(-1) != labels).double()
+    # A model whose outputs are not finite has diverged.
+    wrong[~logits.isfinite().all(-1)] = torch.nan
+    classes = softmax.one_hot(labels, logits[0])
+    by_class = (wrong @ classes / classes.sum(0)).cpu().numpy()
+    return pd.DataFrame(
+        {
+            "error": wrong.mean(1).cpu().numpy()[model_of],
+            "own_error": (by_class[model_of] * images.label_shares).sum(1),
+            "cross_entropy": entropy.cpu().numpy()[model_of],
+        }
+    )
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""docs/architecture.md lists every package in its layer, and imports go down the layers.
+"""docs/architecture.md lists every package as a layer, and imports go down the layers.
 
 Every import counts: those inside functions and those for type checkers too.
 """
@@ -12,20 +12,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ALLOWED = frozenset({"plfl.federated.federation", "plfl.methods"})
-"""The one import cycle: a federation calls its method, and a method reads its federation."""
+ALLOWED = frozenset({"plfl.federated.federation", "plfl.federated.hooks"})
+"""The one import cycle: a federation calls the hooks of its method, whose types name it."""
 API = "plfl"
 """`plfl/__init__.py` offers names of several layers and belongs to none."""
 
 
-def layers(page: str) -> list[list[str]]:
-    """The layers on the page, top first: each line of its list that is not indented.
-
-    A line starts with the name of a package, or with those of the packages that share a layer.
-    """
+def layers(page: str) -> list[str]:
+    """The packages on the page, top first: the first word of each line that is not indented."""
     listed = page.partition("## Packages")[2].partition("```text\n")[2].partition("```")[0]
-    heads = [re.split(r"\s{2,}", line)[0] for line in listed.splitlines() if line[:1].strip()]
-    return [head.split(" ↔ ") for head in heads]
+    return [line.split()[0] for line in listed.splitlines() if line[:1].strip()]
 
 
 def package(module: str) -> str:
@@ -87,9 +83,9 @@ def cycle(graph: dict[str, set[str]]) -> list[str] | None:
     return None
 
 
-def upward(graph: dict[str, set[str]], order: list[list[str]]) -> list[str]:
+def upward(graph: dict[str, set[str]], order: list[str]) -> list[str]:
     """Imports from a package in a higher layer."""
-    level = {name: i for i, layer in enumerate(order) for name in layer}
+    level = {name: i for i, name in enumerate(order)}
     return sorted(
         f"{module} imports {other}"
         for module, others in graph.items()
@@ -99,7 +95,7 @@ def upward(graph: dict[str, set[str]], order: list[list[str]]) -> list[str]:
 
 
 def test_the_page_lists_every_package_once() -> None:
-    names = [name for layer in layers(PAGE.read_text(encoding="utf-8")) for name in layer]
+    names = layers(PAGE.read_text(encoding="utf-8"))
     assert sorted(names) == sorted({package(module) for module in imports()})
 
 
@@ -136,16 +132,16 @@ def test_nothing_inside_imports_the_api() -> None:
 
 
 def test_the_checks_find_cycles() -> None:
-    federation, methods = sorted(ALLOWED)
-    allowed = {federation: {methods}, methods: {federation}}
-    assert cycle(allowed | {"plfl.a": {"plfl.b"}, "plfl.b": {methods}}) is None
+    federation, hooks = sorted(ALLOWED)
+    allowed = {federation: {hooks}, hooks: {federation}}
+    assert cycle(allowed | {"plfl.a": {"plfl.b"}, "plfl.b": {hooks}}) is None
     assert cycle({"plfl.a": {"plfl.b"}, "plfl.b": {"plfl.a"}})
     # A larger cycle through the two is not the one that is allowed.
-    assert cycle(allowed | {methods: {federation, "plfl.a"}, "plfl.a": {federation}})
+    assert cycle(allowed | {hooks: {federation, "plfl.a"}, "plfl.a": {federation}})
 
 
 def test_the_checks_find_arrows_upwards() -> None:
-    order = layers("## Packages\n```text\ntop   x\n      more\na ↔ b  y\nlow   z\n```\n")
-    assert order == [["top"], ["a", "b"], ["low"]]
-    graph = {"plfl.a.m": {"plfl.b", "plfl.low"}, "plfl.low": {"plfl.top.n"}}
+    order = layers("## Packages\n```text\ntop   x\n      more\na     y\nlow   z\n```\n")
+    assert order == ["top", "a", "low"]
+    graph = {"plfl.a.m": {"plfl.a.n", "plfl.low"}, "plfl.low": {"plfl.top.n"}}
     assert upward(graph, order) == ["plfl.low imports plfl.top.n"]

@@ -19,13 +19,13 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.codecs.coder import Coder
+from plfl.federated.hooks import Method, MethodState
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.kept import Best, KeptMoments
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.server import Server
 from plfl.layout import ParameterLayout, head_mask
-from plfl.methods import Method, MethodState
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt

@@ -1,0 +1,104 @@
+"""What a method is to the round: its hooks, and what it keeps from one round to the next.
+
+The configuration imports every method and must not wait for torch, which is imported for type
+checkers only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from plfl.config.method_rules import MethodRules
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions, TrainResult
+    from plfl.layout import ParameterLayout
+
+
+@dataclass
+class MethodState:
+    """What a method keeps from one round to the next; empty for methods that keep nothing.
+
+    Subclasses add fields. Each is a tensor, or None as long as it has no value. Checkpoints and the
+    files of deployed clients contain every field under its name.
+    """
+
+
+class Method(MethodRules):
+    """An algorithm: subclasses define its hyperparameters and what it does in a round.
+
+    Every function after `init` gets the federation `f`, and as `state` what `init` has returned.
+    """
+
+    # Required: what crosses the channel in a round.
+
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        """Send `clients` what they need through `f.channel`, and return their instructions."""
+        raise NotImplementedError
+
+    def aggregate(
+        self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        """Receive what `clients` send through `f.channel`, and let the server step.
+
+        Clients update their own state before they send. It is not called if all `clients` of a
+        group have dropped out.
+        """
+        raise NotImplementedError
+
+    # Optional: before round 1.
+
+    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
+        """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
+        return sharing
+
+    def init(self, f: Federation) -> MethodState:
+        """Prepare `f` for round 1, and return the initial state."""
+        return MethodState()
+
+    # Optional: who trains in a round, and in which order.
+
+    def strata(self, f: Federation, state: Any) -> Tensor | None:
+        """Strata (N,) from each of which a fraction of clients is drawn; None: from all clients."""
+        return None
+
+    def select(self, f: Federation, state: Any, t: int, drawn: Tensor) -> Tensor:
+        """Clients (indices, ascending) that train in round `t`, given those `drawn` at random."""
+        return drawn
+
+    def groups(self, f: Federation, state: Any, t: int, present: Tensor) -> list[Tensor]:
+        """The clients `present`, divided into groups that train one after the other."""
+        return [present]
+
+    # Optional: the models that are scored.
+
+    def global_parameters(self, f: Federation, state: Any) -> Tensor:
+        """Shared parameters (N, d_s) that each client would receive from the server now."""
+        return f.server.send(f.everyone)
+
+    def scored(self, f: Federation, state: Any) -> Tensor:
+        """Models (N, P) that the clients forecast with, which are scored as `local`."""
+        return f.average.rows if f.average else f.local
+
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
+        """Models (N, P) that the clients make of `rows` before they forecast, to forecast with.
+
+        `rows` (N, P) are the models [x; p_i] that they would hold if they asked the server now.
+        Clients adapt them on their training windows whenever they are scored, and keep nothing of
+        it. None: they forecast with `scored`.
+        """
+        return None
+
+    def mixed(
+        self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
+    ) -> list[Tensor] | None:
+        """Outputs of client i for the windows `starts[i]`, if they are not those of a model.
+
+        `rows` are those of `adapt`. A method that returns any sets `mixes`. None: they are those of
+        `adapt` or `scored`.
+        """
+        return None
