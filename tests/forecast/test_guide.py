@@ -93,12 +93,3 @@ def test_its_commands_and_its_program_run(
 
 def plain(text: str) -> str:
     return re.sub(r"[\d.:-]+", "0", text)
-
-
-def test_its_sizes_are_right() -> None:
-    text = " ".join(GUIDE.split())  # a sentence may be wrapped anywhere
-    models, clients = 2, 12
-    bytes_of_a_file = models * clients * 60_276 * 4
-    assert f"a file has {bytes_of_a_file / 1e6:.0f} MB" in text
-    cells = 3 * 3 * 4 * 5 * 3
-    assert f"they would take {cells * bytes_of_a_file / 1e9:.0f} GB" in text
