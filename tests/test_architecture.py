@@ -5,7 +5,6 @@ Every import counts: those inside functions and those for type checkers too.
 
 import ast
 import importlib
-import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
