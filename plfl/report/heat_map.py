@@ -24,16 +24,27 @@ CAPTION = (
     " one alone in test MASE, positive where the federation is better, with its 95 % interval;"
     " the price of not pooling, the error of the best way without raw data less that of the best"
     " one with them; what crosses for a client, and the raw data. Frames mark leads whose interval"
-    " excludes 0. Exploratory: intervals are not corrected for their number."
+    " excludes 0; where the choice on validation contradicts such a lead, the cell says so."
+    " Exploratory: intervals are not corrected for their number."
 )
 MOST = 24
 """Panels that the figure has at most."""
+TITLES = {
+    "windows.history": "weeks of history",
+    "windows.horizons": "readings ahead",
+    "data.federations": "clients in a federation",
+}
+"""Axes in words; others are called by their keys."""
+KEY = "lead: of the best federated way over the best alone; price: of not pooling raw data (MASE)"
+_FEDERATED, _ALONE = (COLOURS[0], COLOURS[5], COLOURS[3]), (COLOURS[1], COLOURS[2], COLOURS[4])
+"""Colours of ways of forecasting, so that those in which models cross look alike."""
 _TOO_MANY = "#d0d0d0"
 
 
 def draw(overview: Overview) -> Figure:
     """A cell for each value of the two longest axes; a panel for each place on the others."""
-    table, axes = overview.table(MAP), shown(overview.study)
+    table, every = overview.table(MAP), shown(overview.study)
+    axes = [axis for axis in every if len(axis.choices) > 1] or every[:1]
     across, down = (axes[i] if i < len(axes) else None for i in range(2))
     others = axes[2:]
     keys = [axis.column for axis in others]
@@ -42,8 +53,7 @@ def draw(overview: Overview) -> Figure:
     columns = max(1, min(len(groups), 5 // wide))
     rows = -(-len(groups) // columns)
     figure, drawn = panels(rows, columns, (PAGE, rows * (0.62 * high + 0.55) + 0.6))
-    ways = [way for way in dict.fromkeys(table["best"]) if isinstance(way, str)]
-    colours = {way: COLOURS[i] if i < len(COLOURS) else _TOO_MANY for i, way in enumerate(ways)}
+    colours = _colours(table)
     size = min(6.5, 6.5 * 6 / (wide * columns))
     for panel, (place, part) in zip(drawn.flat, groups, strict=False):
         _cells(panel, part, across, down, colours, size)
@@ -52,11 +62,25 @@ def draw(overview: Overview) -> Figure:
             panel.set_title(fit(title, 60), fontsize=7)
     for panel in drawn.flat[len(groups) :]:
         panel.axis("off")
-    legend = [Patch(color=colour, alpha=0.55, label=way) for way, colour in colours.items()]
-    figure.legend(handles=legend, loc="outside lower center", ncols=3)
+    federated = set(table["federated"])
+    legend = [
+        Patch(color=c, alpha=0.55, label=f"{'federated' if way in federated else 'alone'}: {way}")
+        for way, c in colours.items()
+    ]
+    look: dict[str, Any] = {"title": KEY, "title_fontsize": 7, "ncols": 3}
+    figure.legend(handles=legend, loc="outside lower center", **look)
     if overview.study.data.is_sample:
         mark_sample(figure)
     return figure
+
+
+def _colours(table: pd.DataFrame) -> dict[str, str]:
+    """The colour of each way of forecasting that is best somewhere."""
+    found: dict[str, str] = {}
+    for own, colours in (("federated", _FEDERATED), ("alone", _ALONE)):
+        ways = list(dict.fromkeys(table.loc[table["best"] == table[own], "best"]))
+        found |= {w: colours[i] if i < len(colours) else _TOO_MANY for i, w in enumerate(ways)}
+    return found
 
 
 def _cells(
@@ -87,13 +111,13 @@ def _cells(
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     if across:
-        panel.set_xlabel(across.key)
+        panel.set_xlabel(TITLES.get(across.key, across.key))
     if down:
-        panel.set_ylabel(down.key)
+        panel.set_ylabel(TITLES.get(down.key, down.key))
 
 
 def told(row: Mapping[Any, Any]) -> str:
-    """The lines of a cell: lead, price, bytes."""
+    """The lines of a cell: lead, price, bytes, and whether validation chose what is worse."""
     lines = []
     for name in ("lead", "price"):
         value = estimate(row, name)
@@ -101,10 +125,13 @@ def told(row: Mapping[Any, Any]) -> str:
             lines.append(f"{name} {value}")
     if crossing := [
         f"{amount(row[f'bytes_{kind}'])} {word}"
-        for kind, word in (("best", "cross"), ("raw", "raw"))
+        for kind, word in (("best", "sent"), ("raw", "raw data"))
         if not pd.isna(row[f"bytes_{kind}"])
     ]:
         lines.append(", ".join(crossing))
+    worse = "alone" if row["lead_low"] > 0 else "federated" if row["lead_high"] < 0 else ""
+    if worse and row["best"] == row[worse]:
+        lines.append(f"chosen on validation: {worse}")
     return "\n".join(lines) or "n/a"
 
 

@@ -1,18 +1,22 @@
-"""The claims that a study named before it ran, as rows of a table of the page."""
+"""The claims that a study names, as rows of a table of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from plfl.results import family
+
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A verdict on a claim that the study named, as pages show it."""
+    """A verdict on a claim that the study names, as pages show it."""
 
+    name: str
     text: str
     answer: str
     effect: str
@@ -24,14 +28,28 @@ class ClaimRow:
     evidence: str
 
 
-def claim_rows(claims: pd.DataFrame) -> list[ClaimRow]:
-    """The rows of `plfl.results.contrasts.table`, as pages show them."""
+@dataclass(frozen=True)
+class NamedClaims:
+    """The verdicts, and when their claims were named."""
+
+    rows: list[ClaimRow]
+    dated: str
+
+
+def named_claims(claims: pd.DataFrame, folder: Path) -> NamedClaims | None:
+    """The rows of `plfl.results.contrasts.table`, as pages show them; None without any.
+
+    `folder`: the results of the whole study.
+    """
+    if claims.empty:
+        return None
     rows = []
     for row in claims.fillna({"reason": "", "needed": "", "scope": ""}).to_dict("records"):
         row |= {f"effect_{end}": row[end] for end in ("low", "high")}
         without = "" if pd.isna(row["lowest"]) else f"{row['lowest']:+.3f} to {row['highest']:+.3f}"
         rows.append(
             ClaimRow(
+                row["claim"],
                 row["text"],
                 row["answer"],
                 estimate(row, "effect"),
@@ -41,7 +59,7 @@ def claim_rows(claims: pd.DataFrame) -> list[ClaimRow]:
                 ". ".join(filter(None, (row["reason"], row["needed"].rstrip(".")))),
             )
         )
-    return rows
+    return NamedClaims(rows, family.told(claims["text"].tolist(), family.noted(folder)))
 
 
 def estimate(row: Mapping[Any, Any], name: str) -> str:

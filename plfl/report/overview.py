@@ -32,7 +32,7 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.named import claim_rows, estimate
+from plfl.report.named import estimate, named_claims
 from plfl.report.page import source_of
 from plfl.report.rendering import drawing, templates
 from plfl.results.contrasts import CLAIMS
@@ -53,7 +53,7 @@ CAPTION = (
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
     EFFECTS: "differences between variants",
-    CLAIMS: "verdicts on the claims that the study named before",
+    CLAIMS: "verdicts on the claims that the study names",
     MAP: "the best way of forecasting at each place on the axes",
     METERS: "what each client gains from the federation",
     "summary.csv": "scores of every cell of every variant",
@@ -229,7 +229,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 source=source_of(overview.study),
                 places=overview.about["variants"],
                 links={label: _link(results / label, out) for label in overview.about["variants"]},
-                claims=claim_rows(overview.table(CLAIMS)),
+                claims_named=named_claims(overview.table(CLAIMS), results),
                 found=list(found(overview)),
                 map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
                 map_caption=heat_map.CAPTION,

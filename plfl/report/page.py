@@ -23,7 +23,7 @@ from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
 from plfl.report.forest import forest, left_out
 from plfl.report.grid import grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
-from plfl.report.named import claim_rows
+from plfl.report.named import named_claims
 from plfl.report.opening import sentences
 from plfl.report.rendering import figures_of, templates
 from plfl.report.standings import standings, without_seed
@@ -84,8 +84,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 findings=forest(found.verdicts),
                 claims=forest(judged),
                 left_out=left_out(judged),
-                claims_named=claim_rows(
-                    contrasts.table(contrasts.of_folder(results, tables.study))
+                claims_named=named_claims(
+                    contrasts.table(contrasts.of_folder(results, tables.study), results), results
                 ),
                 trials=int(tables.summary["trials"].max()),
                 grid=grid(tables),

@@ -106,10 +106,10 @@ def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[s
     }
 
 
-def of_study(study: Study, judgements: Sequence[Verdict]) -> str:
-    """The verdicts on the claims that a study names, as text."""
-    title = f"{study.name}{study.data.sample_suffix}: claims that the study named before it ran"
-    return "\n".join([f"{title}; p: corrected for their number", *listed(judgements)])
+def of_study(study: Study, judgements: Sequence[Verdict], dated: str) -> str:
+    """The verdicts on the claims that a study names, as text; `dated`: when they were named."""
+    title = f"{study.name}{study.data.sample_suffix}: claims of the study"
+    return "\n".join([title, f"{dated} p: corrected for their number.", *listed(judgements)])
 
 
 def as_text(tables: Tables, judgements: Sequence[Verdict]) -> str:

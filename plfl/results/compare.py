@@ -16,7 +16,7 @@ from plfl.results.scores import AXES, Scores, scores
 from plfl.results.statistics import Array, Comparison, holm
 from plfl.results.tables import Tables, fitting
 
-EXPLORATORY = "exploratory: no claim that a study named before (`plfl claims` judges those)"
+EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
 
 
 @dataclass(frozen=True)

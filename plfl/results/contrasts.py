@@ -1,4 +1,4 @@
-"""The claims that a study names before it is run, and comparisons over all of its variants.
+"""The claims that a study names, and comparisons over all of its variants.
 
 Each claim compares two forecasters, each the best on validation of those that it names, in every
 state of every variant that it is about. The differences are means over the variants of an origin;
@@ -16,6 +16,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.config.sections import Contrast
 from plfl.config.study import Study
+from plfl.results import family
 from plfl.results.claims import scope
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array, Comparison
@@ -165,8 +166,10 @@ def _candidates(variant: Variant, state: str, names: Sequence[str]) -> Iterator[
         yield from ((of_state, int(k)) for k in np.flatnonzero(these))
 
 
-def table(judged: Sequence[Verdict]) -> pd.DataFrame:
-    """A row per verdict: what it says, and on what it rests."""
+def table(judged: Sequence[Verdict], folder: Path) -> pd.DataFrame:
+    """A row per verdict, given the results folder: what it says, on what it rests, and when its
+    claim was named (`family`)."""
+    before = family.noted(folder) if judged else None
     rows = []
     for verdict in judged:
         every = asdict(replace(verdict, spread=None))
@@ -174,7 +177,7 @@ def table(judged: Sequence[Verdict]) -> pd.DataFrame:
         rows.append(
             {
                 **{column: every[column] for column in COLUMNS if column in every},
-                "family": "named before",
+                "family": family.named(verdict.text, before),
                 "lowest": lowest,
                 "highest": highest,
                 "scope": scope(replace(verdict, without_one_state=None)),

@@ -48,7 +48,7 @@ def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that put variants of a study of forecasts side by side, by the names of their
     files."""
     best = pd.concat(map(best_cells, found), ignore_index=True)
-    named = {contrasts.CLAIMS: contrasts.table(contrasts.verdicts(study, found))}
+    named = {contrasts.CLAIMS: contrasts.table(contrasts.verdicts(study, found), study.results)}
     return {BEST: best, EFFECTS: effects(study, found)} | named | worth.tables(study, found)
 
 

@@ -10,6 +10,7 @@ from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.report import reporting
 from plfl.report.make import make
+from plfl.results import family
 from plfl.results.contrasts import Piece, of_folder, pooled
 from plfl.results.overview import Overview, gather
 from plfl.results.statistics import holm
@@ -49,6 +50,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("named"))
         study = Study.parse(CONFIG, "named")
+        family.note(study)
         for variant in study.variants.values():
             variant.results.mkdir(parents=True)
             whole = variant.description()
@@ -122,7 +124,30 @@ def test_the_page_shows_claims_map_and_meters(study: Study) -> None:
     assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
     assert "does not hold" in page and "2 origins" in page
     text = reporting.of(study).judged(study.results, study).text
-    assert text.index("named before") < text.index("Exploratory")
+    assert text.index("named them before") < text.index("Exploratory")
+
+
+def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
+    assert set(Overview(study.results).table("claims.csv")["family"]) == {"named before"}
+    for variant in study.variants.values():
+        (variant.results / "baselines").mkdir()
+        (variant.results / "baselines" / "CA.parquet").touch()
+    _, *others = CONFIG["claims"]
+    added = {"better": "P3", "than": "P1"}
+    later = Study.parse(CONFIG | {"claims": [*others, added]}, "named")
+    family.note(later)  # comes too late
+    gather(later, later.results, None)
+    claims = Overview(later.results).table("claims.csv")
+    assert claims["family"].tolist() == ["named before"] * 3 + ["named later"]
+    make(later.results, later.figures, later.results / "index.html")
+    said = "had results already: c4. Named before it had results, and missing here: "
+    said += str(study.claims[0])
+    assert said in (later.results / "index.html").read_text("utf-8")
+    assert said in reporting.of(later).judged(later.results, later).text
+    (later.results / family.FILE).unlink()
+    assert "not recorded" in reporting.of(later).judged(later.results, later).text
+    family.note(study)
+    assert not (later.results / family.FILE).exists()
 
 
 def test_weeks_vary_within_origins_only() -> None:

@@ -80,7 +80,7 @@ class Loads(Reporting):
         )
 
     def judged(self, results: Path, study: Study) -> Judged:
-        from plfl.results import axis_claims, claims, contrasts
+        from plfl.results import axis_claims, claims, contrasts, family
         from plfl.results.records import read_about
         from plfl.results.tables import Tables
 
@@ -98,8 +98,9 @@ class Loads(Reporting):
         plain = data.get("", data)
         if study.claims:
             named = contrasts.of_folder(results, study)
-            texts.insert(0, f"{claims.of_study(study, named)}\n")
-            plain["claims"] = claims.as_json(study, named)
+            dated = family.told([one.text for one in named], family.noted(results))
+            texts.insert(0, f"{claims.of_study(study, named, dated)}\n")
+            plain["claims"] = claims.as_json(study, named, named=dated)
         return Judged("\n".join(texts), plain)
 
     def captions(self, study: Study) -> dict[str, str]:
