@@ -19,8 +19,6 @@ class Campaign:
     commands: tuple[tuple[str, ...], ...]
     extra: str = ""
     """The extra of plfl that is installed first."""
-    optional: bool = False
-    """Whether the campaign runs without its extra, which does not install everywhere."""
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -29,8 +27,6 @@ CAMPAIGNS = {
     "torture": Campaign(
         "hundreds of faulty downloads, kills and corrupted files; tens of minutes",
         ((PYTHON, "-m", "tests.campaigns.torture"),),
-        extra="torture",
-        optional=True,
     ),
     "downloads": Campaign(
         "300 faulty downloads from s3rver, a second S3 server; minutes; needs s3rver (npm)",
@@ -99,7 +95,7 @@ def install(extra: str) -> int:
 
 def run(campaign: Campaign) -> int:
     """Run a campaign; the exit code of the first command that fails, else 0."""
-    if campaign.extra and (code := install(campaign.extra)) and not campaign.optional:
+    if campaign.extra and (code := install(campaign.extra)):
         return code
     environment = os.environ | campaign.environment
     codes = (subprocess.run(c, env=environment, check=False).returncode for c in campaign.commands)

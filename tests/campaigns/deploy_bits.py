@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +22,7 @@ import pandas as pd
 import yaml
 
 from plfl.config.study import Cell, Study
-from plfl.data import sources, windows
-from plfl.data.dataset import Dataset
+from plfl.data.prepare import load_dataset
 from plfl.deploy import worker
 from plfl.deploy.check import compare, study_of
 from plfl.deploy.folders import CellFolders
@@ -49,15 +47,6 @@ GRID = {
     "refused": "skip",
 }
 """FedAvg and FedAdam; the other methods have a server's step of their own."""
-KINDS = {
-    "flwr-serverapp": "ServerApp",
-    "flower superlink": "SuperLink",
-    "flower-superexec": "server's SuperExec",
-    "flower supernode": "SuperNodes",
-    "flower superexec": "SuperExecs, ClientApps",
-    "tests.campaigns.deploy_bits client": "workers",
-}
-"""What a process is by what its command line has in it."""
 
 
 @dataclass(frozen=True)
@@ -99,36 +88,17 @@ def client(here: Path, name: str, address: str) -> None:
     attend(study, study.cells[0], name, here / "clients" / name, address, keys)
 
 
-def work(here: Path) -> Counter[str]:
-    """Seconds that processors have worked in the federation of a folder, by kind of process."""
-    seconds, tick = Counter[str](), os.sysconf("SC_CLK_TCK")
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(here).encode() not in (path / "environ").read_bytes():
-                continue
-            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            times = (path / "stat").read_text().rpartition(")")[2].split()[11:15]
-        except OSError:
-            continue
-        kind = next((name for words, name in KINDS.items() if words in command), "other")
-        seconds[kind] += sum(map(int, times)) / tick
-    return seconds
-
-
-def run(here: Path, clients: int, datasets: dict[str, Dataset]) -> tuple[str, list[str]]:
+def run(here: Path, clients: int) -> tuple[str, list[str]]:
     """One federation, all cells; a digest of all that came of it, and what differs."""
     raw = study_of(clients, ROUNDS, here / "data")
     raw["grid"] = GRID
     study = Study.parse(raw, "bits")
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    sources.of(study.data).fetch(study.data, "NY")
-    if not datasets:
-        datasets["NY"] = windows.build(sources.of(study.data).load(study.data, "NY"), study.windows)
+    dataset = load_dataset(study, "NY")
     names = agreement.roster(study, study.cells[0])
     make_temporary(here / "keys", names)
     problems, digest = [], hashlib.sha256()
     port, policy = free_port(), RoundPolicy(clients, patience=900.0)
-    os.environ["PLFL_BITS"] = str(here)
     keys = ServerKeys.of(here / "keys/server")
     begun = time.monotonic()
     with (
@@ -140,23 +110,19 @@ def run(here: Path, clients: int, datasets: dict[str, Dataset]) -> tuple[str, li
             processes.start(name, [*command, name, f"127.0.0.1:{port}"])
         for cell in reversed(cells(study).values()):
             folders = SharedFolders(study, cell, here)
-            marks = []
-            run_rounds(server, folders, policy, lambda summary: marks.append(work(here)))  # noqa: B023
+            run_rounds(server, folders, policy)
             seconds = [summary.seconds for summary in folders.history]
             told = f"{time.monotonic() - begun:4.0f} s  {cell}: rounds of "
             told += ", ".join(f"{one:.1f}" for one in seconds) + " s"
             begun_simulator = time.monotonic()
-            result, f = replay(study, cell, datasets["NY"], folders.history)
+            result, f = replay(study, cell, dataset, folders.history)
             simulated = (time.monotonic() - begun_simulator) / ROUNDS
             found = list(compare(folders, result, f))
             if any(len(summary.took_part) < clients for summary in folders.history):
                 found.append("not all took part")
             problems += [f"{cell}: {one}" for one in found]
-            print(f"{told}; simulator {simulated:.3f} s; {'; '.join(found) or 'identical bits'}")
-            spent = Counter(marks[-1])
-            spent.subtract(marks[0])
-            each = {kind: round(s / (ROUNDS - 1), 2) for kind, s in spent.most_common() if s > 0}
-            print(f"        processor seconds a round: {each}", flush=True)
+            told += f"; simulator {simulated:.3f} s; {'; '.join(found) or 'identical bits'}"
+            print(told, flush=True)
             records = Tables(folders.results).records([*result.records.columns])
             digest.update(records.to_json().encode())
             digest.update((folders.server / MODEL).read_bytes())
@@ -169,10 +135,10 @@ def run(here: Path, clients: int, datasets: dict[str, Dataset]) -> tuple[str, li
 def main(runs: int = 1, clients: int = 12) -> int:
     """Run, compare, tell; exit status."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    digests, problems, datasets = [], list[str](), dict[str, Dataset]()
+    digests, problems = [], list[str]()
     for number in range(runs):
         here = Path(tempfile.mkdtemp(prefix="plfl-bits-"))
-        digest, found = run(here, clients, datasets)
+        digest, found = run(here, clients)
         print(f"run {number + 1}: {digest}", flush=True)
         digests.append(digest)
         problems += found

@@ -9,17 +9,18 @@ line counts the kills of runs of which that is true.
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import yaml
 
 from plfl.config.study import Study
-from plfl.data import sources, windows
+from plfl.data.prepare import load_dataset
 from plfl.deploy.check import compare, study_of
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol.replay import replay
@@ -32,35 +33,36 @@ KINDS = {
 }
 """Whom to kill, and what its command line has in it; a ClientApp is a copy of its SuperExec."""
 CLIENTS, ROUNDS, STEPS, LIMIT = 3, 10, 200, 3600
+MARK = "PLFL_TORTURE"
+"""Environment variable with the folder of a run, which all of its processes inherit."""
 CODED = {"up": "ef21+q3+rc", "down": "delta+q3+rc"}
 """`channel` of runs whose messages are coded."""
 
 
-def processes(folder: Path) -> dict[int, tuple[str, int]]:
-    """Command lines of the processes that work in `folder`, by number, and their parents."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(folder).encode() in (path / "environ").read_bytes():
-                command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
-                found[int(path.name)] = command, int(parent)
-        except OSError:
-            continue
-    return found
+def processes(folder: Path) -> list[psutil.Process]:
+    """The processes of a run in `folder`, which their environment names."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == str(folder):
+                found.append(process)
+    return sorted(found, key=lambda process: process.pid)
 
 
 def kill(kind: str, folder: Path, chance: random.Random) -> str | None:
     """Kill a process of a kind; what it was, or None if there is none."""
-    there = processes(folder)
-    numbers = [n for n, (command, _) in there.items() if KINDS[kind] in command]
+    there = []
+    for process in processes(folder):
+        with suppress(psutil.Error):
+            if KINDS[kind] in " ".join(process.cmdline()):
+                there.append(process)
     if kind == "ClientApp":
-        numbers = [n for n in numbers if there[n][1] in numbers]
-    if not numbers:
+        there = [process for process in there if process.parent() in there]
+    if not there:
         return None
-    number = chance.choice(sorted(numbers))
-    os.kill(number, signal.SIGKILL)
-    return f"{kind} {number}"
+    victim = chance.choice(there)
+    victim.kill()
+    return f"{kind} {victim.pid}"
 
 
 def torment(seed: int, kinds: list[str]) -> int:
@@ -74,11 +76,11 @@ def torment(seed: int, kinds: list[str]) -> int:
     study = Study.parse(raw, "torture")
     folders = CellFolders(study, study.cells[0], here)
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    sources.of(study.data).fetch(study.data, folders.cell.state)
+    load_dataset(study, folders.cell.state)  # clients find the files that they need
     command = [sys.executable, "-m", "plfl", "deploy", "--config", str(here / "study.yaml")]
     command += ["--minimum", "2", "--timeout", "60", "--patience", "900"]
     begun, killed = time.monotonic(), 0
-    environment = os.environ | {"PLFL_TORTURE": str(here)}
+    environment = os.environ | {MARK: str(here)}
     with (here / "log").open("wb") as log:
         ran = subprocess.Popen(command, cwd=here, stdout=log, stderr=log, env=environment)
         after = 1
@@ -98,12 +100,10 @@ def torment(seed: int, kinds: list[str]) -> int:
         ran.wait(60)
     problems = [] if ran.returncode == 0 else [f"ended with {ran.returncode}"]
     if not problems:
-        dataset = windows.build(
-            sources.of(study.data).load(study.data, folders.cell.state), study.windows
-        )
+        dataset = load_dataset(study, folders.cell.state)
         problems = list(compare(folders, *replay(study, folders.cell, dataset, folders.history)))
     time.sleep(1)
-    problems += [f"left over: {command}" for command, _ in processes(here).values()]
+    problems += [f"left over: {process}" for process in processes(here)]
     took = [len(summary.took_part) for summary in folders.history]
     print(f"seed {seed}: {time.monotonic() - begun:.0f} s, took part: {took}", flush=True)
     for problem in problems:

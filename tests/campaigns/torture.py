@@ -1,6 +1,6 @@
 """`make campaign NAME=torture`: seeded faults in downloads, trainings and readers, side by side.
 
-Each try has a seed of its own, which is told when it was not survived. The last lines count what
+Each try has a seed of its own, which is told when it was not survived. The last line counts what
 was survived of what was tried. `python -m tests.campaigns.torture kills inputs` runs these alone.
 """
 
@@ -39,12 +39,10 @@ class Extent:
     """Spoilt files."""
     interrupts: int
     """Times that Ctrl-C is pressed."""
-    guided: int
-    """Files of each kind that are spoilt as coverage leads, with atheris."""
 
 
-QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450, interrupts=0, guided=0)
-LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500, interrupts=20, guided=2000)
+QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450, interrupts=0)
+LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500, interrupts=20)
 
 
 @dataclass
@@ -166,26 +164,12 @@ def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:
             yield 1, None
 
 
-def guided(extent: Extent, folder: Path) -> Iterator[Outcome]:
-    """Spoilt files again, led by coverage."""
-    from tests.helpers.faults import fuzz
-
-    if not fuzz.available():
-        print("guided: no atheris; `pip install -e '.[torture]'` brings it", flush=True)
-        return
-    for subject in fuzz.SUBJECTS:
-        yield extent.guided, fuzz.survive(subject, extent.guided, seed=1)
-
-
 CAMPAIGNS = {
     "interrupts": interrupts,
-    "guided": guided,
     "faults": faults,
     "kills": kills,
     "inputs": inputs,
 }
-BESIDE = ("interrupts", "guided")
-"""The long ones that are told a line before the others."""
 AT_A_TIME = 3
 
 
@@ -228,10 +212,7 @@ def main() -> int:
     with ProcessPoolExecutor(AT_A_TIME, context) as pool:
         tallies = dict(zip(chosen, pool.map(run, chosen, [extent] * len(chosen)), strict=True))
     print(f"{time.monotonic() - begun:.0f} s")
-    for names in (BESIDE, [name for name in CAMPAIGNS if name not in BESIDE]):
-        told = [f"{name} {tallies[name]}" for name in names if name in tallies]
-        if told:
-            print(", ".join(told))
+    print(", ".join(f"{name} {tally}" for name, tally in tallies.items()))
     whole = all(tally.survived == tally.tried for tally in tallies.values())
     return 0 if whole else 1
 

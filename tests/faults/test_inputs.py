@@ -29,7 +29,6 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.results.tables import Tables
 from tests.helpers import fake_results, tiny
 from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
-from tests.helpers.faults import fuzz
 from tests.helpers.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
 from tests.helpers.refusals import naming
 
@@ -53,13 +52,6 @@ def test_the_files_that_are_spoilt_can_be_read(subject: Subject, tmp_path: Path)
     whole = Subject(subject.name, files, subject.read, (".other",))
     draws = (survive(whole, random.Random(seed), tmp_path / "sandbox") for seed in range(9))
     assert None in draws
-
-
-@pytest.mark.skipif(not fuzz.available(), reason="needs atheris: pip install -e '.[torture]'")
-def test_files_that_are_spoilt_as_coverage_leads() -> None:
-    assert fuzz.survive("receipt", runs=100, seed=1) is None
-    # What is found is told: here that there is no such subject.
-    assert "KeyError: 'nothing'" in (fuzz.survive("nothing", runs=1, seed=1) or "")
 
 
 # -- configurations ------------------------------------------------------------------------------

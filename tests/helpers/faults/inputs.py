@@ -261,30 +261,14 @@ _STRUCTURES: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def survive(subject: Subject, dice: random.Random, sandbox: Path) -> str | None:
-    """Spoil a file of the subject and read it; see `judge`."""
-    victim = dice.choice(subject.spoilt)
-    content = spoil(subject.files[victim], victim, dice, subject.structured)
-    return judge(subject, victim, content, dice, sandbox)
-
-
-def judge(
-    subject: Subject, victim: str, content: bytes, dice: random.Random, sandbox: Path
-) -> str | None:
-    """Read the subject's files, one of which has other content.
-
-    Args:
-        subject: what is read.
-        victim: the file that is changed.
-        content: what it has.
-        dice: draws the settings of the reader.
-        sandbox: a folder for this alone.
-
-    Returns:
-        The message if it was refused.
+    """Spoil a file of the subject and read all, with settings drawn from `dice`; the message if it
+    was refused. The `sandbox` is a folder for this alone.
 
     Raises:
         AssertionError: it ended otherwise, and how.
     """
+    victim = dice.choice(subject.spoilt)
+    content = spoil(subject.files[victim], victim, dice, subject.structured)
     work = sandbox / "work"
     for name, whole in subject.files.items():
         path = work / name
