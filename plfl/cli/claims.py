@@ -2,9 +2,8 @@
 
 import argparse
 import json
-from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.common import Commands, add_parser, add_results
 
 EXAMPLES = """
 plfl claims results/demo
@@ -15,8 +14,7 @@ plfl claims results/demo --json > claims.json
 def add(commands: Commands) -> None:
     about = "judge whether federation pays off and published claims hold"
     parser = add_parser(commands, "claims", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument("results", type=Path, help="results folder of a study")
+    add_results(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -53,6 +53,29 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
+    """Add `--trust` and the argument `results`; with `latest`, the study that was last so."""
+    add_trust(parser)
+    if latest:
+        text = f"results folder of a study; default: the one that was {latest} last"
+        parser.add_argument("results", type=Path, nargs="?", help=text)
+    else:
+        parser.add_argument("results", type=Path, help="results folder of a study")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust`, the file of models, and which of the models of a client is meant."""
+    add_trust(parser)
+    text = "a file of results/NAME/models/*.safetensors"
+    parser.add_argument("file", type=Path, metavar="MODEL", help=text)
+    parser.add_argument(
+        "--model",
+        choices=["local", "global"],
+        default="local",
+        help="which model of the meter; default: %(default)s",
+    )
+
+
 def latest_study(file: str) -> Path:
     """The results folder below the current one whose `file` was written last."""
     found = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)

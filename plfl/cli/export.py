@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.common import Commands, add_model, add_parser
 
 EXAMPLES = """
 plfl export results/own/models/all-P2.safetensors --client school --to school.pt2
@@ -14,20 +14,11 @@ plfl export results/own/models/all-P2.safetensors --client school --to school.on
 def add(commands: Commands) -> None:
     about = "write a trained model as a program for PyTorch or as ONNX"
     parser = add_parser(commands, "export", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument(
-        "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
-    )
+    add_model(parser)
     parser.add_argument(
         "--to", type=Path, required=True, metavar="FILE", help="file to write: .pt2 or .onnx"
     )
     parser.add_argument("--client", help="name of the meter; not needed if there is only one")
-    parser.add_argument(
-        "--model",
-        choices=["local", "global"],
-        default="local",
-        help="which model of the meter; default: %(default)s",
-    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
 from plfl.base.files import atomic
-from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.common import Commands, add_model, add_parser
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,20 +25,11 @@ plfl forecast results/own/models/all-P1.safetensors museum.csv --new --save muse
 def add(commands: Commands) -> None:
     about = "forecast the next hours of a meter, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument(
-        "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
-    )
+    add_model(parser)
     parser.add_argument(
         "new", type=Path, metavar="NEW", help="readings, in the layout of the study's meters"
     )
     parser.add_argument("--client", help="name of the meter; default: the name of the file")
-    parser.add_argument(
-        "--model",
-        choices=["local", "global"],
-        default="local",
-        help="which model of the meter; default: %(default)s",
-    )
     parser.add_argument(
         "--new",
         dest="newcomer",

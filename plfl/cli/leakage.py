@@ -3,7 +3,7 @@
 import argparse
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser, as_text
+from plfl.cli.common import Commands, add_parser, as_text, progress_bar
 
 EXAMPLES = """
 plfl leakage my.yaml
@@ -35,7 +35,6 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print how often the attacks are right, and write `leakage.md` and `leakage.csv`."""
     from plfl.base.files import atomic
-    from plfl.cli.common import progress_bar
     from plfl.config.study import Study
     from plfl.data.prepare import load_dataset
     from plfl.experiments.leakage import attacked, leakage

@@ -3,7 +3,7 @@
 import argparse
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser, as_text
+from plfl.cli.common import Commands, add_parser, as_text, progress_bar
 from plfl.config.study import Study
 
 EXAMPLES = """
@@ -51,20 +51,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _audit(study: Study, name: str, canaries: int) -> None:
-    from plfl.cli.common import progress_bar
     from plfl.data.prepare import load_examples
     from plfl.experiments.audit import audit
 
     variant, cell = study.find(name)
     with progress_bar(name) as advance:
-        total = variant.federation.rounds
-        found = audit(
-            variant,
-            cell,
-            load_examples(variant, cell.state),
-            canaries,
-            lambda t: advance("audit", t, total),
-        )
+        total, examples = variant.federation.rounds, load_examples(variant, cell.state)
+        found = audit(variant, cell, examples, canaries, lambda t: advance("audit", t, total))
     print(
         f"{name}: {found.right} of {found.guesses} guesses about {found.canaries} canaries are "
         f"right.\nThe true ε is at least {found.bound:.3g} (95 % confidence); estimate "

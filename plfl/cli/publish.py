@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.common import Commands, add_parser, add_results
 
 EXAMPLES = """
 plfl publish results/demo --to demo-crate
@@ -14,8 +14,7 @@ plfl publish results/demo --to demo.zip --models
 def add(commands: Commands) -> None:
     about = "write a finished study as an RO-Crate, to publish it"
     parser = add_parser(commands, "publish", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument("results", type=Path, help="results folder of a study")
+    add_results(parser)
     parser.add_argument(
         "--to",
         type=Path,

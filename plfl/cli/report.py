@@ -1,9 +1,8 @@
 """`plfl report`: draws the figures of a study and writes its report."""
 
 import argparse
-from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust, latest_study
+from plfl.cli.common import Commands, add_parser, add_results, latest_study
 
 EXAMPLES = """
 plfl report                         # the study that was finished last
@@ -14,13 +13,7 @@ plfl report results/demo --open
 def add(commands: Commands) -> None:
     about = "make figures and report of a study from its tables"
     parser = add_parser(commands, "report", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="?",
-        help="results folder of a study; default: the one that was finished last",
-    )
+    add_results(parser, "finished")
     parser.add_argument("--open", action="store_true", help="open the report in a browser")
 
 

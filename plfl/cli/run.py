@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser
+from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.study import Cell, Study
 
 if TYPE_CHECKING:  # the command line starts without pandas
@@ -51,8 +51,6 @@ def run(options: argparse.Namespace) -> None:
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
-    from tqdm import tqdm
-
     from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_examples
     from plfl.experiments.train import train
@@ -60,12 +58,9 @@ def run(options: argparse.Namespace) -> None:
     from plfl.results.records import write_table
 
     dataset = load_examples(study, cell.state)
-    with tqdm(total=study.federation.rounds, desc=str(cell), unit="round", leave=False) as bar:
-
-        def advance(t: int) -> None:
-            bar.update(t - bar.n)
-
-        result = train(study, study.with_all_seeds([cell]), dataset, advance)[cell]
+    cells, total = study.with_all_seeds([cell]), study.federation.rounds
+    with progress_bar(str(cell)) as advance:
+        result = train(study, cells, dataset, lambda t: advance("", t, total))[cell]
     if options.records:
         write_table(result.records, options.records)
     if options.models:

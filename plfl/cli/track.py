@@ -1,9 +1,8 @@
 """`plfl track`: logs results into MLflow."""
 
 import argparse
-from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust
+from plfl.cli.common import Commands, add_parser, add_results
 
 EXAMPLES = """
 plfl track results/demo
@@ -12,9 +11,7 @@ plfl track results/demo
 
 def add(commands: Commands) -> None:
     about = "log a results folder into its MLflow database"
-    parser = add_parser(commands, "track", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument("results", type=Path, help="results folder of a study")
+    add_results(add_parser(commands, "track", about, EXAMPLES, run))
 
 
 def run(options: argparse.Namespace) -> None:

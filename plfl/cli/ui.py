@@ -1,9 +1,8 @@
 """`plfl ui`: opens a study in the MLflow UI."""
 
 import argparse
-from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_trust, latest_study
+from plfl.cli.common import Commands, add_parser, add_results, latest_study
 
 EXAMPLES = """
 plfl ui --open                      # the study that was logged last, in a browser
@@ -14,13 +13,7 @@ plfl ui results/demo --port 5080
 def add(commands: Commands) -> None:
     about = "serve a study in the MLflow UI, for this machine only"
     parser = add_parser(commands, "ui", about, EXAMPLES, run)
-    add_trust(parser)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="?",
-        help="results folder of a study; default: the one that was logged last",
-    )
+    add_results(parser, "logged")
     parser.add_argument(
         "--port", type=int, help="port to listen on; default: tracking.port of the study"
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
 from plfl.base.errors import did_you_mean
@@ -306,24 +305,6 @@ def _of_exports(data: Data) -> Iterator[str]:
             "data.meters.cumulative: the reading of a register belongs to the end of its "
             "interval; set data.meters.stamp: end"
         )
-    for key in ("since", "until"):
-        if (time := getattr(meters, key)) is not None and not _is_time(time):
-            yield f"data.meters.{key}: {time!r} is not a time; write 2017-01-31 or 2017-01-31T06:00"
-    try:
-        b"    ".decode(meters.encoding, "replace")
-    except (LookupError, ValueError):
-        yield (
-            f"data.meters.encoding: {meters.encoding!r} is unknown; write utf-8, cp1252, utf-16 or "
-            "another encoding of Python"
-        )
-
-
-def _is_time(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def of_windows(windows: Windows) -> Iterator[str]:

@@ -19,7 +19,6 @@ UNKNOWN_KEY = "unknown_key_of_named_block"
 """Type of an error whose message follows the path of an unknown key."""
 
 _IN_WORDS = {
-    r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$": "write it as 2017-01-31 or 2017-01-31T06:00",
     r"^[A-Za-z0-9_]+$": "use only letters, digits and '_'",
     r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.+=,-]*)?$": (
         "use only letters, digits, '_', '.' and '-', and begin with a letter or a digit"

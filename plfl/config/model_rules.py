@@ -11,11 +11,9 @@ from pydantic import (
     model_serializer,
 )
 
-from plfl import plugins
-from plfl.config.named_block import chosen, refusal
+from plfl.config.named_block import Named, chosen, refusal
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.plugins import registry
-from plfl.plugins.registry import Algorithm
 
 PACKAGE = "plfl.models"
 """Holds the models, one file each. Only the file of the model that is named is imported: most of
@@ -25,7 +23,7 @@ OWN = "own_module"
 """The file for modules of the user's own."""
 
 
-class ModelRules(Algorithm):
+class ModelRules(Named):
     """The rules of a model. `plfl.models.Model` adds what is trained."""
 
     features: ClassVar[tuple[str, ...]] = ()
@@ -39,14 +37,6 @@ class ModelRules(Algorithm):
     def problems(self, shape: WindowShape) -> list[str]:
         """Why it cannot be trained on windows of some shape; empty if it can."""
         raise NotImplementedError
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that determines what is trained."""
-        settings: dict[str, Any] = self.model_dump(mode="json")
-        if plugin := plugins.of(type(self)):
-            settings["plugin"] = plugin.digest
-        return settings
 
     @property
     def summary(self) -> str:
@@ -84,8 +74,6 @@ find = partial(registry.find, PACKAGE, ModelRules)
 
 def _chosen(raw: Any) -> Any:
     """The model that a block of a configuration names."""
-    if isinstance(raw, ModelRules):
-        return raw
     own = isinstance(raw, Mapping) and "module" in raw
     if own and "name" in raw:
         raise refusal("name: a module of your own has no name; remove `name` or `module`")

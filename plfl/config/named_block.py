@@ -1,39 +1,62 @@
 """Blocks that select a class by their key `name`, such as `model` and `task`."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
-from pydantic import ValidationError
+from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from plfl import plugins
 from plfl.config.messages import UNKNOWN, UNKNOWN_KEY, allowed
-from plfl.plugins.registry import Kind
+from plfl.plugins.registry import Algorithm, Kind
+
+
+class Named(Algorithm):
+    """What such a block selects."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines what it computes."""
+        settings: dict[str, Any] = self.model_dump(mode="json")
+        if plugin := plugins.of(type(self)):
+            settings["plugin"] = plugin.digest
+        return settings
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        keys: dict[str, Any] = dump(self)
+        return {"name": self.name} | keys
 
 
 def chosen(
     block: object,
     *,
     what: str,
-    default: str,
+    default: str | None,
     find: Callable[[str], type[Kind]],
     names: Callable[[], Iterable[str]],
     beside: Iterable[str] = (),
 ) -> Kind:
     """What the `name` of a block, or without one the default name, stands for, with the other keys
-    of the block.
+    of the block. An object of such a class stands for itself.
 
     `what`: its kind in messages, such as `model`; `names` makes those that a message suggests;
     `beside`: keys that could stand in place of `name`.
 
     Raises:
-        ValueError: it is no block.
+        ValueError: it is no block, or has no name where there is no default.
         PydanticCustomError: the name is unknown.
         pydantic.ValidationError: keys are unknown, or values are not possible.
     """
+    if isinstance(block, Named):
+        return cast(Kind, block)
     if not isinstance(block, Mapping):
         meant = next((name for name in names() if name == block), default)
         raise ValueError(f"it is a block of keys, such as `{what}: {{name: {meant}}}`")
     keys = dict(block)
     name = keys.pop("name", default)
+    if name is None:
+        raise ValueError(f"it needs a `name`; {allowed('', names())}")
     try:
         cls = find(name)
     except (KeyError, TypeError):

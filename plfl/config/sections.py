@@ -8,7 +8,7 @@ together.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -54,7 +54,6 @@ METER_ROLES = ("timestamp", "time_of_day", "meter")
 """Roles of columns of meters that say when and where a reading was taken."""
 NOT_INPUTS = ("load", *METER_ROLES)
 """Roles of columns of meters that are no inputs beside the load."""
-_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
 
 
 class Meters(Section):
@@ -91,9 +90,9 @@ class Meters(Section):
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
     reading is a gap. `plfl data import` keeps the interval of the files if this is not given."""
-    since: str | None = Field(None, pattern=_TIME)
+    since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
-    until: str | None = Field(None, pattern=_TIME)
+    until: str | None = None
     """Intervals that end after this local time are left out."""
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
     """Unit of the readings: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
@@ -145,9 +144,26 @@ class Meters(Section):
 
     @field_validator("since", "until", mode="before")
     @classmethod
-    def _as_text(cls, value: object) -> object:
-        """Dates as text again: YAML reads an unquoted 2017-01-01 as a date."""
-        return str(value) if isinstance(value, date) else value
+    def _is_a_time(cls, value: object) -> object:
+        """A time as text; YAML reads an unquoted 2017-01-01 as a date."""
+        if value is None:
+            return None
+        try:
+            text = str(value)
+            if datetime.fromisoformat(text).tzinfo is None and text[10:11] in ("", " ", "T"):
+                return text
+        except ValueError:
+            pass
+        raise ValueError("write it as 2017-01-31 or 2017-01-31T06:00")
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_an_encoding(cls, name: str) -> str:
+        try:
+            b"    ".decode(name, "replace")
+        except (LookupError, ValueError):
+            raise ValueError("write utf-8, cp1252, utf-16 or another encoding of Python") from None
+        return name
 
     @property
     def inputs(self) -> dict[str, str]:

@@ -4,19 +4,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import BeforeValidator, SerializeAsAny
 
-from plfl import plugins
-from plfl.config.named_block import chosen
+from plfl.config.named_block import Named, chosen
 from plfl.config.sections import Data, Federation, Tuning, Windows
 from plfl.layout import WindowShape
 from plfl.plugins import registry
-from plfl.plugins.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
@@ -27,7 +20,7 @@ Margins = Literal["none", "personal", "adaptive", "shared"]
 all clients (`shared`)."""
 
 
-class TaskRules(Algorithm):
+class TaskRules(Named):
     """The rules of a task. `plfl.tasks.Task` adds what is computed."""
 
     examples: ClassVar[str] = "loads"
@@ -87,32 +80,11 @@ class TaskRules(Algorithm):
         """Which margins the intervals of a trained model get, see `Margins`."""
         return "none"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that determines what is predicted."""
-        settings: dict[str, Any] = self.model_dump(mode="json")
-        if plugin := plugins.of(type(self)):
-            settings["plugin"] = plugin.digest
-        return settings
-
-    @model_serializer(mode="wrap")
-    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        keys: dict[str, Any] = dump(self)
-        return {"name": self.name} | keys
-
 
 available = partial(registry.available, PACKAGE, TaskRules)
 """All tasks by name. This imports torch."""
 find = partial(registry.find, PACKAGE, TaskRules)
 """The task with a name; a KeyError if there is none."""
-
-
-def _chosen(raw: Any) -> Any:
-    """The task that a block of a configuration names."""
-    if isinstance(raw, TaskRules):
-        return raw
-    return chosen(raw, what="task", default=DEFAULT, find=find, names=available)
-
-
+_chosen = partial(chosen, what="task", default=DEFAULT, find=find, names=available)
 ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_chosen)]
 """A key that names a task: a block with its `name`."""
