@@ -1,4 +1,4 @@
-"""The claims that a study names, as rows of a table of the page."""
+"""The claims that a study names, and how pages show differences and ranges."""
 
 from __future__ import annotations
 
@@ -13,52 +13,23 @@ from plfl.results import family
 
 
 @dataclass(frozen=True)
-class ClaimRow:
-    """A verdict on a claim that the study names, as pages show it."""
-
-    name: str
-    text: str
-    answer: str
-    effect: str
-    """The effect with its interval."""
-    without: str
-    """Its range without one of the states."""
-    p: str
-    scope: str
-    evidence: str
-
-
-@dataclass(frozen=True)
 class NamedClaims:
     """The verdicts, and when their claims were named."""
 
-    rows: list[ClaimRow]
+    rows: list[dict[Any, Any]]
+    """Those of `plfl.results.contrasts.table`."""
     dated: str
 
 
 def named_claims(claims: pd.DataFrame, folder: Path) -> NamedClaims | None:
-    """The rows of `plfl.results.contrasts.table`, as pages show them; None without any.
+    """The verdicts in `plfl.results.contrasts.table`; None without any.
 
     `folder`: the results of the whole study.
     """
     if claims.empty:
         return None
-    rows = []
-    for row in claims.fillna({"reason": "", "needed": "", "scope": ""}).to_dict("records"):
-        row |= {f"effect_{end}": row[end] for end in ("low", "high")}
-        without = "" if pd.isna(row["lowest"]) else f"{row['lowest']:+.3f} to {row['highest']:+.3f}"
-        rows.append(
-            ClaimRow(
-                row["claim"],
-                row["text"],
-                row["answer"],
-                estimate(row, "effect"),
-                without,
-                "" if pd.isna(row["p"]) else f"{row['p']:.2g}",
-                row["scope"],
-                ". ".join(filter(None, (row["reason"], row["needed"].rstrip(".")))),
-            )
-        )
+    named = claims.rename(columns={"low": "effect_low", "high": "effect_high"})
+    rows = named.fillna({"reason": "", "needed": "", "scope": ""}).to_dict("records")
     return NamedClaims(rows, family.told(claims["text"].tolist(), family.noted(folder)))
 
 
@@ -68,3 +39,8 @@ def estimate(row: Mapping[Any, Any], name: str) -> str:
     if pd.isna(value):
         return ""
     return f"{value:+.3f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
+
+
+def span(low: float, high: float, sign: str = "+") -> str:
+    """A range in print: "-0.012 to +0.034"; empty if it is not known. `sign`: as in a format."""
+    return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-import yaml
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
-from plfl.base.files import atomic
 from plfl.baselines import BASELINE, find, rivals
 from plfl.config.axes import Axis
 from plfl.config.study import Study
@@ -32,9 +26,9 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.named import estimate, named_claims
+from plfl.report.named import named_claims
 from plfl.report.page import source_of
-from plfl.report.rendering import drawing, templates
+from plfl.report.rendering import drawing, link, write_page
 from plfl.results.contrasts import CLAIMS
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview, along
@@ -174,41 +168,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A best cell, as the page shows it."""
-
-    variant: str
-    place: list[str]
-    state: str
-    kind: str
-    method: str
-    model: str
-    cell: str
-    validation: str
-    mase: str
-    interval: str
-    megabytes: str
-    of_intervals: list[str]
-    """Scores of the intervals that are forecast, in the order of `_of_intervals`."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """An effect, as the page shows it."""
-
-    axis: str
-    change: str
-    elsewhere: str
-    about: str
-    against: str
-    mase: str
-    difference: str
-    interval: str
-    p: str
-    decided: bool
-
-
 def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of the study in folder `results`, with its figure, to file `out`.
 
@@ -216,41 +175,35 @@ def write(results: Path, figures: Path, out: Path) -> None:
     """
     overview = Overview(results)
     with fitting(results):
-        configuration = yaml.safe_dump(
-            overview.about["study"], sort_keys=False, allow_unicode=True, width=100
+        best = overview.table(BEST).fillna({"cell": ""})
+        write_page(
+            out,
+            "overview.html.jinja",
+            overview.about,
+            study=overview.study,
+            source=source_of(overview.study),
+            places=overview.about["variants"],
+            links={label: _link(results / label, out) for label in overview.about["variants"]},
+            claims_named=named_claims(overview.table(CLAIMS), results),
+            found=list(found(overview)),
+            map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
+            map_caption=heat_map.CAPTION,
+            map_axes=shown(overview.study),
+            places_of_map=overview.table(MAP).to_dict("records"),
+            kinds=KINDS,
+            amount=heat_map.amount,
+            meters=_meters(overview),
+            picture=drawing(figures / f"{STEM}.svg", CAPTION),
+            caption=CAPTION,
+            along=along(overview.study)[0],
+            others=list(along(overview.study)[1]),
+            scores=list(_scores(overview)),
+            best=best.to_dict("records"),
+            of_intervals=_of_intervals(best),
+            effects=overview.table(EFFECTS).to_dict("records"),
+            alpha=ALPHA,
+            files={name: (link(results / name, out), text) for name, text in FILES.items()},
         )
-        best, effects = overview.table(BEST), overview.table(EFFECTS)
-        page = (
-            templates()
-            .get_template("overview.html.jinja")
-            .render(
-                study=overview.study,
-                about=overview.about,
-                source=source_of(overview.study),
-                places=overview.about["variants"],
-                links={label: _link(results / label, out) for label in overview.about["variants"]},
-                claims_named=named_claims(overview.table(CLAIMS), results),
-                found=list(found(overview)),
-                map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
-                map_caption=heat_map.CAPTION,
-                map_axes=shown(overview.study),
-                places_of_map=list(_places(overview)),
-                meters=list(_meters(overview)),
-                picture=drawing(figures / f"{STEM}.svg", CAPTION),
-                caption=CAPTION,
-                along=along(overview.study)[0],
-                others=list(along(overview.study)[1]),
-                scores=list(_scores(overview)),
-                best=[_row(overview.study, row) for row in best.to_dict("records")],
-                of_intervals=_of_intervals(best),
-                effects=[_change(overview.study, row) for row in effects.to_dict("records")],
-                configuration=configuration,
-                encoded=base64.b64encode(configuration.encode()).decode("ascii"),
-                files={name: (_path(results / name, out), text) for name, text in FILES.items()},
-            )
-        )
-    with atomic(out) as temporary:
-        temporary.write_text(page, encoding="utf-8")
 
 
 def found(overview: Overview) -> Iterator[str]:
@@ -281,88 +234,20 @@ def _place(study: Study, row: Mapping[Any, Any]) -> str:
     )
 
 
-def _places(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
-    """The rows of the table below the heat map: the place, and what it says there."""
-    for row in overview.table(MAP).to_dict("records"):
-        bounds = [row[f"lead{end}"] for end in ("_lowest", "_highest")]
-        without = "" if pd.isna(bounds[0]) else f"{bounds[0]:+.3f} to {bounds[1]:+.3f}"
-        ways = [
-            f"{row[kind]} {score(row[f'mase_{kind}'])}" if isinstance(row[kind], str) else "–"
-            for kind in KINDS
-        ]
-        sent = [
-            "" if pd.isna(row[f"bytes_{kind}"]) else heat_map.amount(row[f"bytes_{kind}"])
-            for kind in KINDS[1:]
-        ]
-        differences = [estimate(row, "lead"), without, estimate(row, "price")]
-        texts = [str(row["best"]), *ways, *differences, *sent]
-        yield [str(row[axis.column]) for axis in shown(overview.study)], texts
-
-
-@dataclass(frozen=True)
-class MeterRow:
-    """What a client gains at a place of the map, as the page shows it."""
-
-    place: str
-    state: str
-    client: str
-    before: str
-    gain: str
-    percent: str
-    energy: str
-    answer: str
-    saves: bool
-
-
-def _meters(overview: Overview) -> Iterator[MeterRow]:
+def _meters(overview: Overview) -> list[dict[Any, Any]]:
+    """What each client gains at each place of the map, in words where this is clear."""
     table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
-    for row in table.to_dict("records"):
-        row |= {f"gain_{end}": row[end] for end in ("low", "high")}
-        yield MeterRow(
-            _place(overview.study, row),
-            row["state"],
-            row["client"],
-            score(row["mase_alone"]),
-            estimate(row, "gain"),
-            f"{row['percent']:+.1f}",
-            f"{row['kwh_a_month']:+,.0f}",
-            "gains" if row["low"] > 0 else "loses" if row["high"] < 0 else "",
-            row["gain"] > 0,
-        )
-
-
-def _path(path: Path, out: Path) -> str:
-    return quote(Path(os.path.relpath(path, out.parent)).as_posix())
+    rows = table.rename(columns={"low": "gain_low", "high": "gain_high"}).to_dict("records")
+    for row in rows:
+        row["place"] = _place(overview.study, row)
+        row["answer"] = "gains" if row["gain_low"] > 0 else "loses" if row["gain_high"] < 0 else ""
+    return rows
 
 
 def _link(folder: Path, out: Path) -> str | None:
     """Where the page of a variant lies, if it has one."""
     page = folder / "index.html"
-    return _path(page, out) if page.is_file() else None
-
-
-def _row(study: Study, row: dict[Any, Any]) -> Row:
-    is_baseline = row["sharing"] == BASELINE
-    method = str(row["method"])
-    lost = pd.isna(row["mase"])
-    return Row(
-        str(row["variant"]),
-        [str(row[axis.column]) for axis in study.axes],
-        str(row["state"]),
-        str(row["sharing"]),
-        baseline_label(method) if is_baseline else method_label(method),
-        "" if is_baseline else str(row["model"]),
-        "" if pd.isna(row["cell"]) else str(row["cell"]),
-        score(row["validation_mase"]),
-        "diverged" if lost and not is_baseline else score(row["mase"], row["std"]),
-        "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
-        "" if pd.isna(row["bytes"]) else f"{row['bytes'] / 1e6:,.3g}",
-        [
-            "" if pd.isna(row[column]) else f"{row[column]:.3f}"
-            for column in row
-            if INTERVALS.fullmatch(str(column))
-        ],
-    )
+    return link(page, out) if page.is_file() else None
 
 
 def _scores(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
@@ -386,28 +271,11 @@ def _algorithms(row: pd.Series[Any]) -> list[str]:
     return [method_label(row["method"]), *optimisers, row["model"]]
 
 
-def _of_intervals(best: pd.DataFrame) -> list[str]:
-    """The headings of the scores of intervals in `best.csv`; empty without intervals."""
-    names = {"scaled_crps": "CRPS", "coverage": "Coverage", "width": "Width"}
-    listed = [str(column).split("_") for column in best if INTERVALS.fullmatch(str(column))]
-    return [
-        names["scaled_crps"] if kind == "scaled" else f"{names[kind]}, {rest} %"
-        for kind, rest in listed
-    ]
-
-
-def _change(study: Study, row: dict[Any, Any]) -> Change:
-    elsewhere = [str(row[axis.column]) for axis in study.axes if axis.key != row["axis"]]
-    about = (row["state"], row["sharing"], method_label(str(row["method"])), row["model"])
-    return Change(
-        str(row["axis"]),
-        f"{row['value']} against {row['against']}",
-        ", ".join(elsewhere) or "–",
-        ", ".join(map(str, about)),
-        score(row["mase_against"]),
-        score(row["mase"]),
-        f"{row['difference']:+.3f}",
-        "" if pd.isna(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}",
-        f"{row['p']:.2g}",
-        row["p"] < ALPHA,
-    )
+def _of_intervals(best: pd.DataFrame) -> dict[str, str]:
+    """The columns of `best.csv` with scores of intervals, and their headings."""
+    columns = [str(column) for column in best if INTERVALS.fullmatch(str(column))]
+    kinds = {column: column.split("_") for column in columns}
+    return {
+        column: "CRPS" if kind == "scaled" else f"{kind.capitalize()}, {rest} %"
+        for column, (kind, rest) in kinds.items()
+    }

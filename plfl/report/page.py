@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from markupsafe import Markup
 
-from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.report.answer import answer
 from plfl.report.chart_data import chart_data
@@ -25,12 +20,12 @@ from plfl.report.grid import grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
 from plfl.report.named import named_claims
 from plfl.report.opening import sentences
-from plfl.report.rendering import figures_of, templates
+from plfl.report.rendering import figures_of, link, write_page
 from plfl.report.standings import standings, without_seed
 from plfl.results import contrasts
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
-from plfl.results.labels import baseline_label, method_label
+from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables, fitting
 
 FILES = {
@@ -53,97 +48,54 @@ def write(results: Path, figures: Path, out: Path) -> None:
     """
     tables = Tables(results)
     with fitting(results):
-        configuration = yaml.safe_dump(
-            tables.about["study"], sort_keys=False, allow_unicode=True, width=100
-        )
         found, judged = findings(tables), verdicts(tables)
         drawn = list(figures_of(tables.study, figures))
-        page = (
-            templates()
-            .get_template("page.html.jinja")
-            .render(
-                tables=tables,
-                one=tables.study.participant,
-                MOST=MOST,
-                study=tables.study,
-                about=tables.about,
-                source=source_of(tables.study),
-                sources=_sources(tables),
-                configuration=configuration,
-                encoded=base64.b64encode(configuration.encode()).decode("ascii"),
-                standings=standings(tables),
-                best_baselines={
-                    state: baseline_label(name) for state, name in tables.best_baselines.items()
-                },
-                intervals=intervals(tables),
-                shares=shares(tables),
-                sorted_by=SCORES[sorted_by(tables)],
-                margins=MARGINS[tables.study.task.margins],
-                answer=answer(tables, found),
-                sentences=sentences(tables, found),
-                findings=forest(found.verdicts),
-                claims=forest(judged),
-                left_out=left_out(judged),
-                claims_named=named_claims(
-                    contrasts.table(contrasts.of_folder(results, tables.study), results), results
-                ),
-                trials=int(tables.summary["trials"].max()),
-                grid=grid(tables),
-                traffic=_traffic(tables),
-                clients=_clients(tables),
-                gaps=_gaps(tables),
-                clients_shown=clients_shown(tables),
-                figures={figure.name: figure for figure in drawn if figure.drawings},
-                keeps_models=tables.about.get("engine", "simulator") == "simulator",
-                chart_data=Markup(chart_data(tables)),
-                scripts=_scripts(),
-                empty=[figure.name for figure in drawn if not figure.drawings],
-                files={
-                    name: (
-                        quote(Path(os.path.relpath(results / name, out.parent)).as_posix()),
-                        content,
-                    )
-                    for name, content in FILES.items()
-                    if (results / name).is_file()  # a deployed study has no baselines
-                },
-            )
+        write_page(
+            out,
+            "page.html.jinja",
+            tables.about,
+            tables=tables,
+            one=tables.study.participant,
+            MOST=MOST,
+            study=tables.study,
+            source=source_of(tables.study),
+            sources=[
+                (state, path, digest)
+                for state, receipt in tables.about.get("sources", {}).items()
+                for path, digest in receipt["files"].items()
+            ],
+            standings=standings(tables),
+            best_baselines={
+                state: baseline_label(name) for state, name in tables.best_baselines.items()
+            },
+            intervals=intervals(tables),
+            shares=shares(tables),
+            sorted_by=SCORES[sorted_by(tables)],
+            margins=MARGINS[tables.study.task.margins],
+            answer=answer(tables, found),
+            sentences=sentences(tables, found),
+            findings=forest(found.verdicts),
+            claims=forest(judged),
+            left_out=left_out(judged),
+            claims_named=named_claims(
+                contrasts.table(contrasts.of_folder(results, tables.study), results), results
+            ),
+            trials=int(tables.summary["trials"].max()),
+            grid=grid(tables),
+            clients=_clients(tables),
+            gaps=_gaps(tables),
+            clients_shown=clients_shown(tables),
+            figures={figure.name: figure for figure in drawn if figure.drawings},
+            keeps_models=tables.about.get("engine", "simulator") == "simulator",
+            chart_data=Markup(chart_data(tables)),
+            scripts=_scripts(),
+            empty=[figure.name for figure in drawn if not figure.drawings],
+            files={
+                name: (link(results / name, out), content)
+                for name, content in FILES.items()
+                if (results / name).is_file()  # a deployed study has no baselines
+            },
         )
-    with atomic(out) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class TrafficRow:
-    """Bytes of a sharing scheme and method per round and client."""
-
-    scheme: str
-    method: str
-    """Its label; "none" where clients train alone."""
-    down: int
-    up: int
-
-
-@dataclass(frozen=True)
-class Client:
-    """A row of the table of clients."""
-
-    state: str
-    number: int
-    name: str
-    rows: int
-    mean: str
-    std: str
-    scores: list[str]
-    """Test MASE in the best cell of each sharing scheme, then of the best baseline if any."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file that the series of a state were read from."""
-
-    state: str
-    path: str
-    sha256: str
 
 
 def source_of(study: Study) -> str:
@@ -159,29 +111,8 @@ def source_of(study: Study) -> str:
     return f"{data.origin[0].upper()}{data.origin[1:]}, {of}"
 
 
-def _sources(tables: Tables) -> list[Source]:
-    return [
-        Source(state, path, digest)
-        for state, receipt in tables.about.get("sources", {}).items()
-        for path, digest in receipt["files"].items()
-    ]
-
-
-def _traffic(tables: Tables) -> list[TrafficRow]:
-    return [
-        TrafficRow(
-            scheme,
-            "none"
-            if tables.study.combinations.trains_alone(scheme, method)
-            else method_label(method),
-            round(down),
-            round(up),
-        )
-        for (scheme, method), down, up in tables.traffic.itertuples()
-    ]
-
-
-def _clients(tables: Tables) -> list[Client]:
+def _clients(tables: Tables) -> list[dict[str, Any]]:
+    """The rows of the table of clients."""
     of_baselines = baseline_mase(tables)
     states = tables.study.data.states
     return [client for state in states for client in _clients_of(tables, state, of_baselines)]
@@ -200,7 +131,8 @@ def _gaps(tables: Tables) -> str:
     )
 
 
-def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[Client]:
+def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """With the test MASE in the best cell of each sharing scheme, then of the best baseline."""
     study = tables.study
     columns = []
     for scheme in study.grid.sharing:
@@ -214,15 +146,9 @@ def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Itera
         scores = [
             "diverged" if column is None else score(column[row["client"]]) for column in columns
         ]
-        yield Client(
-            state,
-            number,
-            str(row["client"]),
-            int(row["rows"]),
-            load(row["mean"]),
-            load(row["std"]),
-            scores,
-        )
+        about = {"name": str(row["client"]), "rows": int(row["rows"])}
+        loads = {name: load(row[name]) for name in ("mean", "std")}
+        yield {"state": state, "number": number, "scores": scores} | about | loads
 
 
 def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:

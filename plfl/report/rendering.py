@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import jinja2
+import yaml
 from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
+from plfl.base.files import atomic
 from plfl.config.study import Study
+from plfl.report.clients import score
 from plfl.report.figures import available, caption
 from plfl.report.figures.nothing import EMPTY
-from plfl.results.labels import spaced
+from plfl.report.named import estimate, span
+from plfl.results.labels import baseline_label, method_label, spaced
 
 ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""
@@ -37,8 +44,37 @@ def templates(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"number": spaced, "varied": varied}
+    environment.globals |= {"number": spaced, "varied": varied, "score": score}
+    environment.globals |= {"estimate": estimate, "span": span}
+    environment.globals |= {"method_label": method_label, "baseline_label": baseline_label}
     return environment
+
+
+def write_page(
+    out: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
+) -> None:
+    """Write a page to file `out`, given the name of its template and what this reads.
+
+    Every template also knows `about`, the content of study.json, and the `configuration` of the
+    study, which is `encoded` as well, for a link that downloads it.
+    """
+    configuration = as_yaml(about["study"])
+    encoded = base64.b64encode(configuration.encode()).decode("ascii")
+    known = {"about": about, "configuration": configuration, "encoded": encoded}
+    page = templates(*packages).get_template(template).render(**known, **context)
+    with atomic(out) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def as_yaml(study: Mapping[str, Any]) -> str:
+    """The configuration of a study as a file that `plfl study` reads."""
+    text: str = yaml.safe_dump(study, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def link(path: Path, out: Path) -> str:
+    """The address of a file in the page `out`."""
+    return quote(Path(os.path.relpath(path, out.parent)).as_posix())
 
 
 def varied(rows: Iterable[object], *names: str) -> list[str]:

@@ -14,18 +14,16 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-import yaml
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config import axes
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.report.figures.style import PAGE, fit, panels, save, style
-from plfl.report.rendering import drawing, templates
+from plfl.report.rendering import drawing, write_page
 from plfl.results.overview import BEST, EFFECTS, Overview
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
@@ -263,38 +261,32 @@ def write(results: Path, figures: Path, out: Path) -> None:
     places = overview.about["variants"]
     with fitting(results):
         lines = Lines(overview)
-        text = (
-            templates("plfl_images.report")
-            .get_template("variants.html.jinja")
-            .render(
-                study=overview.study,
-                about=overview.about,
-                places=places,
-                links={name: _link(results, name) for name in places},
-                tables=[
-                    (title, list(_rows(lines, list(places), *about)))
-                    for title, *about in (
-                        ("Global models at the end", "global", "accuracy_tail"),
-                        ("Global models at a quarter of the rounds", "global", "accuracy_quarter"),
-                        ("Local models on the clients' own labels", "local", "own_accuracy"),
-                    )
-                ],
-                about_baselines=ABOUT_BASELINES,
-                claims=judged(trained(results)),
-                about_claims=about(overview.study),
-                effects=list(_changes(lines)),
-                drawings=[
-                    (drawing(figures / f"{stem}.svg", caption), caption)
-                    for stem, caption in CAPTIONS.items()
-                ],
-                configuration=yaml.safe_dump(
-                    overview.about["study"], sort_keys=False, allow_unicode=True, width=100
-                ),
-                files=FILES,
-            )
+        write_page(
+            out,
+            "variants.html.jinja",
+            overview.about,
+            "plfl_images.report",
+            study=overview.study,
+            places=places,
+            links={name: _link(results, name) for name in places},
+            tables=[
+                (title, list(_rows(lines, list(places), *about)))
+                for title, *about in (
+                    ("Global models at the end", "global", "accuracy_tail"),
+                    ("Global models at a quarter of the rounds", "global", "accuracy_quarter"),
+                    ("Local models on the clients' own labels", "local", "own_accuracy"),
+                )
+            ],
+            about_baselines=ABOUT_BASELINES,
+            claims=judged(trained(results)),
+            about_claims=about(overview.study),
+            effects=list(_changes(lines)),
+            drawings=[
+                (drawing(figures / f"{stem}.svg", caption), caption)
+                for stem, caption in CAPTIONS.items()
+            ],
+            files=FILES,
         )
-    with atomic(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _link(results: Path, label: str) -> str | None:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
-from plfl.base.files import atomic
 from plfl.report import reporting
 from plfl.report.forest import MARKS
-from plfl.report.rendering import drawing, templates
+from plfl.report.rendering import drawing, write_page
 from plfl.results.claims import estimate
 from plfl_images.report import paper
 from plfl_images.report.tables import ABOUT_BASELINES, Results
@@ -56,29 +54,25 @@ def write(results: Path, figures: Path, out: Path) -> None:
         PlflError: the file cannot be written.
     """
     found = Results(results)
-    text = (
-        templates("plfl_images.report")
-        .get_template("page.html.jinja")
-        .render(
-            study=found.study,
-            about=found.tables.about,
-            column=paper.column_of(found.study),
-            standings=_standings(found, "global"),
-            local=_standings(found, "local"),
-            baselines=_baselines(found),
-            about_baselines=ABOUT_BASELINES,
-            claims=judged(trained(results)),
-            about_claims=label_claims.about(found.study),
-            tail=classification.TAIL,
-            drawings=[
-                (drawing(figures / f"{stem}.svg", caption), caption)
-                for stem, caption in reporting.of(found.study).captions(found.study).items()
-            ],
-            configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
-        )
+    write_page(
+        out,
+        "page.html.jinja",
+        found.tables.about,
+        "plfl_images.report",
+        study=found.study,
+        column=paper.column_of(found.study),
+        standings=_standings(found, "global"),
+        local=_standings(found, "local"),
+        baselines=_baselines(found),
+        about_baselines=ABOUT_BASELINES,
+        claims=judged(trained(results)),
+        about_claims=label_claims.about(found.study),
+        tail=classification.TAIL,
+        drawings=[
+            (drawing(figures / f"{stem}.svg", caption), caption)
+            for stem, caption in reporting.of(found.study).captions(found.study).items()
+        ],
     )
-    with atomic(out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _standings(found: Results, model: str) -> list[Standing]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256
@@ -21,6 +20,7 @@ from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
+from plfl.report.rendering import as_yaml
 from plfl.results.overview import study_of
 from plfl.results.records import read_about, schema
 from plfl.results.tables import Tables
@@ -142,8 +142,7 @@ def gather(
         _copy(path, folder / name, private and name.endswith(_LOADS))
     if private:
         make(folder, folder / "figures", folder / "index.html")
-    configuration = yaml.safe_dump(about["study"], sort_keys=False, allow_unicode=True, width=100)
-    (folder / CONFIGURATION).write_text(configuration, encoding="utf-8")
+    (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
     (folder / REQUIREMENTS).write_text(_requirements(about), encoding="utf-8")
     return Published(study, about, sources, private)
 
