@@ -52,7 +52,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Stack:
-    """The pieces of a state as one: means over those of an origin, origins side by side."""
+    """The pieces of a state put together: the mean over the variants of each origin, and one origin
+    after the other."""
 
     clients: list[str]
     """Clients that all pieces have."""

@@ -138,11 +138,7 @@ def evidence(claim: str, study: Study, of_states: Mapping[str, Scores]) -> Evide
         )
     if not found:
         raise NotInStudyError("the methods do not work with any sharing scheme of the grid")
-    return Evidence(
-        [comparison for one in found for comparison in one.comparisons],
-        tuple(cell for one in found for cell in one.blocking),
-        tuple(cell for one in found for cell in one.excused),
-    )
+    return Evidence.of(found)
 
 
 ABOUT_SCORES: dict[str, Question] = {

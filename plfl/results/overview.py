@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from plfl import __version__
 from plfl.base.errors import ResultsError
@@ -30,7 +28,7 @@ from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
 from plfl.results import contrasts, worth
-from plfl.results.records import CELL, REMEDY, read_about, read_table, write_csv
+from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_csv
 from plfl.results.scores import Scores
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
@@ -61,7 +59,9 @@ def gather(
     """Write the joined tables of all variants and, by `compare`, those that put them side by side
     into `folder`."""
     found = variants(study, study.results)
-    _join(found, "records.parquet", folder / "records.parquet")
+    name = "records.parquet"
+    paths = [variant.tables.folder / name for variant in found]
+    join_tables(paths, folder / name, marks=list(map(_columns, found)))
     summaries = [v.tables.whole_summary for v in found]
     write_csv(_marked(found, summaries), folder / "summary.csv")
     with fitting(*(v.tables.folder for v in found)):
@@ -90,21 +90,6 @@ def _marked(found: list[Variant], parts: list[pd.DataFrame]) -> pd.DataFrame:
         columns = pd.DataFrame(_columns(variant), index=part.index)
         marked.append(pd.concat([columns, part], axis=1))
     return pd.concat(marked, ignore_index=True)
-
-
-def _join(found: list[Variant], name: str, out: Path) -> None:
-    """Join a Parquet table of all variants; one variant is in memory at a time."""
-    paths = [variant.tables.folder / name for variant in found]
-    whole = pa.unify_schemas(
-        [pq.read_schema(path).remove_metadata() for path in paths], promote_options="permissive"
-    )
-    columns = [pa.field(column, pa.string()) for column in _columns(found[0])]
-    schema = pa.schema([*columns, *whole])
-    options = {"compression": "zstd", "write_page_checksum": True}
-    with atomic(out) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
-        for variant, path in zip(found, paths, strict=True):
-            table = _marked([variant], [read_table(path)]).reindex(columns=schema.names)
-            writer.write_table(pa.Table.from_pandas(table, schema, preserve_index=False))
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from plfl.results.verdict import (
     NotInStudyError,
     Question,
     Verdict,
+    best_of,
     contest,
     difference,
     over_persistence,
@@ -135,19 +136,12 @@ def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(b): the best cell of PL-FL with Adam against the best of all others, in every state."""
     _need_clients(study)
     schemes = {role: scheme(study, role) for role in SCHEMES}
-    comparisons, blocking, excused = [], [], []
+    found = []
     for of_state in of_states.values():
         named = of_state.where(sharing=schemes["PL-FL"], client_opt="adam")
         others = of_state.where(sharing=list(schemes.values())) & ~named
-        best, rival = of_state.best(named), of_state.best(others)
-        if best is None:
-            blocking += [of_state.names[k] for k in np.flatnonzero(named).tolist()]
-        elif rival is None:
-            excused += [of_state.names[k] for k in np.flatnonzero(others).tolist()]
-        else:
-            tables = {of_state.state: difference(of_state, best, rival)}
-            comparisons.append(Comparison((of_state.names[best], of_state.names[rival]), tables))
-    return Evidence(comparisons, tuple(blocking), tuple(excused))
+        found.append(best_of([(of_state, named, others)]))
+    return Evidence.of(found)
 
 
 def _schemes(role: str) -> Question:

@@ -34,7 +34,7 @@ split and model:
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -161,18 +161,23 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def join_tables(
-    paths: Sequence[Path], out: Path, show: Callable[[pd.DataFrame], object] = lambda table: None
+    paths: Sequence[Path],
+    out: Path,
+    show: Callable[[pd.DataFrame], object] = lambda table: None,
+    marks: Sequence[Mapping[str, str]] = (),
 ) -> None:
     """Concatenate the tables at `paths` into the table `out`.
 
     The rows are read and written in groups of whole tables, so that only one group is in memory at
-    a time; `show` is called with each group. Columns that a table lacks are null in its rows.
+    a time; `show` is called with each group. Columns that a table lacks are null in its rows. The
+    `marks` of each table, if any, are columns that stand first.
     """
     schemas = [schema(path).remove_metadata() for path in paths]
-    joined = pa.unify_schemas(schemas, promote_options="permissive")
+    columns = [pa.field(name, pa.string()) for name in (marks[0] if marks else ())]
+    joined = pa.schema([*columns, *pa.unify_schemas(schemas, promote_options="permissive")])
     options = {"compression": "zstd", "write_page_checksum": True}
     with atomic(out) as temporary, pq.ParquetWriter(temporary, joined, **options) as writer:
-        for group in _groups(paths):
+        for group in _groups(paths, marks or [{}] * len(paths)):
             show(group)
             whole = group.reindex(columns=joined.names)
             writer.write_table(
@@ -181,10 +186,10 @@ def join_tables(
             )
 
 
-def _groups(paths: Sequence[Path]) -> Iterator[pd.DataFrame]:
+def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterator[pd.DataFrame]:
     waiting: list[pd.DataFrame] = []
-    for path in paths:
-        waiting.append(read_table(path))
+    for path, columns in zip(paths, marks, strict=True):
+        waiting.append(read_table(path).assign(**columns))
         if sum(map(len, waiting)) >= GROUP:
             yield pd.concat(waiting, ignore_index=True)
             waiting = []

@@ -4,11 +4,14 @@
 `method_claims`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plfl.config.study import Study
 from plfl.results.power import Spread, advice
@@ -17,6 +20,8 @@ from plfl.results.scores import Scores
 from plfl.results.statistics import ALPHA, Array, Comparison, holm
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
+Cells: TypeAlias = NDArray[np.bool_]
+"""Which combinations of a state belong to a side."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,15 @@ class Evidence:
     denied: bool = False
     """Whether the claim is that *not* all comparisons are positive."""
 
+    @classmethod
+    def of(cls, parts: Sequence[Evidence]) -> Evidence:
+        """All that several pieces of evidence hold."""
+        return cls(
+            [comparison for part in parts for comparison in part.comparisons],
+            tuple(cell for part in parts for cell in part.blocking),
+            tuple(cell for part in parts for cell in part.excused),
+        )
+
 
 FINITE = "Train the diverged cells to finite scores, for instance with lower learning rates."
 """What would decide a claim with a diverged cell."""
@@ -124,11 +138,15 @@ def contest(
 ) -> Evidence:
     """The best of some cells against the best of others, over all states. Each side is given by its
     values on the axes; see `Scores.where`."""
+    return best_of([(s, s.where(**better), s.where(**worse)) for s in of_states.values()])
+
+
+def best_of(sides: Iterable[tuple[Scores, Cells, Cells]]) -> Evidence:
+    """The best of some cells against the best of others: for each state both as a mask."""
     names: list[str] = []
     tables: dict[str, Array] = {}
     lost: tuple[list[str], list[str]] = ([], [])
-    for scores in of_states.values():
-        among = [scores.where(**better), scores.where(**worse)]
+    for scores, *among in sides:
         best = [scores.best(cells) for cells in among]
         for cells, chosen, to in zip(among, best, lost, strict=True):
             if chosen is None:
@@ -210,7 +228,7 @@ def _contrary(
 
 
 def _told(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verdict:
-    """The verdict with what is known about the deciding comparison, whose `sign` is turned."""
+    """The verdict with the effect of the deciding comparison, times `sign`, and its evidence."""
     low, high = sorted(sign * end for end in deciding.interval)
     levels = {factor: part.levels for factor, part in deciding.parts.items()}
     left = deciding.without_one_state

@@ -53,7 +53,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Found:
-    """What a way came to at a place: the best of its cells in each state of each variant."""
+    """The results of a way of forecasting at a place: its best cell in each state and variant."""
 
     way: Way
     cells: list[tuple[Variant, Scores, int]]
@@ -84,7 +84,7 @@ class Found:
         return pooled(names, self.gains(other), trained)
 
     def gains(self, other: Found) -> list[Piece]:
-        """The same by state and variant."""
+        """The differences that `less` pools, by state and variant."""
         both = zip(self.pieces(), other.pieces(), strict=True)
         return [Piece(a.state, a.origin, a.clients, b.of(a.clients) - a.weekly) for a, b in both]
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator, SymmetricalLogLocator
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
@@ -289,12 +290,7 @@ def spread(heights: NDArray[Any], gap: float, low: float, high: float) -> NDArra
     """
     gap = min(gap, (high - low) / len(heights))
     steps = gap * np.arange(len(heights))
-    sums = np.cumsum([0.0, *(heights - steps)])
-    # Isotonic regression by its formula of means over ranges that hold a height: max of minima.
-    ends = np.arange(len(sums))
-    nearest = [
-        max(((sums[i:] - sums[j]) / (ends[i:] - j)).min() for j in range(i)) for i in ends[1:]
-    ]
+    nearest = isotonic_regression(heights - steps).x
     found: NDArray[Any] = np.clip(nearest, low + gap / 2, high - gap / 2 - steps[-1]) + steps
     return found
 
