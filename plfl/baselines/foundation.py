@@ -1,4 +1,4 @@
-"""What baselines have in common that were trained elsewhere and are used as they are."""
+"""Foundation models as baselines: trained elsewhere, and used as they are."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -42,8 +42,12 @@ class Foundation(Further):
     def ahead(
         self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
     ) -> tuple[Sequence[float], Floats]:
-        """Levels, those that are wanted or the model's own, and their quantiles (W, steps, levels)
-        of the rows after each of W series, in which NaN is a gap."""
+        """Forecasts of the rows after each of W series, in which NaN is a gap.
+
+        Returns:
+            The levels of the quantiles, which are the wanted ones or those that the model has, and
+            the quantiles (W, steps, levels).
+        """
         raise NotImplementedError
 
     def fit(self, dataset: Dataset) -> Predict:
@@ -78,7 +82,7 @@ class Foundation(Further):
 
 
 class FromFolder(Foundation):
-    """One whose weights lie in a folder."""
+    """A foundation model whose weights lie in a folder."""
 
     weights: ClassVar[str]
     """A file that the folder has."""

@@ -228,8 +228,8 @@ def trained(
     changes: bool = True,
     base: Sequence[Predict] = (),
 ) -> Model:
-    """One model of the windows of `members`, which forecasts those of clients of `scored`: loads,
-    or their `changes` from the last load.
+    """One model, trained on the windows of `members`, that forecasts windows of `scored`: loads, or
+    their `changes` from the last load.
 
     What is chosen on validation is kept where a second model learns from the whole history. `base`:
     the stages of forecasts to which it adds trees; a client has the same number in `members` and in

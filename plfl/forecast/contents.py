@@ -82,8 +82,8 @@ def describe(
     interval: int,
     margins: Margins,
 ) -> dict[str, Any]:
-    """What is to be known of the models of a cell, given the tables of its clients, which their
-    windows were made of, and the minutes between their rows."""
+    """The header of a file with the models of a cell, given the tables that the windows of its
+    clients were made of, and the minutes between their rows."""
     scalings = dict(
         zip(tables, windows.scalings(tables, study.windows, origin=study.data.cut), strict=True)
     )

@@ -84,8 +84,8 @@ def followed(
 
 
 def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:
-    """The margin (...) that the server takes of those of N clients (N, ...), which have them from
-    so many windows (N,). `share`: what the intervals are meant to cover."""
+    """The margin (...) that the server chooses, given the margins of N clients (N, ...) and the
+    number of windows (N,) behind each of them. `share`: what the intervals are meant to cover."""
     return np.asarray(np.sort(margins, axis=0)[server_rank(windows, share) - 1], float)
 
 
