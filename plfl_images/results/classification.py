@@ -65,10 +65,11 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     """
     by_round = curves(records)
     train = records[records["split"] == "train"]
+    of_training = dict(iter(train.groupby(_TRAINING, sort=False)))
     given = ["lr", "server_lr", "hyperparameters", "trials"]
     rows = []
     for key, table in by_round.groupby(_TRAINING, sort=False):
-        own = train[(train[_TRAINING] == list(key)).all(axis=1)]
+        own = of_training.get(key, train[:0])
         sent = (own["bytes_down"] + own["bytes_up"]).groupby(own["round"]).sum().cumsum()
         test = table[table["split"] == "test"].set_index("round").sort_index()
         validation = table[table["split"] == "validation"].set_index("round")

@@ -10,10 +10,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.publish.test_publish import finished
 
 from plfl.publish.crate import citation, publish
 from tests.helpers import fake_results
+from tests.publish.crate.test_crate import finished
 
 RECORDS = """
 import sys, mlcroissant

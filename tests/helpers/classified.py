@@ -54,13 +54,13 @@ def write(study: Study, folder: Path, errors: Errors) -> None:
         )
         for cell in study.cells
     ]
-    write_table(pd.concat(parts, ignore_index=True), folder / "records.parquet")
+    whole = pd.concat(parts, ignore_index=True)
+    write_table(whole, folder / "records.parquet")
     baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
     write_table(pd.DataFrame(rows), folder / "baselines.parquet")
-    summaries = [classification.summarise(part, "digits", 0.8) for part in parts]
     about = {"study": study.description(), "cells": {}, "sources": {}}
-    conclude(folder, pd.concat(summaries, ignore_index=True), about, None)
+    conclude(folder, classification.summarise(whole, "digits", 0.8), about, None)
 
 
 def noise(cell: Cell, salt: int = 0) -> float:

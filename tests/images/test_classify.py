@@ -1,6 +1,7 @@
 """The task `classify`: what terms of methods become, and what a study of it refuses."""
 
 import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,13 @@ def test_labels_are_counted() -> None:
     assert shares.tolist() == [[0.4, 0, 0.6], [0.2, 0.8, 0]]
 
 
+@cache
+def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
+    """The records of a method with some hyperparameters."""
+    given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": {name: dict(parameters)}}
+    return trained(study(grid={"method": [name]}, hyperparameters=given))
+
+
 @pytest.mark.parametrize(
     ("method", "parameters", "base"),
     [
@@ -110,12 +118,7 @@ def test_without_its_term_a_method_is_the_one_below_it(
     method: str, parameters: dict[str, float], base: str
 ) -> None:
     found, plain, other = (
-        trained(
-            study(
-                grid={"method": [name]},
-                hyperparameters={"client_opt": {"sgd": {"lr": 0.1}}, "method": {name: keys}},
-            )
-        )
+        of_method(name, *keys.items())
         for name, keys in ((method, parameters), (base, {}), (method, {}))
     )
     scores = ["cross_entropy", "error"]

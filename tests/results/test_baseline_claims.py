@@ -55,6 +55,7 @@ def test_each_state_has_its_own_verdict(folder: Tables) -> None:
     )
     assert verdict.effect == pytest.approx(1.5 - records["mase"].mean())
     assert (verdict.clients, verdict.seeds) == (12, 3)
+    assert found["n3", "CA", "local"].answer == "not in this study", "nobody joins late"
 
 
 def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
@@ -139,7 +140,3 @@ def test_late_clients_are_compared_with_lightgbm(error: float, answer: str, tmp_
 @pytest.mark.parametrize("weeks", [None, 40])
 def test_late_clients_have_short_histories(weeks: int | None, tmp_path: Path) -> None:
     assert short(tmp_path, weeks, 1.0)["n3"].answer == "not in this study"
-
-
-def test_without_late_clients_nothing_is_asked_of_them(folder: Tables) -> None:
-    assert asked(folder)["n3", "CA", "local"].answer == "not in this study"

@@ -130,17 +130,6 @@ def test_one_seed_decides_nothing_about_scores(tmp_path: Path) -> None:
     assert found["d", None].answer == found["f", None].answer == "holds"
 
 
-def test_seeds_that_disagree_leave_a_claim_undecided(tmp_path: Path) -> None:
-    def lucky(cell: dict[str, Any], *_: object) -> float:
-        # FL is worse for every client in every seed, but how much worse is luck.
-        luck = {1: 1.02, 2: 1.05, 3: 2.5}[cell["seed"]]
-        return true(cell) / 1.2 * luck if cell["sharing"] == "P1" else true(cell)
-
-    verdict = by_claim(write(tmp_path, lucky, data={"states": ["NY"]}))["c1", "local"]
-    assert verdict.answer == "undecided"
-    assert "3 seeds" in verdict.reason
-
-
 @pytest.mark.parametrize(
     ("config", "lost", "reason"),
     [
@@ -216,12 +205,6 @@ def test_two_names_of_one_training_are_left_out(tmp_path: Path) -> None:
     verdict = by_claim(Tables(tables.folder))["a", "local"]
     assert verdict.answer == "holds"
     assert "3 pairs have identical results" in verdict.reason
-
-
-def test_a_client_without_mase_counts_nowhere(tmp_path: Path) -> None:
-    found = by_claim(write(tmp_path, true, constant="client3", data={"clients": 13}))
-    assert found["c1", "local"].clients == 36
-    assert {v.answer for v in found.values()} == {"holds"}
 
 
 def test_spread_of_loads_has_its_textbook_interval(good: Tables) -> None:

@@ -37,28 +37,29 @@ def scores(records: pd.DataFrame) -> pd.DataFrame:
     return test.rename("mase_mean").reset_index()
 
 
-def test_staleness_is_the_age_of_what_the_server_has_heard() -> None:
-    records = table({1: "abc", 2: "a", 3: "ab", 4: "a"}, {4: 1.0})
-    # Rounds since each last took part: a 0 0 0 0, b 0 1 0 1, c 0 1 2 3.
-    assert costs.totals(records)["staleness"].tolist() == [8 / 12] * 2
-    assert costs.totals(table({1: "abc", 2: "abc"}, {2: 1.0}))["staleness"].tolist() == [0, 0]
+@pytest.mark.parametrize(
+    ("present", "staleness"),
+    [
+        # Rounds since each last took part: a 0 0 0 0, b 0 1 0 1, c 0 1 2 3.
+        ({1: "abc", 2: "a", 3: "ab", 4: "a"}, 8 / 12),
+        ({1: "abc", 2: "abc"}, 0),
+        # c is only known from its scores: 1 2 3; nobody at all in round 2: a and b 0 1 0.
+        ({1: "ab", 3: "ab"}, (6 + 1 + 1) / 9),
+    ],
+)
+def test_staleness_is_the_age_of_what_the_server_has_heard(
+    present: dict[int, str], staleness: float
+) -> None:
+    records = table(present, {max(present): 1.0})
+    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
 
 
-def test_who_never_took_part_is_ever_staler() -> None:
-    # c is only known from its scores: 1 2 3; nobody at all in round 2: a and b 0 1 0.
-    records = table({1: "ab", 3: "ab"}, {3: 1.0})
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx((6 + 1 + 1) / 9)] * 2
-
-
-def test_who_drops_out_has_not_taken_part() -> None:
-    records = table({1: "abc", 2: "abc"}, {2: 1.0})
-    records.loc[(records["round"] == 2) & (records["client"] == "b"), "bytes_up"] = 0
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
-
-
-def test_where_nothing_crosses_who_has_no_loss_has_not_taken_part() -> None:
-    records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=0)
-    records.loc[(records["round"] == 2) & (records["client"] == "b"), "loss"] = np.nan
+@pytest.mark.parametrize(("sent", "missing"), [(10, "bytes_up"), (0, "loss")])
+def test_who_drops_out_has_not_taken_part(sent: int, missing: str) -> None:
+    """Without a byte, or where nothing crosses without a loss."""
+    records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=sent)
+    dropped = (records["round"] == 2) & (records["client"] == "b")
+    records.loc[dropped, missing] = 0 if missing == "bytes_up" else np.nan
     assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
 
 

@@ -20,6 +20,13 @@ def meters(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("longer")
+    fake_results.write(folder, LONGER)
+    return folder
+
+
 def logged(folder):
     return {run.subject: run for run in runs(Tables(folder))}
 
@@ -45,9 +52,8 @@ def test_every_training_and_baseline_is_a_run_in_the_order_of_the_study(meters):
 
 
 @pytest.mark.parametrize("name", ["ridge", "lightgbm_pooled"])
-def test_a_baseline_is_a_run_that_stands_among_the_cells(tmp_path, name):
-    fake_results.write(tmp_path, LONGER)
-    tables, found = Tables(tmp_path), logged(tmp_path)
+def test_a_baseline_is_a_run_that_stands_among_the_cells(longer, name):
+    tables, found = Tables(longer), logged(longer)
     run, cell = found[f"CA-baseline-{name}"], found["CA-P2-fedopt-adam-fedavg-10"]
     assert run.name == f"CA baseline {name}"
     assert (run.hash, run.diverged_round) == (None, None)
@@ -115,20 +121,11 @@ def test_what_choosing_cost_and_what_the_global_model_was_given_are_told(tmp_pat
     assert curve(differs, "train/epochs") == {4: pytest.approx(4 * 0.05)}
 
 
-@pytest.mark.parametrize(
-    ("config", "cell", "name"),
-    [
-        (TINY, "CA-P2-fedopt-adam-fedavg-10", "CA-P2 adam+avg"),
-        (
-            TINY | {"grid": {"client_opt": ["adamams"], "server_opt": ["fedavgadaptive"]}},
-            "CA-P1-fedopt-adamams-fedavgadaptive-10",
-            "CA-P1 adamams+avgada",
-        ),
-    ],
-)
-def test_names_are_short(tmp_path, config, cell, name):
-    fake_results.write(tmp_path, config)
-    assert logged(tmp_path)[cell].name == name
+def test_names_are_short(tmp_path):
+    grid = {"client_opt": ["adamams"], "server_opt": ["fedavgadaptive"]}
+    fake_results.write(tmp_path, TINY | {"grid": grid})
+    run = logged(tmp_path)["CA-P1-fedopt-adamams-fedavgadaptive-10"]
+    assert run.name == "CA-P1 adamams+avgada"
 
 
 def test_clients_that_train_alone_have_neither_method_nor_server(tmp_path):
@@ -140,46 +137,32 @@ def test_clients_that_train_alone_have_neither_method_nor_server(tmp_path):
     assert len(names) == len(set(names)), "each training once"
 
 
-def test_names_tell_seeds_apart(meters):
+def test_params_are_the_axes_and_what_was_used(meters):
     found = logged(meters)
     assert found["Nord-head-fedopt-sgd-fedyogi-2"].name == "Nord-head sgd+yogi s2"
-    assert len({run.name for run in found.values()}) == len(found)
-
-
-def test_params_are_the_axes_and_what_was_used(meters):
-    shared, alone = (
-        logged(meters)[f"Ost-{s}-fedopt-sgd-fedavgm-1"].params for s in ("head", "alone")
-    )
-    assert {
-        key: shared[key] for key in ("state", "sharing", "client_opt", "server_opt", "seed")
-    } == {
-        "state": "Ost",
-        "sharing": "head",
-        "client_opt": "sgd",
-        "server_opt": "fedavgm",
-        "seed": "1",
-    }
+    assert len({run.name for run in found.values()}) == len(found), "names tell seeds apart"
+    shared, alone = (found[f"Ost-{s}-fedopt-sgd-fedavgm-1"].params for s in ("head", "alone"))
+    axes = [shared[key] for key in ("state", "sharing", "client_opt", "server_opt", "seed")]
+    assert axes == ["Ost", "head", "sgd", "fedavgm", "1"]
     # Rates are those that the cell was trained with, which tuning has chosen.
     assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.002", "0.3", "7")
     assert (shared["trials"], "hyperparameters" in shared) == ("1", False)
     assert "server_lr" not in alone  # nothing is shared, so no server took part
 
 
-@pytest.mark.parametrize("model", ["local", "global"])
-@pytest.mark.parametrize(("split", "section"), [("validation", "val"), ("test", "test")])
-def test_curves_are_means_over_clients(tmp_path, model, split, section):
-    fake_results.write(tmp_path, LONGER)
-    records = Tables(tmp_path).records(["round", "mase"], sharing="P2", split=split, model=model)
-    run = logged(tmp_path)["CA-P2-fedopt-adam-fedavg-10"]
-    expected = records.groupby("round")["mase"].mean().to_dict()
-    assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
+def test_curves_are_means_over_clients(longer):
+    run = logged(longer)["CA-P2-fedopt-adam-fedavg-10"]
+    for split, section in (("validation", "val"), ("test", "test")):
+        for model in ("local", "global"):
+            kept = {"sharing": "P2", "split": split, "model": model}
+            records = Tables(longer).records(["round", "mase"], **kept)
+            expected = records.groupby("round")["mase"].mean().to_dict()
+            assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
 
 
-def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
-    fake_results.write(tmp_path, LONGER)
-    points = {
-        split: logged(tmp_path)[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P2", "P3")
-    }
+def test_traffic_is_summed_over_clients_and_rounds(longer):
+    found = logged(longer)
+    points = {split: found[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P2", "P3")}
     a_round = 2 * 14_000 / 1e6  # two clients, 3,500 parameters of four bytes
     assert curve(points["P2"], "traffic/mb_up") == pytest.approx(
         dict.fromkeys([1, 2, 3, 4], a_round)
@@ -208,10 +191,9 @@ def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
     assert rows["seconds"].gt(0).all()
 
 
-def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
-    fake_results.write(tmp_path, LONGER)
-    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
-    summary = Tables(tmp_path).summary.query("sharing == 'P1' and model == 'global'")
+def test_scores_are_those_of_the_summary_at_their_rounds(longer):
+    run = logged(longer)["CA-P1-fedopt-adam-fedavg-10"]
+    summary = Tables(longer).summary.query("sharing == 'P1' and model == 'global'")
     for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
         row = summary[summary["chosen"] == chosen].iloc[0]
         for column, score in (("mase_median", "mase_median"), ("rmse_mean", "rmse")):
