@@ -232,7 +232,7 @@ class Data(Section):
     origins: list[date] | Rolling = []
     """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}` with weeks
     between two of them. The test set is the four weeks from such a date on, and only readings
-    before it train (docs/map.md). Several dates are an axis. Empty: `windows.split` counts."""
+    before it train (docs/axes.md). Several dates are an axis. Empty: `windows.split` counts."""
     federations: int | None = Field(None, ge=2)
     """Clients of a federation: those of a state are divided at random, always in the same way, into
     federations of about this size. null: a state is one federation."""
