@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
         "--new",
         dest="newcomer",
         action="store_true",
-        help="the meter did not take part: train a head for it on these readings first",
+        help="the meter did not take part: train a model for it on these readings first",
     )
     parser.add_argument(
         "--epochs",

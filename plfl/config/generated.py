@@ -31,14 +31,15 @@ Brackets name sources: *paper* is arXiv 2404.01517, or the source of the key's a
 code* is its authors' program; *ours* marks what the source does not give.
 """
 
+_GUIDE = "[guide](axes.md#histories-origins-and-federations)"
 GUIDES = {
     "task": "`name` selects a task ([guide](tasks.md)).",
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
     "baselines.further": "A list, each with its `name`.",
     "windows.context": "A list of transforms, each with its `name` ([guide](inputs.md)).",
     "claims": "A list ([guide](claims.md#claims-of-your-own)).",
-    "data.origins": "A list of dates, or this block ([guide](axes.md#histories-origins-and-federations)).",
-    "sharing": "By scheme: patterns, or this block ([guide](axes.md#histories-origins-and-federations)).",
+    "data.origins": f"A list of dates, or this block ({_GUIDE}).",
+    "sharing": f"By scheme: patterns, or this block ({_GUIDE}).",
     "hyperparameters.method": "By method. `plfl methods` describes the algorithms.",
     "hyperparameters.client_opt": "By local optimiser.",
     "hyperparameters.server_opt": "By server optimiser.",

@@ -64,7 +64,8 @@ class ForecastModel:
 
     @property
     def look_back(self) -> int:
-        """Rows that a forecast needs, the last reading included."""
+        """Rows that a forecast reads, the last reading included. In a shorter series, lags from
+        before its first row count as the last load, as they do in training."""
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
         return context.reach(windows.context, *sizes)
@@ -295,11 +296,12 @@ class ForecastModel:
         )
         later = assemble(frame[self.readings].reindex(stamps), self.columns)
         dataset = build_later(client, later, self.study.windows, self.scalings[client])
-        last = np.arange(self.look_back - 1, len(frame))
+        needed = min(self.look_back, max(len(frame), dataset.look_back))
+        last = np.arange(needed - 1, len(frame))
         last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(
-                f"{client}: no row has all that the model reads: {self.look_back} readings in a "
+                f"{client}: no row has all that the model reads: {needed} readings in a "
                 "row without a gap"
                 + (
                     f", and at the time it forecasts, {ahead} rows later, what windows.context: "
@@ -354,10 +356,17 @@ class ForecastModel:
         check_stamps(client, frame.index, self.interval)
         for name in self.readings:
             check_finite(client, frame[name], gaps=True)
-        if len(frame) < self.look_back:
+        needed = self.study.windows.look_back
+        if len(frame) < needed:
             raise DataError(
-                f"{client}: has {len(frame)} readings, but a forecast needs {self.look_back} in a "
+                f"{client}: has {len(frame)} readings, but a forecast needs {needed} in a "
                 f"row, {self.interval} minutes apart; add earlier ones"
+            )
+        if len(frame) < self.look_back:
+            log.warning(
+                "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
+                "the last one",
+                *(client, len(frame), self.look_back),
             )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:

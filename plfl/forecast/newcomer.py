@@ -1,10 +1,10 @@
 """A meter that did not take part gets a model: the shared part, and a head of its own (cold start).
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
-It then trains only its personal part, or the head where everything is shared, on its own windows,
-see `plfl.federated.calibration`. How long is chosen on the last fifth of them. A model that is
-shared as a whole is used as received by a meter with less than two weeks of readings: so short a
-choice takes too many steps (docs/map.md).
+It then trains its personal part on its own windows, see `plfl.federated.calibration`. How long is
+chosen on the last fifth of them. Where everything is shared, what it trains depends on the length
+of its readings (docs/map.md): nothing with less than two weeks, which are too short to choose how
+long; everything from 16 weeks on, when a model of its own is better; in between the head.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,11 @@ from plfl.layout import head_mask
 from plfl.results.records import Models
 
 
-def personal_part(study: Study, cell: Cell) -> NDArray[np.bool_]:
-    """Parameters (P,) that a new meter trains."""
-    shared = study.layout.mask(study.shared[cell.sharing])
-    return head_mask(study.layout, "mlp") if shared.all() else ~shared
+def own_part(shared: NDArray[np.bool_], study: Study, minutes: int) -> NDArray[np.bool_]:
+    """Parameters (P,) that a new meter with so many minutes of readings trains."""
+    if not shared.all():
+        return ~shared
+    return shared if minutes >= OF_ITS_OWN else head_mask(study.layout, "mlp")
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
@@ -49,8 +50,9 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
 
 PASSES = (0, 1, 2, 4, 8, 16)
 """Passes over its windows from which a new meter chooses; 0: the model as received."""
-TO_CHOOSE = 2 * WEEK
-"""Minutes of readings that show whether a model shared as a whole needs passes at all."""
+AS_RECEIVED, OF_ITS_OWN = 2 * WEEK, 16 * WEEK
+"""Minutes of readings below which a model that is shared as a whole is used as received, and from
+which on it is trained as a whole."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,11 @@ class Newcomer:
 
     def chosen_epochs(self) -> int:
         """The one of `PASSES` with the least error in the last fifth of the readings, at least a
-        day, if only those before it train; 0 if these are too few, or less than `TO_CHOOSE` and
+        day, if only those before it train; 0 if these are too few, or less than `AS_RECEIVED` and
         everything is shared."""
         whole, task = self.trainer.series, self.trainer.task
         first, _, _, end = whole.bounds[0].tolist()
-        if self._is_all_shared and (end - first) * whole.interval < TO_CHOOSE:
+        if self._shared.all() and self.minutes < AS_RECEIVED:
             return 0
         held = max((end - first) // 5, WEEK // 7 // whole.interval)
         part = replace(
@@ -112,14 +114,21 @@ class Newcomer:
         return PASSES[int(np.nanargmin(errors))]
 
     @property
-    def _is_all_shared(self) -> bool:
+    def minutes(self) -> int:
+        """Minutes of its readings."""
+        series = self.trainer.series
+        return int(series.bounds[0, 3] - series.bounds[0, 0]) * series.interval
+
+    @property
+    def _shared(self) -> NDArray[np.bool_]:
         study = self.trainer.study
-        return bool(study.layout.mask(study.shared[self.cell.sharing]).all())
+        return study.layout.mask(study.shared[self.cell.sharing])
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
-        own = torch.from_numpy(personal_part(study, self.cell)).to(engine.device)
+        trained = own_part(self._shared, study, self.minutes)
+        own = torch.from_numpy(trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
         return calibrate(
             row, data, own, study.client_optimiser(self.cell), Calibration(epochs=epochs)

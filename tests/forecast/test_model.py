@@ -118,7 +118,9 @@ def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> 
     assert offsets.index[0].isoformat() == one.index[0].isoformat() + "-05:00"
 
 
-def test_lags_need_as_many_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lags_before_the_readings_count_as_the_last_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.chdir(tmp_path)
     trained(study_of(windows=RECIPE, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
@@ -128,8 +130,10 @@ def test_lags_need_as_many_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     whole = loaded.predict(readings, "a")
     one = loaded.predict(readings[-loaded.look_back :], "a")
     np.testing.assert_allclose(one["forecast"], whole["forecast"].iloc[-1:], rtol=1e-6)
-    with naming(DataError, "670 readings", 7 * 96 - 1):
-        loaded.predict(readings[-670:], "a")
+    assert "counts as the last one" not in caplog.text
+    short = loaded.predict(readings[-670:], "a")
+    assert "has 670 readings" in caplog.text and "up to 671" in caplog.text
+    assert short.index.equals(one.index) and not np.allclose(short["forecast"], one["forecast"])
 
 
 def test_known_ahead_inputs_end_with_the_readings(

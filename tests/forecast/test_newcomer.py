@@ -118,6 +118,16 @@ def test_a_whole_model_is_used_as_received_with_less_than_two_weeks(days: int) -
     assert np.array_equal(found["local"], found["global"]) == (days < 14)
 
 
+@pytest.mark.parametrize(("weeks", "whole"), [(15, False), (16, True)])
+def test_with_months_of_readings_everything_is_trained(weeks: int, whole: bool) -> None:
+    readings = tiny.tables(4, weeks * 7 * 96)["d"].rename_axis("timestamp")
+    study = study_of(grid={"sharing": ["P1"]})
+    found = model_of(study).adapt(readings, "d", epochs=1).models
+    moved = found["local"][0] != found["global"][0]
+    head = study.layout.mask(["head"])
+    assert moved[head].any() and moved[~head].any() == whole
+
+
 def test_too_few_readings_to_choose_leave_the_model_as_received() -> None:
     few = model_of(study_of()).adapt(newcomer(rows=105), "d").models
     np.testing.assert_array_equal(few["local"], few["global"])
