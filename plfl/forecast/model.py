@@ -204,12 +204,8 @@ class ForecastModel:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
         if epochs is None:
             epochs = new.chosen_epochs()
-            log.info(
-                "%s: %d passes over %.1f weeks of readings, chosen on the last fifth of them",
-                client,
-                epochs,
-                weeks,
-            )
+            how = f"{epochs} passes, chosen on the last fifth" if epochs else "used as received"
+            log.info("%s: %.1f weeks of readings: %s", client, weeks, how)
         models = new.trained(epochs)
         margins: Margins = {}
         if self.margins:
@@ -296,6 +292,12 @@ class ForecastModel:
         )
         later = assemble(frame[self.readings].reindex(stamps), self.columns)
         dataset = build_later(client, later, self.study.windows, self.scalings[client])
+        if len(frame) < self.look_back:
+            log.warning(
+                "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
+                "the last one",
+                *(client, len(frame), self.look_back),
+            )
         needed = min(self.look_back, max(len(frame), dataset.look_back))
         last = np.arange(needed - 1, len(frame))
         last = last[dataset.readable[last]]
@@ -361,12 +363,6 @@ class ForecastModel:
             raise DataError(
                 f"{client}: has {len(frame)} readings, but a forecast needs {needed} in a "
                 f"row, {self.interval} minutes apart; add earlier ones"
-            )
-        if len(frame) < self.look_back:
-            log.warning(
-                "%s: has %d readings; what a forecast reads of earlier ones, up to %d, counts as "
-                "the last one",
-                *(client, len(frame), self.look_back),
             )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:

@@ -28,7 +28,7 @@ class AutoEts(Further):
     def fit(self, dataset: Dataset) -> Predict:
         return per_client(self._fitted)(dataset)
 
-    def settings(self, day: int) -> dict[str, Any]:
+    def smoothing(self, day: int) -> dict[str, Any]:
         """Those of the AutoETS that forecasts loads less their `seasons`; a day has `day` rows."""
         return {"season_length": day if day <= LONGEST else 1}
 
@@ -49,7 +49,7 @@ class AutoEts(Further):
         steps = dataset.look_ahead + dataset.horizons - 1
         trained = load[: end - first]
         seasons = self.seasons(trained, day, len(load) + steps)
-        model = AutoETS(**self.settings(day)).fit(trained - seasons[: len(trained)])
+        model = AutoETS(**self.smoothing(day)).fit(trained - seasons[: len(trained)])
         rest = load - seasons[: len(load)]
 
         def predict(starts: Rows) -> Floats:

@@ -22,7 +22,7 @@ class Mstl(AutoEts):
         "the rest."
     )
 
-    def settings(self, day: int) -> dict[str, Any]:
+    def smoothing(self, day: int) -> dict[str, Any]:
         return {"model": "ZZN"}  # without a season
 
     def seasons(self, load: Floats, day: int, rows: int) -> Floats:
