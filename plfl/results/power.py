@@ -82,7 +82,7 @@ def undecidable(study: Study) -> str:
     if not lacking:
         return _reach(study) if study.task.forecasts else ""
     ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
-    return f"no comparison will be decided with {ones}. {too_few(lacking)}"
+    return f"no comparison is decided with {ones}. {too_few(lacking)}"
 
 
 def _reach(study: Study) -> str:

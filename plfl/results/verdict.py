@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.config.study import Study
-from plfl.results.power import Spread, advice
+from plfl.results.power import FEWEST, Spread, advice
 from plfl.results.records import Model
 from plfl.results.scores import Scores
 from plfl.results.statistics import ALPHA, Array, Comparison, holm
@@ -296,4 +296,7 @@ def _doubt(verdict: Verdict) -> str:
         one = (f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking)
         return ", ".join(one)
     most = max(parts, key=lambda factor: parts[factor].variance)
-    return f"the {parts[most].levels} {most} vary too much"
+    levels = parts[most].levels
+    if levels < FEWEST[most]:
+        return f"{levels} {most} are too few to show how much they vary"
+    return f"the {levels} {most} vary too much"

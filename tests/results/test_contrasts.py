@@ -123,6 +123,7 @@ def test_the_page_shows_claims_map_and_meters(study: Study) -> None:
     page = (study.results / "index.html").read_text("utf-8")
     assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
     assert "does not hold" in page and "2 origins" in page
+    assert "with 6 clients, a mean difference in MASE is decided only if" in page
     text = reporting.of(study).judged(study.results, study).text
     assert text.index("named them before") < text.index("Exploratory")
 

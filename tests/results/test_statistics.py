@@ -128,6 +128,28 @@ def drawn(
     return weekly / weeks
 
 
+def test_nominal_rates_over_sites_and_seasons() -> None:
+    """Three sites of the sizes of the map, which share the weeks of four seasons."""
+    rng = np.random.default_rng(7)
+    sites, weeks, seasons = {"a": 38, "b": 80, "c": 14}, 4, 4
+    wrong, covered = [], []
+    for _ in range(2000):
+        for effect, found in ((0.0, wrong), (0.1, covered)):
+            common = 0.3 * rng.normal(size=weeks * seasons)
+            tables, origins = {}, {}
+            for site, n in sites.items():
+                own = 0.5 * rng.normal(size=(n, 1)) + 0.2 * rng.normal(size=weeks * seasons)
+                noise = rng.normal(size=(n, weeks * seasons))
+                shocks = 0.05 * rng.normal(size=5)
+                table = (effect + own + common + noise)[:, None] + shocks[:, None]
+                tables[site], origins[site] = table / (weeks * seasons), (weeks,) * seasons
+            one = Comparison((), tables, origins=origins)
+            low, high = one.interval
+            found.append(low <= effect <= high if effect else one.p < ALPHA)
+    assert np.mean(wrong) <= 0.06
+    assert 0.93 <= np.mean(covered) <= 0.97
+
+
 @pytest.mark.parametrize(
     ("clients", "weeks", "seeds"), [(12, 5, 3), (24, 16, 5), (6, 4, 3)], ids=str
 )
