@@ -19,7 +19,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.codecs.coder import Coder
-from plfl.federated.hooks import Method, MethodState
+from plfl.federated.hooks import Hooks, MethodState
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.kept import Best, KeptMoments
 from plfl.federated.participation import RULES, Selection
@@ -36,7 +36,7 @@ from plfl.training.task import Average
 class Federation:
     """One cell while it runs: N clients around one server."""
 
-    method: Method
+    method: Hooks
     client_opt: ClientOpt
     server_opt: InitVar[ServerOpt]
     sharing: Tensor

@@ -28,8 +28,8 @@ class MethodState:
     """
 
 
-class Method(MethodRules):
-    """An algorithm: subclasses define its hyperparameters and what it does in a round.
+class Hooks(MethodRules):
+    """What a method does in a round, before it and when its models are scored.
 
     Every function after `init` gets the federation `f`, and as `state` what `init` has returned.
     """

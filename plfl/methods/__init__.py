@@ -20,8 +20,13 @@ and of the federation for annotations.
 
 from functools import partial
 
-from plfl.federated.hooks import Method as Method
+from plfl.federated.hooks import Hooks
 from plfl.federated.hooks import MethodState as MethodState
 from plfl.plugins import registry
+
+
+class Method(Hooks):
+    """An algorithm: subclasses define its hyperparameters and override its hooks."""
+
 
 available = partial(registry.available, __name__, Method)
