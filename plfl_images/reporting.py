@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -90,19 +89,3 @@ class Images(Reporting):
 
     def captions(self, study: Study) -> dict[str, str]:
         return _CAPTIONS
-
-    def draw(self, results: Path, figures: Path) -> Iterator[str]:
-        from plfl_images.report.figures import render_all
-
-        return render_all(results, figures)
-
-    def write(self, results: Path, figures: Path, page: Path) -> None:
-        from plfl_images.report.page import write
-
-        write(results, figures, page)
-
-    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
-        from plfl_images.report import overview
-
-        overview.illustrate(results, figures)
-        overview.write(results, figures, page)

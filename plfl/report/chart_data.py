@@ -23,12 +23,7 @@ from plfl.report import intervals
 from plfl.report.answer import KINDS
 from plfl.report.clients import detailed
 from plfl.report.standings import without_seed
-from plfl.results.labels import (
-    baseline_label,
-    client_label,
-    method_label,
-    server_label,
-)
+from plfl.results.labels import VALUE_LABELS, baseline_label
 from plfl.results.meters import ALONE, FEDERATION, Choice, choices
 from plfl.results.ranking import widest
 from plfl.results.records import CELL, MODELS
@@ -46,8 +41,6 @@ AXIS_LABELS = {
     "server_opt": "ServerOpt",
 }
 """Labels of axes; another axis is called as in the tables."""
-VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
-"""Functions that give the label of a value on an axis; elsewhere a value is its own label."""
 SCORES = {
     "mase": "MASE",
     "seasonal_mase": "in-sample MASE",

@@ -107,12 +107,8 @@ def draw(overview: Overview) -> Figure:
 
 
 def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> None:
-    labels = list(axis.choices)
-    numbers = [value for value in axis.choices.values() if _is_number(value)]
-    numeric = len(numbers) == len(labels)
-    where: dict[str, float] = dict(
-        zip(labels, numbers if numeric else map(float, range(len(labels))), strict=True)
-    )
+    where, numeric = positions(axis)
+    labels, numbers = list(where), list(where.values())
     trained = part[part["model"] == "local"]
     kinds = list(trained.groupby(["sharing", "method"], sort=False))
     wide = numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20
@@ -165,8 +161,12 @@ def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
     panel.set_xlabel("kB per client in all rounds")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def positions(axis: Axis) -> tuple[dict[str, float], bool]:
+    """Where the values of an axis lie on the horizontal axis, and whether they are numbers."""
+    values = list(axis.choices.values())
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    at = values if numeric else range(len(values))
+    return dict(zip(axis.choices, map(float, at), strict=True)), numeric
 
 
 def write(results: Path, figures: Path, out: Path) -> None:

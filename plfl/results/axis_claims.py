@@ -17,7 +17,6 @@ from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.results.claim import texts
 from plfl.results.claims import listed
-from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
@@ -27,6 +26,7 @@ from plfl.results.verdict import (
     NotInStudyError,
     Verdict,
     judge,
+    need,
     settle,
     shared_schemes,
 )
@@ -152,8 +152,7 @@ def _more_history(study: Study, placed: Sequence[Variant]) -> Evidence:
     comparisons: list[Comparison] = []
     lost: list[str] = []
     for group, sharing in _groups(study, placed, "knn_per", [HISTORY]):
-        if AVERAGING not in study.grid.method:
-            raise NotInStudyError(f"the grid has no method {method_label(AVERAGING)}")
+        need(study, "method", [AVERAGING])
         short, long = (end[0] for end in _ends(study, group))
         for state in study.data.states:
             if not comparable(short.tables, long.tables, state):
@@ -196,10 +195,8 @@ def _groups(
     study: Study, placed: Sequence[Variant], method: str, free: Sequence[str]
 ) -> Iterator[tuple[list[Variant], str]]:
     """The variants that differ only on the axes `free`, with each sharing scheme."""
-    if method not in study.grid.method:
-        raise NotInStudyError(f"the grid has no method {method_label(method)}")
-    if "fedavg" not in study.grid.server_opt:
-        raise NotInStudyError("the grid has no ServerOpt fedavg")
+    need(study, "method", [method])
+    need(study, "server_opt", ["fedavg"])
     schemes = [s for s in shared_schemes(study) if (method, s) not in study.unshareable]
     if not schemes:
         raise NotInStudyError("the method does not work with any sharing scheme of the grid")

@@ -21,6 +21,10 @@ def method_label(name: str) -> str:
     return methods.available()[name].label
 
 
+VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
+"""Functions that give the label of a value on an axis; elsewhere a value is its own label."""
+
+
 def spaced(count: float) -> str:
     """A whole number in print, with narrow spaces between thousands."""
     return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -12,7 +12,7 @@ on a quadratic and the recovery of constructed clusters.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -22,7 +22,6 @@ import pandas as pd
 
 from plfl.config.study import Study
 from plfl.results.claim import LISTED, texts
-from plfl.results.labels import method_label
 from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
 from plfl.results.scores import Scores
@@ -33,6 +32,7 @@ from plfl.results.verdict import (
     Question,
     Verdict,
     contest,
+    need,
     shared_schemes,
 )
 
@@ -114,8 +114,8 @@ def evidence(claim: str, study: Study, of_states: Mapping[str, Scores]) -> Evide
     sides = [side for contrast in contrasts for side in contrast]
     schemes = shared_schemes(study)
     named = {side: scheme(study, side.role, SHARED[side.role]) for side in sides if side.role}
-    _need_methods(study, [side.method for side in sides])
-    _need_servers(study, [side.server for side in sides])
+    need(study, "method", [side.method for side in sides])
+    need(study, "server_opt", [side.server for side in sides])
     if claim in LACKS and (reason := LACKS[claim](study)):
         raise NotInStudyError(reason)
     made = SCORED.get(claim)
@@ -172,8 +172,8 @@ def _counted(
     blank = Verdict(claim, None, unit=unit)
     study = tables.study
     try:
-        _need_methods(study, [method, AVERAGING])
-        _need_servers(study, ["fedavg"])
+        need(study, "method", [method, AVERAGING])
+        need(study, "server_opt", ["fedavg"])
         shared = shared_schemes(study)
         both = pd.concat(
             [quantity(tables, name).rename(name) for name in (method, AVERAGING)], axis=1
@@ -234,13 +234,3 @@ def _downlink(tables: Tables, method: str) -> pd.Series[float]:
     rows = tables.records([*_PAIRED, "bytes_down"], split="train", model="local", method=method)
     total: pd.Series[float] = rows.groupby(_PAIRED)["bytes_down"].sum()
     return total
-
-
-def _need_methods(study: Study, names: Sequence[str]) -> None:
-    if missing := [name for name in dict.fromkeys(names) if name not in study.grid.method]:
-        raise NotInStudyError(f"the grid has no method {', '.join(map(method_label, missing))}")
-
-
-def _need_servers(study: Study, names: Sequence[str]) -> None:
-    if missing := [name for name in dict.fromkeys(names) if name not in study.grid.server_opt]:
-        raise NotInStudyError(f"the grid has no ServerOpt {', '.join(missing)}")

@@ -10,7 +10,6 @@ from scipy import special
 
 from plfl.config.study import Study
 from plfl.results.claim import texts
-from plfl.results.labels import client_label
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import ALPHA, Array, Comparison
 from plfl.results.tables import Tables
@@ -22,6 +21,7 @@ from plfl.results.verdict import (
     best_of,
     contest,
     difference,
+    need,
     over_persistence,
 )
 
@@ -92,16 +92,9 @@ def scheme(study: Study, role: str, shares: Sequence[str] | None = None) -> str:
     raise NotInStudyError(f"the grid has no sharing scheme for {role} (shares {shared})")
 
 
-def _need_clients(study: Study) -> None:
-    missing = [name for name in FAVOURED + BEATEN if name not in study.grid.client_opt]
-    if missing:
-        names = ", ".join(map(client_label, missing))
-        raise NotInStudyError(f"the grid has no ClientOpt {names}")
-
-
 def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(a): each pair of optimisers in every state, sharing scheme and ServerOpt."""
-    _need_clients(study)
+    need(study, "client_opt", FAVOURED + BEATEN)
     comparisons, blocking, excused = [], [], []
     for of_state in of_states.values():
         row = {key: k for k, key in enumerate(of_state.combinations)}
@@ -134,7 +127,7 @@ def _distinct(study: Study, of_state: Scores) -> NDArray[np.bool_]:
 
 def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(b): the best cell of PL-FL with Adam against the best of all others, in every state."""
-    _need_clients(study)
+    need(study, "client_opt", FAVOURED + BEATEN)
     schemes = {role: scheme(study, role) for role in SCHEMES}
     found = []
     for of_state in of_states.values():
@@ -158,7 +151,7 @@ def _persistence(state: str, denied: bool) -> Question:
     """(e): every cell of a state against persistence, whose MASE is 1 by definition."""
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-        _need_clients(study)
+        need(study, "client_opt", FAVOURED + BEATEN)
         for role in SCHEMES:
             scheme(study, role)
         if state not in of_states:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.config.study import Study
+from plfl.results.labels import VALUE_LABELS
 from plfl.results.power import FEWEST, Spread, advice
 from plfl.results.records import Model
 from plfl.results.scores import Scores
@@ -129,6 +130,18 @@ def shared_schemes(study: Study) -> list[str]:
     if study.federated:
         return study.federated
     raise NotInStudyError("the grid has no sharing scheme that shares parameters")
+
+
+def need(study: Study, axis: str, names: Iterable[str]) -> None:
+    """Refuse a study whose grid lacks some values on an axis.
+
+    Raises:
+        NotInStudyError: it lacks them.
+    """
+    missing = [name for name in dict.fromkeys(names) if name not in getattr(study.grid, axis)]
+    if missing:
+        labels = ", ".join(map(VALUE_LABELS[axis], missing))
+        raise NotInStudyError(f"the grid has no {labels} (grid.{axis})")
 
 
 def contest(

@@ -23,8 +23,9 @@ from plfl.config import axes
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.report.overview import positions
 from plfl.report.rendering import drawing, write_page
-from plfl.results.overview import BEST, EFFECTS, Overview
+from plfl.results.overview import BEST, EFFECTS, Overview, along
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
 from plfl_images.report.figures import grouped, look
@@ -67,7 +68,7 @@ class Lines:
     @property
     def along(self) -> Axis:
         """The axis with most values."""
-        return max(self.study.axes, key=lambda axis: len(axis.choices))
+        return along(self.study)[0]
 
     @property
     def places(self) -> list[dict[str, str]]:
@@ -121,7 +122,7 @@ def ends(lines: Lines) -> Figure:
     figure, cells = panels(
         -(-len(drawn) // columns), columns, (PAGE, 2.6 * -(-len(drawn) // columns)), sharey=True
     )
-    where, numeric = _positions(along)
+    where, numeric = positions(along)
     span = max(where.values()) - min(where.values()) or 1.0
     for panel, (place, group) in zip(cells.flat, drawn, strict=False):
         part = lines.at(shown, place)
@@ -215,14 +216,6 @@ def _curve(panel: Panel, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) 
 def _legend(panel: Panel, columns: int) -> None:
     """A legend below the panel, where it covers no curve."""
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
-
-
-def _positions(along: Axis) -> tuple[dict[str, float], bool]:
-    """Where the values of an axis lie on the horizontal axis, and whether they are numbers."""
-    values = list(along.choices.values())
-    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    at = values if numeric else range(len(values))
-    return dict(zip(along.choices, map(float, at), strict=True)), numeric
 
 
 @dataclass(frozen=True)

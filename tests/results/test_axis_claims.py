@@ -141,7 +141,7 @@ def test_the_same_value_at_every_history_decides_nothing(tmp_path: Path) -> None
     [
         ({LAM: [0.0, 1.0], HISTORY: WEEKS}, ["ditto"], "o15", "must be above 0"),
         ({LAM: [0.5, 1.0]}, ["ditto"], "o15", "no axis windows.history"),
-        ({HISTORY: WEEKS}, ["fedopt"], "o18", "no method kNN-Per"),
+        ({HISTORY: WEEKS}, ["fedopt"], "o18", "no kNN-Per (grid.method)"),
         ({HEAD: [10, 20]}, ["fine_tuning"], "o14", "on one side"),
     ],
 )

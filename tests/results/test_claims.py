@@ -133,7 +133,11 @@ def test_one_seed_decides_nothing_about_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "lost", "reason"),
     [
-        ({"grid": {"client_opt": ["adam", "prox"]}}, "abe", "no ClientOpt AdamAMS, ProxAdam"),
+        (
+            {"grid": {"client_opt": ["adam", "prox"]}},
+            "abe",
+            "no AdamAMS, ProxAdam (grid.client_opt)",
+        ),
         ({"grid": {"sharing": ["P1", "P2"]}}, ["b", "c2", "e"], "local training"),
         ({"grid": {"sharing": ["P1", "P3"]}}, "bcde", "PL-FL (shares body)"),
         ({"data": {"states": ["NY"]}}, ["e1", "e2"], "no state"),

@@ -203,8 +203,8 @@ def test_each_side_has_its_best_client_optimiser(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "lost", "reason"),
     [
-        ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no ServerOpt slowmo"),
-        ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method MOON"),
+        ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no SlowMo (grid.server_opt)"),
+        ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no MOON (grid.method)"),
         ({"grid": {"sharing": ["P3"]}}, "ghijklmo", "no sharing scheme that shares parameters"),
         ({"federation": {"participation": 1.0}}, ["k"], "every client takes part"),
         (

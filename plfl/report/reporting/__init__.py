@@ -6,6 +6,7 @@ figures and page, so that none of them knows what is predicted.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +39,8 @@ class Reporting(Algorithm):
 
     modules: ClassVar[Mapping[str, Sequence[str]]]
     """The modules that run for `baselines`, `collect`, `figures`, `page` and `overview`, so that a
-    change in one runs these again."""
+    change in one runs these again. The last one of `figures` has `render_all`, that of `page` has
+    `write`, and that of `overview` has `illustrate` and `write`."""
     further: ClassVar[Mapping[str, str]] = {}
     """Tables that `compared` makes beside `best.csv` and `effects.csv`, by a short name."""
     drawn: ClassVar[Sequence[str]] = ("overview",)
@@ -89,7 +91,8 @@ class Reporting(Algorithm):
         Raises:
             PlflError: the folder cannot be written.
         """
-        raise NotImplementedError
+        drawn: Iterator[str] = self._module("figures").render_all(results, figures)
+        return drawn
 
     def write(self, results: Path, figures: Path, page: Path) -> None:
         """Write the page of a results folder, whose figures are drawn, to the file `page`.
@@ -97,7 +100,7 @@ class Reporting(Algorithm):
         Raises:
             PlflError: the file cannot be written.
         """
-        raise NotImplementedError
+        self._module("page").write(results, figures, page)
 
     def write_overview(self, results: Path, figures: Path, page: Path) -> None:
         """Draw the figures of a study with further axes, and write its page to the file `page`.
@@ -105,7 +108,12 @@ class Reporting(Algorithm):
         Raises:
             PlflError: a file cannot be written.
         """
-        raise NotImplementedError
+        overview = self._module("overview")
+        overview.illustrate(results, figures)
+        overview.write(results, figures, page)
+
+    def _module(self, part: str) -> Any:
+        return importlib.import_module(self.modules[part][-1])
 
 
 available = partial(registry.available, __name__, Reporting)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -108,19 +107,3 @@ class Loads(Reporting):
 
     def stems(self, study: Study) -> list[str]:
         return [stem for stems in figures.available(study).values() for stem in stems]
-
-    def draw(self, results: Path, figures: Path) -> Iterator[str]:
-        from plfl.report.figures import render_all
-
-        return render_all(results, figures)
-
-    def write(self, results: Path, figures: Path, page: Path) -> None:
-        from plfl.report.page import write
-
-        write(results, figures, page)
-
-    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
-        from plfl.report import overview
-
-        overview.illustrate(results, figures)
-        overview.write(results, figures, page)
