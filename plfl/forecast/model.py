@@ -89,7 +89,7 @@ class ForecastModel:
 
     @property
     def _layout(self) -> Meters:
-        """How files are laid out."""
+        """The layout of the files of meters."""
         wanted = ["timestamp", *self.readings]
         if self.study.data.source == "meters":
             given = self.study.data.meters
@@ -414,7 +414,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
 
 def _checked(path: str, models: Models, header: Header) -> ForecastModel:
-    """The model of a file, whose parts fit each other."""
+    """The model of a file, if the parts of the file fit each other."""
     study = Study.recorded(header.study, path, header.code)
     if study.model.settings != header.model:
         raise ResultsError(

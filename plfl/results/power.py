@@ -65,7 +65,7 @@ class Spread:
 
 
 def too_few(lacking: list[str]) -> str:
-    """What a study needs whose factors `lacking` have too few levels, in one sentence."""
+    """What a study needs if its factors `lacking` have too few levels, in one sentence."""
     return f"Run at least {' and '.join(f'{FEWEST[factor]} {_HOW[factor]}' for factor in lacking)}."
 
 
@@ -86,7 +86,7 @@ def undecidable(study: Study) -> str:
 
 
 def _reach(study: Study) -> str:
-    """How large differences must be that few clients decide; empty if there are `MANY`."""
+    """How large a difference has to be for few clients to decide it; empty with `MANY` or more."""
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY:
         return ""

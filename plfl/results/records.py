@@ -105,7 +105,7 @@ class Files(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Self:
-        """Those in a folder, which begin with a name."""
+        """The files of a folder whose names begin with `name`."""
         return cls(*(folder / f"{name}{end}.parquet" for end in ("", ".forecasts", ".errors")))
 
 

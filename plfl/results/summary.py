@@ -15,7 +15,8 @@ GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 
 
 def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
-    """The grid: test scores of every cell and model, at its last and its best validation round.
+    """Test scores of every cell and model at two rounds: the last one, and that of the lowest
+    validation MASE.
 
     Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
     is undefined where the persistence error is zero. A cell with a forecast that is not finite has

@@ -238,8 +238,8 @@ def test_no_effect_no_verdict(shock: float) -> None:
     """At most the nominal rate, by simulation; docs/claims.md has longer ones."""
     grid = {"server_opt": ["fedavg"], "seeds": [1, 2, 3]}
     study = Study.parse({"data": {"source": "sample"}, "grid": grid}, "null")
-    found = wrong_verdicts(study, 50, noise=0.1, shock=shock, between=0.3)
-    assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 50, ALPHA)
+    found = wrong_verdicts(study, 30, noise=0.1, shock=shock, between=0.3)
+    assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 30, ALPHA)
 
 
 def test_the_interval_of_a_factor_over_a_few_clients_is_readable() -> None:

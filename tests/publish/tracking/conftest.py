@@ -1,5 +1,6 @@
 """A tracked study for all tests here: making an MLflow database takes seconds."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -21,10 +22,20 @@ def tracked(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("tracked") / "tiny"
     fake_results.write(folder, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
+    measured(folder, "train/CA-P2", 61)
+    measured(folder, "baselines/CA", 7)
     (folder.parent / "here").mkdir()
     with chdir(folder.parent / "here"):
         track(folder)
     return folder
+
+
+def measured(folder, name, seconds, end=1_700_000_000):
+    """The file that Snakemake writes of a job, which took so many seconds."""
+    path = folder / "benchmarks" / f"{name}.tsv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t1.00\n")
+    os.utime(path, (end, end))
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,13 @@
-import os
-
 import pytest
 
 from plfl.config.study import Cell
 from plfl.publish.tracking.content import runs
 from plfl.publish.tracking.duration import Span, of_baselines, of_cell
-from plfl.publish.tracking.store import connect, track
+from plfl.publish.tracking.store import connect
 from plfl.results.tables import Tables
-from tests.helpers import fake_results
+from tests.publish.tracking.conftest import measured
 
 CELL = Cell("CA", "P2", "fedopt", "adam", "fedyogi", 10)
-
-
-def measured(folder, name, seconds, end=1_700_000_000):
-    path = folder / "benchmarks" / f"{name}.tsv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t0:00:00\t1.00\n")
-    os.utime(path, (end, end))
 
 
 @pytest.mark.parametrize(
@@ -38,11 +29,8 @@ def test_jobs_of_others_and_broken_files_are_not_taken(tmp_path):
     assert of_baselines(tmp_path, "NY") is None
 
 
-def test_a_run_lasts_as_long_as_its_training(tmp_path):
-    fake_results.write(tmp_path, fake_results.TINY)
-    measured(tmp_path, "train/CA-P2", 61)
-    measured(tmp_path, "baselines/CA", 7)
-    client = connect(track(tmp_path, progress=False))
+def test_a_run_lasts_as_long_as_its_training(tracked):
+    client = connect(tracked / "mlflow.db")
     times = {
         run.info.run_name: run.info.end_time - run.info.start_time
         for run in client.search_runs([client.search_experiments()[0].experiment_id])
@@ -50,4 +38,4 @@ def test_a_run_lasts_as_long_as_its_training(tmp_path):
     assert times["CA-P2 adam+avg"] == 61_000
     assert times["CA baseline ridge"] == 7_000
     assert times["CA-P1 adam+avg"] == 0, "it is not known"
-    assert len(times) == len(list(runs(Tables(tmp_path)))) + 1
+    assert len(times) == len(list(runs(Tables(tracked)))) + 1

@@ -393,18 +393,21 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(results):
     assert dump(results) == before
 
 
-def test_every_variant_is_an_experiment_of_one_database(tmp_path, monkeypatch):
+def test_every_variant_is_an_experiment_of_one_database(tracked, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     axes = {"federation.batch_size": [8, 16]}
     study = Study.parse({**TINY, "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}, "swept")
     for variant in study.variants.values():
         fake_results.write(variant.results, variant.description())
     overview.gather(study, study.results, None)
+    # To make a database takes seconds; that of another study is one as well.
+    shutil.copy(tracked / "mlflow.db", study.results)
     assert track(study.results) == study.results / "mlflow.db"
     client = store.connect(study.results / "mlflow.db")
     for _ in range(2):
         found = {one.name: one.experiment_id for one in client.search_experiments()}
-        assert set(found) == {f"tiny/batch_size={size} (sample data)" for size in (8, 16)}
+        own = {f"tiny/batch_size={size} (sample data)" for size in (8, 16)}
+        assert set(found) == {"tiny (sample data)", *own}
         runs = client.search_runs([found["tiny/batch_size=16 (sample data)"]])
         own = [run for run in runs if run.data.params.get("sharing") == "P1"]
         assert [run.data.params["variant"] for run in own] == ["batch_size=16"]
