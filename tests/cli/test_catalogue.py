@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from plfl import methods
 from plfl.base.errors import PlflError
 from plfl.cli import catalogue
 from plfl.cli import main as cli
@@ -23,15 +22,6 @@ from plfl.plugins import registry
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
-EVERY = [
-    (axis, name)
-    for axis, package in (("method", methods), ("server_opt", servers), ("client_opt", clients))
-    for name in package.available()
-]
-
-
-LISTED = [*EVERY, ("calibration", "calibration")]
-
 
 @pytest.fixture(scope="module")
 def of() -> dict[tuple[str, str], dict[str, Any]]:
@@ -39,9 +29,27 @@ def of() -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["axis"], entry["name"]): entry for entry in entries()}
 
 
-def test_every_algorithm_is_listed_once() -> None:
-    assert sorted((entry["axis"], entry["name"]) for entry in entries()) == sorted(LISTED)
-    assert {("method", "scaffold"), ("server_opt", "slowmo"), ("client_opt", "sgdm")} < set(EVERY)
+def test_every_algorithm_is_listed_once_with_what_it_is(
+    of: dict[tuple[str, str], dict[str, Any]],
+) -> None:
+    every = {
+        (axis, name): cls
+        for axis, package in catalogue.ROOMS.items()
+        for name, cls in package.available().items()
+    } | {("calibration", "calibration"): Calibration}
+    assert sorted(of) == sorted(every) and len(entries()) == len(every)
+    for key, entry in of.items():
+        assert entry["citation"].endswith(".") and entry["about"]
+        parameters = entry["parameters"]
+        assert all(parameter["meaning"].endswith(".") for parameter in parameters.values()), key
+        assert {name: p["default"] for name, p in parameters.items()} == every[key]().model_dump()
+        assert (entry["accepts"] is not None) == (key[0] == "method")
+    accepts = of["method", "fedopt"]["accepts"]
+    assert accepts["client_opt"] == list(clients.available())
+    assert accepts["server_opt"] == list(servers.available())
+    assert of["method", "cc_fedadam"]["accepts"]["server_opt"] == ["fedavg"]
+    assert "Ozfatura" in of["calibration", "calibration"]["citation"]
+    assert set(of["calibration", "calibration"]["floats"].values()) == {"0"}
 
 
 def test_the_main_methods_come_first_and_then_each_group_by_name() -> None:
@@ -53,34 +61,6 @@ def test_the_main_methods_come_first_and_then_each_group_by_name() -> None:
     assert list(names) == [group for group in catalogue.HEADINGS if group in names]
     assert all(found == sorted(found) for group, found in names.items() if group != "main")
     assert {"apfl", "moon"} < set(names["reproduction"])
-
-
-@pytest.mark.parametrize("key", LISTED, ids="-".join)
-def test_an_algorithm_says_what_it_is_and_what_its_parameters_mean(
-    of: dict[tuple[str, str], dict[str, Any]], key: tuple[str, str]
-) -> None:
-    entry = of[key]
-    assert entry["citation"].endswith(".")
-    assert entry["about"]
-    for name, parameter in entry["parameters"].items():
-        assert parameter["meaning"].endswith("."), name
-
-
-def test_parameters_are_those_of_the_code(of: dict[tuple[str, str], dict[str, Any]]) -> None:
-    for axis, package in catalogue.ROOMS.items():
-        for name, cls in package.available().items():
-            shown = of[axis, name]["parameters"]
-            assert {key: p["default"] for key, p in shown.items()} == cls().model_dump(), name
-
-
-def test_a_method_names_the_optimisers_that_it_takes() -> None:
-    accepts = {e["name"]: e["accepts"] for e in entries() if e["axis"] == "method"}
-    assert accepts["fedopt"] == {
-        "client_opt": list(clients.available()),
-        "server_opt": list(servers.available()),
-    }
-    assert accepts["cc_fedadam"]["server_opt"] == ["fedavg"]
-    assert all(e["accepts"] is None for e in entries() if e["axis"] != "method")
 
 
 def test_what_is_counted_is_what_a_study_sends() -> None:
@@ -119,15 +99,6 @@ def test_what_fits_no_multiple_is_told_as_a_number() -> None:
     assert _as_terms(terms, np.array([24.0, 28.0, 49.0])) == "2 d_s + d_φ"
     assert _as_terms(terms, np.array([0.0, 0.0, 0.0])) == "0"
     assert _as_terms(terms, np.array([3.0, 4.0, 6.0])) == "6 with d_s = 20"
-
-
-def test_calibration_is_listed_with_its_parameters() -> None:
-    entry = entries()[-1]
-    assert "Ozfatura" in entry["citation"]
-    defaults = {name: p["default"] for name, p in entry["parameters"].items()}
-    assert defaults == Calibration().model_dump()
-    assert {"epochs", "variant", "mu", "lam", "bins"} <= set(defaults)
-    assert set(entry["floats"].values()) == {"0"}
 
 
 def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,6 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters, Windows
 from plfl.config.study import Study
 from plfl.data import meters, sources, windows
-from tests.helpers import load_profiles
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 
@@ -207,17 +206,6 @@ def test_a_file_tells_what_is_wrong_with_its_stamps_and_every_column(
     assert "line 6: load 'much' is not a number" in second
 
 
-def test_read_tells_what_is_wrong_in_every_file(tmp_path: Path) -> None:
-    for name in ("a", "b", "c"):
-        good = name == "b"
-        (tmp_path / f"{name}.csv").write_text(
-            "timestamp,load\n2018-01-01 00:15,1\n2018-01-01 00:30," + ("2\n" if good else "x\n")
-        )
-    with pytest.raises(DataError, match=r"a.csv: line 3: .*\n.*c.csv: line 3: ") as raised:
-        meters.read(data(tmp_path, clients=3), "A")
-    assert "b.csv" not in str(raised.value)
-
-
 def test_read_names_clients_after_their_files(tmp_path: Path) -> None:
     frame(stamps()).to_csv(tmp_path / "b.1.csv.gz", index=False)
     frame(stamps()).to_parquet(tmp_path / "a.parquet")
@@ -271,53 +259,9 @@ def test_the_form_of_a_file_does_not_matter(
     assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
 
 
-def test_a_column_of_the_users_own_is_an_input_known_ahead(meter: Callable[..., Path]) -> None:
-    path = meter(frame(stamps(rows=500), forecast=np.arange(500.0)))
-    columns = {"timestamp": "timestamp", "load": "load", "sky": "forecast"}
-    raw = {
-        "data": {
-            "source": "meters",
-            "states": ["here"],
-            "clients": 1,
-            "features": ["load", "sky"],
-            "meters": {"folder": path.parent, "columns": columns},
-        },
-        "windows": {"context": [{"name": "ahead", "features": ["sky"]}]},
-        "model": {"name": "mlp"},
-    }
-    study = Study.parse(raw, "test")
-    dataset = windows.build(sources.of(study.data).load(study.data, "here"), study.windows)
-    assert dataset.columns.tolist() == ["load", "sky"]
-    starts = dataset.starts(0, "test")
-    found = dataset.context[dataset.persistence_rows(starts), 0]
-    np.testing.assert_allclose(found, dataset.target_rows(starts) / 399, rtol=1e-6)
-
-
 def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[..., Path]) -> None:
     text = "timestamp; load;\n2018-01-01 00:15;0,5;\n\n2018-01-01 00:30;1,25;\n;;\n"
     assert read(meter(text))["load"].tolist() == [0.5, 1.25]
-
-
-@pytest.mark.parametrize("delimiter", [";", "\t", ","])
-def test_separators_that_may_be_of_thousands_are_refused(
-    meter: Callable[..., Path], delimiter: str
-) -> None:
-    def written(*values: str) -> Path:
-        rows = [f"{t}{delimiter}{value}\n" for t, value in zip(stamps(), values, strict=False)]
-        return meter(f"timestamp{delimiter}load\n{''.join(rows)}")
-
-    with pytest.raises(
-        DataError, match=r"line 3: load '1.050' may have a decimal separator or one of"
-    ):
-        read(written("850", "1.050", "0", "12.345"))
-    if delimiter != ",":
-        with pytest.raises(
-            DataError, match=r"line 3: load '1,050' may have a decimal separator or"
-        ):
-            read(written("850", "1,050"))
-    # Decimals all have three digits, or some have fewer.
-    assert read(written("0.850", "1.050"))["load"].tolist() == [0.85, 1.05]
-    assert read(written("850", "1.05", "1.234"))["load"].tolist() == [850, 1.05, 1.234]
 
 
 def test_parquet_index_is_a_column_too(tmp_path: Path) -> None:
@@ -353,27 +297,7 @@ def test_units(meter: Callable[..., Path], unit: str, interval: int, factor: flo
     np.testing.assert_allclose(table["load"], content["load"] * factor, rtol=1e-14)
 
 
-def test_negative_load_is_accepted_on_request(meter: Callable[..., Path]) -> None:
-    content = frame(stamps())
-    content.loc[3, "load"] = -1.0
-    assert read(meter(content), allow_negative=True)["load"].min() == -1
-
-
 # -- time ----------------------------------------------------------------------------------------
-
-
-def test_start_stamps_become_end_stamps(meter: Callable[..., Path]) -> None:
-    table = read(meter(frame(stamps("2018-01-01 00:00"))), stamp="start")
-    assert table.index.equals(stamps("2018-01-01 00:15"))
-
-
-@pytest.mark.parametrize(
-    "form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M+00:00", "%Y-%m-%dT%H:%M:%S.000+0000"]
-)
-def test_stamps_with_an_offset_go_to_standard_time(meter: Callable[..., Path], form: str) -> None:
-    utc = stamps("2018-07-01 05:00")
-    table = read(meter(frame(utc.strftime(form))), timezone="America/New_York")
-    assert table.index.equals(utc - pd.Timedelta(hours=5))
 
 
 def test_offsets_that_change_and_aware_parquet(meter: Callable[..., Path], tmp_path: Path) -> None:
@@ -744,12 +668,6 @@ def test_messages(
     assert told.startswith(f"{path}: ") or "timezone: '" in told
 
 
-def test_lines_in_another_order_or_twice_are_put_right(meter: Callable[..., Path]) -> None:
-    expected = read(meter(GOOD))
-    for table in (pd.concat([GOOD[5:], GOOD[:5]]), pd.concat([GOOD[:7], GOOD[6:]]), GOOD[::-1]):
-        pd.testing.assert_frame_equal(read(meter(table)), expected)
-
-
 @pytest.mark.parametrize("year", ["0018", "1918", "9018", "9999"])
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_a_stray_year_is_refused(meter: Callable[..., Path], year: str, zone: str) -> None:
@@ -758,21 +676,6 @@ def test_a_stray_year_is_refused(meter: Callable[..., Path], year: str, zone: st
         table.loc[table.index[at], "timestamp"] = f"{year}-01-01 00:15"
         with pytest.raises(DataError, match=f"{line}: '{year}.*between the years 1970 and"):
             read(meter(table), timezone=zone)
-
-
-# -- whole years of buildings --------------------------------------------------------------------
-
-
-def test_files_like_those_of_end_use_load_profiles(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A year, with naive EST stamps at the end of intervals."""
-    year = pd.date_range("2018-01-01 00:15", "2019-01-01", freq="15min")
-    for building in (460, 475):
-        load = np.random.default_rng(building).gamma(4, 5, len(year))
-        profile = pd.DataFrame({"timestamp": year, load_profiles.LOAD: load})
-        profile.to_parquet(tmp_path / f"{building}.parquet")
-    load_profiles.check(tmp_path, caplog)
 
 
 # -- the guide -----------------------------------------------------------------------------------

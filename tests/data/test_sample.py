@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.sample_data import (
-    markdown,
     sample_year,
     statistics,
     week,
@@ -170,7 +169,10 @@ def test_unknown_buildings_states_and_releases(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_ids_are_nobody_else_s() -> None:
+def test_ids_are_nobody_else_s_and_the_first_twelve_of_twelve_types() -> None:
+    for state in STATES:
+        kinds = [sample.describe(state, i, SEED).kind for i in buildings(state)]
+        assert len(set(kinds[:12])) == 12 and set(kinds) == set(KINDS)
     ids = [i for state in STATES for i in buildings(state)]
     assert len(set(ids)) == len(ids) == 126
     assert not set(ids) & set(paper_states())
@@ -187,19 +189,7 @@ def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
     assert len(buildings("IL", 10**6)) == MOST < 10_000
 
 
-def test_the_first_twelve_are_of_twelve_types() -> None:
-    for state in STATES:
-        kinds = [sample.describe(state, i, SEED).kind for i in buildings(state)]
-        assert len(set(kinds[:12])) == 12
-        assert set(kinds) == set(KINDS)
-
-
 # -- people and physics --------------------------------------------------------------------------
-
-
-def test_every_load_is_positive_and_finite(california: pd.DataFrame) -> None:
-    assert np.isfinite(california).all(axis=None)
-    assert (california > 0).all(axis=None)
 
 
 def by_day(building: Building) -> pd.DataFrame:
@@ -273,11 +263,7 @@ def assert_current(rows: pd.DataFrame, guide: pd.DataFrame) -> None:
 
 
 def test_the_guide_shows_what_the_generator_gives(california: pd.DataFrame) -> None:
+    assert np.isfinite(california).all(axis=None) and (california > 0).all(axis=None)
     made = week(california)
     assert_current(made.set_axis(made.index + ", sample"), table("2–7 January 2018, California"))
     assert_current(year(california, "CA"), table("2018"))
-
-
-def test_markdown() -> None:
-    lines = markdown(pd.DataFrame({"x": [1.0], "y": [0.12345]}, index=["a, b"]), "corner")
-    assert lines == ["| corner | x | y |", "| --- | ---: | ---: |", "| a, b | 1 | 0.123 |"]

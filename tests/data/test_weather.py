@@ -59,7 +59,7 @@ def read(export: Path, weather: Path, **keys: Any) -> pd.Series:
     return table["temperature"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     of_load=st.sampled_from([None, *ZONES]),
     of_weather=st.sampled_from([None, *ZONES]),
@@ -104,7 +104,7 @@ def test_clocks_that_change_do_not_shift_the_weather(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, np.arange(len(index)) % 50)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(origin=st.integers(30, 400), seed=st.integers(0, 99), max_gap=st.sampled_from([0, 60, 180]))
 def test_no_value_comes_from_the_future(
     origin: int, seed: int, max_gap: int, tmp_path_factory: pytest.TempPathFactory

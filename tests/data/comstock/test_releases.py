@@ -21,78 +21,44 @@ from tests.helpers.refusals import naming
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "comstock.md"
 
-BY_COUNTY = "metadata_and_annual_results/by_state_and_county/full/parquet"
-KEYS = {
-    ("2021/comstock_amy2018_release_1", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        "metadata/metadata.parquet",
-        "weather/amy2018/G0600370_2018.csv",
-    ),
-    ("2021/comstock_tmy3_release_1", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        "metadata/metadata.parquet",
-        "weather/tmy3/G0600370_tmy3.csv",
-    ),
+BY_COUNTY = "metadata_and_annual_results/by_state_and_county/full/parquet/state=CA/county=G0600370"
+BY_STATE = "metadata_and_annual_results/by_state/state=CA/parquet"
+METADATA = {
+    ("2021/comstock_amy2018_release_1", 0): "metadata/metadata.parquet",
+    ("2021/comstock_tmy3_release_1", 0): "metadata/metadata.parquet",
     ("2023/comstock_amy2018_release_1", 10): (
-        "timeseries_individual_buildings/by_state/upgrade=10/state=CA/7-10.parquet",
-        "metadata_and_annual_results/by_state/state=CA/parquet/"
-        "CA_upgrade10_metadata_and_annual_results.parquet",
-        "weather/amy2018/G0600370_2018.csv",
+        f"{BY_STATE}/CA_upgrade10_metadata_and_annual_results.parquet"
     ),
     ("2023/comstock_amy2018_release_2", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        "metadata_and_annual_results/by_state/state=CA/parquet/"
-        "CA_baseline_metadata_and_annual_results.parquet",
-        "weather/amy2018/G0600370_2018.csv",
+        f"{BY_STATE}/CA_baseline_metadata_and_annual_results.parquet"
     ),
     ("2024/comstock_amy2018_release_1", 3): (
-        "timeseries_individual_buildings/by_state/upgrade=3/state=CA/7-3.parquet",
-        "metadata_and_annual_results/by_state/state=CA/parquet/"
-        "CA_upgrade03_metadata_and_annual_results.parquet",
-        "weather/amy2018/G0600370_2018.csv",
+        f"{BY_STATE}/CA_upgrade03_metadata_and_annual_results.parquet"
     ),
-    ("2024/comstock_amy2018_release_2", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        f"{BY_COUNTY}/state=CA/county=G0600370/CA_G0600370_baseline.parquet",
-        "weather/amy2018/G0600370_2018.csv",
-    ),
-    ("2025/comstock_amy2018_release_1", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        f"{BY_COUNTY}/state=CA/county=G0600370/CA_G0600370_upgrade0.parquet",
-        "weather/amy2018/G0600370_2018.csv",
-    ),
-    ("2025/comstock_amy2018_release_2", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        f"{BY_COUNTY}/state=CA/county=G0600370/CA_G0600370_upgrade0.parquet",
-        "weather/amy2018/G0600370_2018.csv",
-    ),
-    ("2025/comstock_amy2018_release_3", 10): (
-        "timeseries_individual_buildings/by_state/upgrade=10/state=CA/7-10.parquet",
-        f"{BY_COUNTY}/state=CA/county=G0600370/CA_G0600370_upgrade10.parquet",
-        "weather/amy2018/G0600370_2018.csv",
-    ),
-    ("2025/comstock_amy2012_release_2", 0): (
-        "timeseries_individual_buildings/by_state/upgrade=0/state=CA/7-0.parquet",
-        f"{BY_COUNTY}/state=CA/county=G0600370/CA_G0600370_upgrade0.parquet",
-        "weather/amy2012/G0600370_2012.csv",
-    ),
+    ("2024/comstock_amy2018_release_2", 0): f"{BY_COUNTY}/CA_G0600370_baseline.parquet",
+    ("2025/comstock_amy2018_release_1", 0): f"{BY_COUNTY}/CA_G0600370_upgrade0.parquet",
+    ("2025/comstock_amy2018_release_2", 0): f"{BY_COUNTY}/CA_G0600370_upgrade0.parquet",
+    ("2025/comstock_amy2018_release_3", 10): f"{BY_COUNTY}/CA_G0600370_upgrade10.parquet",
+    ("2025/comstock_amy2012_release_2", 0): f"{BY_COUNTY}/CA_G0600370_upgrade0.parquet",
 }
-"""Keys of a series, metadata and weather under the release's folder, by release and upgrade."""
+"""Keys of the metadata under the release's folder, by release and upgrade."""
 
 
-@pytest.mark.parametrize(("release", "upgrade"), KEYS)
+@pytest.mark.parametrize(("release", "upgrade"), METADATA)
 def test_keys_are_those_of_the_bucket(release: str, upgrade: int) -> None:
-    layout = Layout(release, upgrade)
+    layout, year = Layout(release, upgrade), release.split("_")[1]
+    series = "timeseries_individual_buildings/by_state"
     keys = (
-        layout.load("CA", 7),
-        layout.metadata("CA", "G0600370"),
-        layout.weather("G0600370"),
+        f"{series}/upgrade={upgrade}/state=CA/7-{upgrade}.parquet",
+        METADATA[release, upgrade],
+        f"weather/{year}/G0600370_{year.removeprefix('amy')}.csv",
     )
-    assert keys == tuple(f"{release}/{key}" for key in KEYS[release, upgrade])
+    found = layout.load("CA", 7), layout.metadata("CA", "G0600370"), layout.weather("G0600370")
+    assert found == tuple(f"{release}/{key}" for key in keys)
 
 
 def test_every_release_is_held_against_its_keys() -> None:
-    assert {release for release, _ in KEYS} == set(RELEASES)
+    assert {release for release, _ in METADATA} == set(RELEASES)
     assert not [release for release in RELEASES if release.startswith("2022/")]
 
 
@@ -106,27 +72,23 @@ def test_the_default_study_reads_the_papers_release() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comstock", "message"),
+    ("comstock", "named"),
     [
         (
             {"release": "2023/comstock_amy2018_release_3"},
-            "data.comstock.release: '2023/comstock_amy2018_release_3' is unknown; allowed: 2021/",
-        ),
-        (
-            {"release": "2023/comstock_amy2018_release_3"},
-            "; did you mean '2025/comstock_amy2018_release_3'?",
+            ("data.comstock.release", "did you mean '2025/comstock_amy2018_release_3'?"),
         ),
         (
             {"release": "2021/comstock_amy2018_release_1", "upgrade": 10},
-            "data.comstock.upgrade: 2021/comstock_amy2018_release_1 has the baseline only, "
-            "not upgrade 10; set it to 0",
+            ("data.comstock.upgrade", "not upgrade 10"),
         ),
     ],
 )
-def test_what_the_bucket_does_not_have_is_refused(comstock: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError) as error:
+def test_what_the_bucket_does_not_have_is_refused(
+    comstock: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    with naming(DataError, *named):
         Layout.of(Data(comstock=Comstock(**comstock)))
-    assert message in str(error.value)
 
 
 def test_the_paper_has_42_buildings_in_each_of_three_states() -> None:

@@ -41,7 +41,7 @@ class Fault:
     """What goes wrong with the requests of one method for one object."""
 
     kind: str
-    """One of `KINDS`."""
+    """One of `KINDS` or `HARMLESS`."""
     method: str = "GET"
     times: float = 1
     """How many requests meet it; `ALWAYS` for all."""
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is None:
             self.send(answer)
         else:
-            KINDS[fault.kind](self, answer, over)
+            (KINDS | HARMLESS)[fault.kind](self, answer, over)
 
     def send(self, answer: Answer, extent: int | None = None) -> None:
         """Send an answer, or only `extent` bytes of its body."""
@@ -254,6 +254,12 @@ def _garbage(handler: _Handler, answer: Answer, over: Event) -> None:
     handler.close_connection = True
 
 
+def _other_etag(handler: _Handler, answer: Answer, over: Event) -> None:
+    """No fault: the ETag of a mirror, or of a file in pieces, is no digest of its content."""
+    headers = answer.without("etag", "x-amz-checksum").headers | {"ETag": '"0123456789abcdef-3"'}
+    handler.send(replace(answer, headers=headers))
+
+
 def _page(status: int, content_type: str, body: bytes) -> Spoil:
     headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
     return lambda handler, answer, over: handler.send(Answer(status, headers, body))
@@ -286,6 +292,8 @@ KINDS: dict[str, Spoil] = {
     "slow": _slow,
 }
 """What can go wrong with an answer."""
+HARMLESS: dict[str, Spoil] = {"other ETag": _other_etag}
+"""What is odd, but right."""
 
 
 @contextmanager
