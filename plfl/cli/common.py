@@ -54,7 +54,8 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
-    """Add `--trust` and the argument `results`; with `latest`, the study that was last so."""
+    """Add `--trust` and the argument `results`. `latest`: which study is the default, the one that
+    was `finished` or `logged` last; without it, `results` is required."""
     add_trust(parser)
     if latest:
         text = f"results folder of a study; default: the one that was {latest} last"

@@ -51,12 +51,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _audit(study: Study, name: str, canaries: int) -> None:
-    from plfl.data.prepare import load_examples
+    from plfl.data import sources
     from plfl.experiments.audit import audit
 
     variant, cell = study.find(name)
     with progress_bar(name) as advance:
-        total, examples = variant.federation.rounds, load_examples(variant, cell.state)
+        total, examples = (
+            variant.federation.rounds,
+            sources.of(variant.data).examples_of(variant, cell.state),
+        )
         found = audit(variant, cell, examples, canaries, lambda t: advance("audit", t, total))
     print(
         f"{name}: {found.right} of {found.guesses} guesses about {found.canaries} canaries are "

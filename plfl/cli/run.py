@@ -51,13 +51,13 @@ def run(options: argparse.Namespace) -> None:
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
+    from plfl.data import sources
     from plfl.data.dataset import Dataset
-    from plfl.data.prepare import load_examples
     from plfl.experiments.train import train
     from plfl.report import reporting
     from plfl.results.records import write_table
 
-    dataset = load_examples(study, cell.state)
+    dataset = sources.of(study.data).examples_of(study, cell.state)
     cells, total = study.with_all_seeds([cell]), study.federation.rounds
     with progress_bar(str(cell)) as advance:
         result = train(study, cells, dataset, lambda t: advance("", t, total))[cell]

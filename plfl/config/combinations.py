@@ -35,22 +35,21 @@ class Combinations:
     def refused(self) -> dict[tuple[str, str, str], str]:
         """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
         reasons = {}
-        grid = self.grid
-        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
-            if not _are_known(*names):
-                continue
-            for candidate in self._tried(names):
-                method = candidate.method
-                if method and (
-                    reason := method.refuses(candidate.client_opt, candidate.server_opt)
-                ):
-                    reasons[names] = reason
+        for names in itertools.product(*map(self._known, ("method", "client_opt", "server_opt"))):
+            for tried in self._tried(*names):
+                refuses = tried.method and tried.method.refuses(tried.client_opt, tried.server_opt)
+                if refuses:
+                    reasons[names] = refuses
                     break
         return reasons
 
-    def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
+    def _known(self, kind: str) -> list[str]:
+        """The algorithms of a kind that the grid names."""
+        return [name for name in getattr(self.grid, kind) if name in available(kind)]
+
+    def _tried(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
         """The candidates of these three algorithms, if clients train with a server."""
-        untuned = self._untuned(*names, alone=False)
+        untuned = self._untuned(method, client_opt, server_opt, alone=False)
         try:
             return search.candidates(untuned, self.tuning.search, self.tuning.trials)
         except ValueError:  # reported by `checks.of_values`
@@ -62,19 +61,18 @@ class Combinations:
         return [
             (kind, self.hyperparameters.of(kind, name))
             for kind in search.KINDS
-            for name in getattr(self.grid, kind)
-            if name in available(kind)
+            for name in self._known(kind)
         ]
 
     @property
     def methods(self) -> dict[str, MethodRules]:
         """The methods of the grid, by name."""
-        known = [name for name in self.grid.method if name in available("method")]
-        return {name: self.hyperparameters.of_method(name) for name in known}
+        return {name: self.hyperparameters.of_method(name) for name in self._known("method")}
 
     def is_known(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
         """Whether there is a sharing scheme and an algorithm of each of these names."""
-        return sharing in self.sharing and _are_known(method, client_opt, server_opt)
+        names = {"method": method, "client_opt": client_opt, "server_opt": server_opt}
+        return sharing in self.sharing and all(n in available(kind) for kind, n in names.items())
 
     def shares_nothing(self, sharing: str) -> bool:
         """Whether a sharing scheme shares no parameter."""
@@ -127,8 +125,3 @@ class Combinations:
         wanted = self.tuning.of(self.trains_alone(sharing, method))
         each = self.tuning.trials or search.count(untuned, wanted)
         return each * max(1, len(self.tuning.rounds))
-
-
-def _are_known(method: str, client_opt: str, server_opt: str) -> bool:
-    names = {"method": method, "client_opt": client_opt, "server_opt": server_opt}
-    return all(name in available(kind) for kind, name in names.items())

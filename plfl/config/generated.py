@@ -6,7 +6,7 @@
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -69,20 +69,23 @@ def write(root: Path) -> list[Path]:
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
     whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
-    choices = [_named(name, cls.model_json_schema()) for name, cls in available().items()]
-    whole["properties"]["model"] = whole["properties"]["model"] | {"anyOf": choices}
+    whole["properties"]["model"] |= _any_of(available())
     del whole["properties"]["model"]["$ref"]
-    tasks = [_named(name, cls.model_json_schema()) for name, cls in task_rules.available().items()]
-    whole["properties"]["task"] = {"anyOf": tasks}
-    baselines = [_named(n, cls.model_json_schema()) for n, cls in further.available().items()]
-    whole["$defs"]["Baselines"]["properties"]["further"]["items"] = {"anyOf": baselines}
+    whole["properties"]["task"] = _any_of(task_rules.available())
+    items = _any_of(further.available())
+    whole["$defs"]["Baselines"]["properties"]["further"]["items"] = items
     data = Data.extended().model_json_schema()
     whole["$defs"] |= data.pop("$defs") | {"Data": data}
     return whole
 
 
+def _any_of(classes: Mapping[str, type[Section]]) -> dict[str, Any]:
+    """The schema of a key that names one of these classes."""
+    return {"anyOf": [_named(name, cls.model_json_schema()) for name, cls in classes.items()]}
+
+
 def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model or a task with the key that selects it."""
+    """The schema of a class with the key that selects it."""
     if name == OWN:
         return model
     given = {"const": name, "type": "string", "description": "This one."}

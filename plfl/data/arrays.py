@@ -32,7 +32,7 @@ _ALIGNED = 64
 _LENGTHS = 26
 """Place, in the header of a member of an archive, of the lengths of its name and further fields."""
 _HEADERS = _LENGTHS + 4 + 20
-"""Bytes before the content of a member, beside its name and a filler: with its size."""
+"""Bytes before the content of a member, without its name and its filler."""
 
 
 class Rows:

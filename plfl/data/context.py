@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Ahead, Calendar, Encoding, Holidays, Lags, Level, Transform
+from plfl.config.sections import (
+    Ahead,
+    Calendar,
+    Encoding,
+    Holidays,
+    Lags,
+    Level,
+    Transform,
+    Windows,
+)
 from plfl.data.dataset import WEEK
 from plfl.data.features import time_of_day, weekday
 from plfl.data.units import Unit, known
@@ -41,12 +50,8 @@ class Series:
     """Load in kWh at which the scaled load is 0."""
     scale: float
     """Load in kWh by which the scaled load grows by 1."""
-    relative: bool
-    """Whether loads are given relative to row l."""
-    look_back: int
-    look_ahead: int
-    horizons: int
-    """H, targets of a window: rows l + L to l + L + H − 1."""
+    windows: Windows
+    """T, L and H: the targets of a window are the rows l + L to l + L + H − 1."""
     interval: int
     """Minutes between rows."""
 
@@ -62,7 +67,7 @@ class Series:
 
     def target(self, h: int) -> NDArray[np.int64]:
         """The target row g + h of each row; the last row where the series ends before."""
-        return np.minimum(self.rows + self.look_ahead + h, len(self.load) - 1)
+        return np.minimum(self.rows + self.windows.look_ahead + h, len(self.load) - 1)
 
     def back(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
@@ -71,29 +76,25 @@ class Series:
         return self.load[np.where(there, rows, self.rows)]
 
 
-def compute(
-    series: Series, transforms: Sequence[Transform], estimated: Sequence[Floats] | None = None
-) -> NDArray[np.float32]:
+def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
     """The context (R, G) of a client: the columns of all transforms, in their order.
 
     `estimated` is what `estimate` found in the client's training set, if that is elsewhere.
     """
     if estimated is None:
-        estimated = estimate(series, transforms)
-    found = np.empty(
-        (len(series.load), sum(one.width(series.horizons) for one in transforms)), np.float32
-    )
+        estimated = estimate(series)
+    found = np.empty((len(series.load), series.windows.context_width), np.float32)
     first = 0
-    for one, own in zip(transforms, estimated, strict=True):
-        width = one.width(series.horizons)
+    for one, own in zip(series.windows.context, estimated, strict=True):
+        width = one.width(series.windows.horizons)
         found[:, first : first + width] = _columns(series, one, own)
         first += width
     return found
 
 
-def estimate(series: Series, transforms: Sequence[Transform]) -> list[Floats]:
+def estimate(series: Series) -> list[Floats]:
     """What each transform takes from the training set; empty for those that take nothing."""
-    return [_estimate(series, one) for one in transforms]
+    return [_estimate(series, one) for one in series.windows.context]
 
 
 def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
@@ -111,7 +112,9 @@ def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, inte
 def _estimate(series: Series, transform: Transform) -> Floats:
     match transform:
         case Level():
-            unit = Unit.of(series.load[series.training], series.look_ahead, series.horizons)
+            unit = Unit.of(
+                series.load[series.training], series.windows.look_ahead, series.windows.horizons
+            )
             return np.array([unit.change, unit.mean, unit.deviation])
         case Encoding():
             return _quantiles(series, transform.bins)
@@ -147,11 +150,11 @@ def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Flo
     one at the same time of the day, `day` rows or a multiple of it before; one before the client's
     first row counts as y_l.
     """
-    rows = range(-around, series.horizons + around)
-    steps = [d - series.look_ahead - j for d in distances for j in rows]
+    rows = range(-around, series.windows.horizons + around)
+    steps = [d - series.windows.look_ahead - j for d in distances for j in rows]
     steps = [n if n >= 0 else n % day for n in steps]
     loads = np.stack([series.back(n) for n in steps], axis=1)
-    zero = series.load[:, None] if series.relative else series.offset
+    zero = series.load[:, None] if series.windows.is_relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)
 
 
@@ -189,15 +192,17 @@ def encoding(series: Series, edges: Floats) -> Floats:
 
 def _encoded(series: Series) -> list[Floats]:
     """The four numbers of `encoding`."""
-    before = [1, series.look_ahead, series.look_back - 1]
+    before = [1, series.windows.look_ahead, series.windows.look_back - 1]
     return [series.load, *(series.load - series.back(steps) for steps in before)]
 
 
 def _quantiles(series: Series, bins: int) -> Floats:
     """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
     # The last input rows of these windows.
-    first = series.training.start + series.look_back - 1
-    trained = slice(first, series.training.stop - series.look_ahead - series.horizons + 1)
+    first = series.training.start + series.windows.look_back - 1
+    trained = slice(
+        first, series.training.stop - series.windows.look_ahead - series.windows.horizons + 1
+    )
     shares = np.linspace(0, 1, bins + 1)
     return np.stack([_quantile(known(z[trained]), shares) for z in _encoded(series)])
 
@@ -220,7 +225,7 @@ def holidays(series: Series, settings: Holidays) -> Floats:
     days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
     years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
     free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
-    return np.stack([free[series.target(h)] for h in range(series.horizons)], axis=1)
+    return np.stack([free[series.target(h)] for h in range(series.windows.horizons)], axis=1)
 
 
 def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
@@ -237,5 +242,5 @@ def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
             "it to data.features and to the series"
         )
     columns = [series.columns.index(name) for name in features]
-    parts = [series.features[series.target(h)][:, columns] for h in range(series.horizons)]
+    parts = [series.features[series.target(h)][:, columns] for h in range(series.windows.horizons)]
     return np.concatenate(parts, axis=1)

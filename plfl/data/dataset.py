@@ -93,8 +93,8 @@ class Dataset:
     horizons: int = 1
     """H, targets of a window."""
     held: NDArray[np.int64] = field(default_factory=nobody)
-    """Where everything is chosen within the history: the number of rows (N,) at its end on which.
-    A window is for validation if its targets lie there. Otherwise empty."""
+    """Number of rows (N,) at the end of each client's history on which everything is chosen: a
+    window is for validation if its targets lie there. Empty: there is a validation set."""
     federation: NDArray[np.int64] = field(default_factory=nobody)
     """Number (N,) of the federation of each client; empty: they are one."""
     whole_bounds: NDArray[np.int64] = field(default_factory=nobody)

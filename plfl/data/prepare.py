@@ -4,7 +4,6 @@ from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset
-from plfl.data.examples import Examples
 
 
 def load_dataset(study: Study, state: str) -> Dataset:
@@ -26,14 +25,9 @@ def load_dataset(study: Study, state: str) -> Dataset:
         PlflError: the disk is full or `data.folder` cannot be written.
     """
     check_loads(study)
-    found = load_examples(study, state)
+    found = sources.of(study.data).examples_of(study, state)
     assert isinstance(found, Dataset)
     return found
-
-
-def load_examples(study: Study, state: str) -> Examples:
-    """What `load_dataset` loads, or the examples that another source has instead of loads."""
-    return sources.of(study.data).examples_of(study, state)
 
 
 def check_loads(study: Study) -> None:

@@ -84,7 +84,7 @@ def _of_client(
 def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     offset, scale = _scales(cut, windows, limits)
     part = _series(cut.table, windows, cut.training, offset, scale)
-    return _dataset(name, windows, part, context.compute(part, windows.context), cut.edges)
+    return _dataset(name, part, context.compute(part), cut.edges)
 
 
 def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -225,7 +225,7 @@ def _scaling(
     cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> Scaling:
     part = _series(cut.table, windows, cut.training, offset, scale)
-    estimated = context.estimate(part, windows.context)
+    estimated = context.estimate(part)
     known = part.stamps[cut.edges[0, 2] - 1]
     return Scaling(offset, scale, *_limits(cut), estimated, known=known)
 
@@ -257,10 +257,10 @@ def build_later(
     training; otherwise those that begin after `Scaling.known` are for test, and none for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
-    columns = context.compute(part, windows.context, scaling.context)
+    columns = context.compute(part, scaling.context)
     end, known = len(table), int((part.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if training else [0, 0, known, end]])
-    return _dataset(client, windows, part, columns, edges)
+    return _dataset(client, part, columns, edges)
 
 
 def _scales(
@@ -297,22 +297,16 @@ def _series(
         training=training,
         offset=offset[0],
         scale=scale[0],
-        relative=windows.is_relative,
-        look_back=windows.look_back,
-        look_ahead=windows.look_ahead,
-        horizons=windows.horizons,
+        windows=windows,
         interval=_interval(table),
     )
 
 
 def _dataset(
-    name: str,
-    windows: Windows,
-    part: context.Series,
-    columns: NDArray[np.float32],
-    edges: NDArray[np.int64],
+    name: str, part: context.Series, columns: NDArray[np.float32], edges: NDArray[np.int64]
 ) -> Dataset:
     """The series and the context of a client as a dataset."""
+    windows = part.windows
     return Dataset(
         clients=np.array([name], dtype=np.str_),
         columns=np.array(part.columns, dtype=np.str_),
@@ -324,7 +318,7 @@ def _dataset(
         bounds=edges,
         load_offset=np.array([part.offset]),
         load_scale=np.array([part.scale]),
-        relative=part.relative,
+        relative=windows.is_relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
         horizons=windows.horizons,
@@ -347,16 +341,17 @@ def limits_of(
 
 def _targets(series: context.Series) -> NDArray[np.float32]:
     """`Dataset.targets` of one client."""
-    if series.horizons == 1:
-        return _target(series, series.look_ahead)
-    steps = range(series.look_ahead, series.look_ahead + series.horizons)
+    first, horizons = series.windows.look_ahead, series.windows.horizons
+    if horizons == 1:
+        return _target(series, first)
+    steps = range(first, first + horizons)
     return np.stack([_target(series, one) for one in steps], axis=1)
 
 
 def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
     """The target (R,) so many rows after the last input row."""
     target = np.full(len(series.load), np.nan, np.float32)
-    if series.relative:
+    if series.windows.is_relative:
         target[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
     else:
         target[:-steps] = series.features[steps:, 0]
@@ -391,7 +386,13 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
     interval = _interval(table)
     first, test, end = _history(name, table, windows, origin, interval)
     held = max((test - first) // 5, WEEK // 7 // interval)
-    _check_history(name, test - first, held, end - test, windows)
+    needed = windows.look_back + windows.farthest
+    parts = {
+        "history, less what is held out to choose on,": (test - first - held, needed),
+        "part of its history that is held out to choose on": (held, windows.horizons),
+        "test set": (end - test, needed),
+    }
+    _check_rows(name, parts, windows, "windows.history")
     edges = np.array([[0, test - first, test - first, end - first]])
     return Cut(table.iloc[first:end], edges, np.array([held]))
 
@@ -415,18 +416,19 @@ def _history(
     return (0 if weeks is None else max(0, test - weeks * WEEK // interval)), test, end
 
 
-def _check_history(name: str, rows: int, held: int, tested: int, windows: Windows) -> None:
-    needed = windows.look_back + windows.farthest
-    parts = {
-        "history, less what is held out to choose on,": (rows - held, needed),
-        "part of its history that is held out to choose on": (held, windows.horizons),
-        "test set": (tested, needed),
-    }
-    for part, (there, least) in parts.items():
-        if there < least:
+def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:
+    """Refuse parts of a series, each with its rows and the least that it needs, without a window.
+
+    `key` is the one that would give them more rows.
+    """
+    for part, (rows, least) in parts.items():
+        if rows < least:
+            several = f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
             raise DataError(
-                f"client {name}: the {part} has {there} rows, but {least} are needed for a window; "
-                "raise windows.history, use a longer series or a shorter window"
+                f"client {name}: its {part} has {rows} rows, but one window needs {least} "
+                f"(windows.look_back {windows.look_back} + windows.look_ahead "
+                f"{windows.look_ahead}{several}); use a longer series, raise {key}, or use a "
+                "shorter window"
             )
 
 
@@ -435,15 +437,9 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
     needed = windows.look_back + windows.farthest
-    several = f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
-    for split, length in zip(SPLITS, np.diff(cuts), strict=True):
-        if length < needed:
-            raise DataError(
-                f"client {name}: its {split} set has {length} of {rows} rows, but one window "
-                f"needs {needed} (windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}{several}); use a longer series, a larger fraction in "
-                "windows.split or a shorter window"
-            )
+    lengths = zip(SPLITS, np.diff(cuts).tolist(), strict=True)
+    parts = {f"{split} set": (length, needed) for split, length in lengths}
+    _check_rows(name, parts, windows, "its fraction in windows.split")
     return cuts
 
 

@@ -167,9 +167,8 @@ class Jobs:
         """Seconds that are left, as jobs of a rule take equally long; None if that is unknown."""
         now, usual = time.monotonic(), {rule: sum(t) / len(t) for rule, t in self.took.items()}
         for since, about in self.running.values():
-            share = _share(about)
-            if share:
-                usual.setdefault(about["rule_name"], (now - since) / share)
+            if rounds := _rounds(about):
+                usual.setdefault(about["rule_name"], (now - since) * rounds[1] / rounds[0])
         if not usual:
             return None
         mean = sum(usual.values()) / len(usual)
@@ -203,11 +202,6 @@ def _rounds(about: dict[str, Any]) -> tuple[int, int] | None:
 def _round(about: dict[str, Any]) -> str:
     rounds = _rounds(about)
     return f" (round {rounds[0]} of {rounds[1]})" if rounds else ""
-
-
-def _share(about: dict[str, Any]) -> float:
-    rounds = _rounds(about)
-    return rounds[0] / rounds[1] if rounds else 0.0
 
 
 def _errors(logs: list[str]) -> list[str]:

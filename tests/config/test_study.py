@@ -182,6 +182,12 @@ ERRORS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
         ("1",),
     ),
     ({"data.clients": {"CA": 3, "IL": 3}}, "data", ("clients", "NY")),
+    (context({"name": "holidays", "country": "ZZ"}), "windows.context.0.holidays", ("country",)),
+    (
+        context({"name": "holidays", "country": "US", "subdivision": "BY"}),
+        "windows.context.0.holidays",
+        ("CA",),
+    ),
     ({"baselines.leave_out": ["persistence"]}, "baselines.leave_out.0", ("'lightgbm_pooled'",)),
     ({"grid.method": ["scafold"]}, "grid.method", ("'scaffold'",)),
     ({"grid.method": ["feddyn"]}, "grid", ("feddyn", "adam and fedadagrad")),

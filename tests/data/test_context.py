@@ -1,6 +1,5 @@
 """The context against an independent computation, window by window, and what it may not know."""
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -11,9 +10,8 @@ from holidays import country_holidays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import DataError
 from plfl.config.sections import Windows
-from plfl.config.study import Study
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build
 from tests.helpers.refusals import naming
@@ -114,20 +112,6 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
                 np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
-def test_a_forecast_of_the_true_change_is_the_true_load() -> None:
-    data = build({"a": table(1, 900), "b": table(2, 900)}, windows([]))
-    assert data.relative
-    for client in (0, 1):
-        starts = data.starts(client, "test")
-        first, end = data.bounds[client, :2]
-        train, last = data.load[first:end], data.persistence_rows(starts)
-        unit = np.abs(train[4:] - train[:-4]).mean()
-        truth = data.load[data.target_rows(starts)]
-        np.testing.assert_allclose(data.targets[last], (truth - data.load[last]) / unit, rtol=1e-6)
-        forecast = data.in_kwh(client, starts, data.targets[last].astype(float))
-        np.testing.assert_allclose(forecast, truth, rtol=1e-6)
-
-
 def test_nothing_after_the_last_input_row_is_read() -> None:
     now, later = table(3, 900), table(3, 900)
     later.iloc[850:] = later.iloc[850:] * 3 + 1
@@ -222,15 +206,6 @@ def test_constant_loads_have_numbers_too(constant: float) -> None:
     assert (data.context[899, -64:] == 1).all()
 
 
-def test_a_file_keeps_the_context(tmp_path: Any) -> None:
-    data = build({"a": table(11, 400)}, windows())
-    data.save(tmp_path / "w.npz")
-    again = Dataset.load_file(tmp_path / "w.npz")
-    assert again.relative is True
-    for field in dataclasses.fields(data):
-        np.testing.assert_array_equal(getattr(again, field.name), getattr(data, field.name))
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     place=st.sampled_from([("US", "CA"), ("US", None), ("DE", "BY"), ("GB", "SCT"), ("JP", None)]),
@@ -255,13 +230,3 @@ def test_holidays_are_those_of_the_library(
                 within = t.index[last + look_ahead + h] - pd.Timedelta(seconds=1)
                 assert data.context[last, h] == (within.date() in days)
     assert 0 < data.context.mean() < 0.3
-
-
-@pytest.mark.parametrize(
-    ("place", "named"),
-    [({"country": "ZZ"}, "country"), ({"country": "US", "subdivision": "BY"}, "CA")],
-)
-def test_an_unknown_place_is_told(place: dict[str, str], named: str) -> None:
-    context = {"windows": {"context": [{"name": "holidays"} | place]}}
-    with pytest.raises(ConfigError, match=rf"windows\.context.*{named}"):
-        Study.parse(context, "test")

@@ -219,9 +219,7 @@ class Cache:
             with _explained(pattern):
                 pages = self._client.get_paginator("list_objects_v2")
                 for page in pages.paginate(Bucket=BUCKET, Prefix=prefix):
-                    if (
-                        "Name" not in page
-                    ):  # e.g. the login page of a network, which may be valid XML
+                    if "Name" not in page:  # the login page of a network may be valid XML
                         raise _impostor(pattern, "no list of files")
                     found = page.get("Contents", ())
                     keys += [item["Key"].removeprefix(f"{ROOT}/") for item in found]
@@ -326,7 +324,8 @@ class Cache:
                 )
         except KeyError as error:  # raised by boto3 for an answer without, e.g., ContentLength
             raise _impostor(key, f"no {error} announced") from error
-        _verify(key, path, remote)
+        if fault := _fault(path, remote):
+            raise DamagedError(key, fault)
 
     def _make_do(self, wanted: Sequence[str], error: UnreachableError) -> None:
         """Continue without the bucket if it was only needed to confirm copied files."""
@@ -373,27 +372,21 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, "md5").hexdigest()
 
 
-def _verify(key: str, path: Path, remote: Remote) -> None:
-    """Refuse a download of the wrong type, or one that is not what the bucket announced."""
-    if fault := _fault(path, remote):
-        with path.open("rb") as file:
-            start = file.read(40)
-        raise DamagedError(key, f"{fault}; it begins {start!r}")
-
-
 def _fault(path: Path, remote: Remote) -> str | None:
+    """Why a download is of the wrong type, or not what the bucket announced; None if it is not."""
+    with path.open("rb") as file:
+        start = file.read(40)
     if path.suffix == ".parquet":
         try:
             pq.read_metadata(path)
         except (pa.ArrowException, OSError) as error:
-            return f"is not a whole Parquet file ({error})"
-    else:
-        with path.open("rb") as file:
-            if not file.read(40).removeprefix(codecs.BOM_UTF8).startswith(b"date_time,"):
-                return "is not a weather file"
+            return f"is not a whole Parquet file ({error}); it begins {start!r}"
+    elif not start.removeprefix(codecs.BOM_UTF8).startswith(b"date_time,"):
+        return f"is not a weather file; it begins {start!r}"
     size, md5 = path.stat().st_size, _md5(path)
     if size != remote.size or remote.md5 not in (None, md5):
-        return f"has {size} bytes and MD5 {md5}, announced were {remote.size} and {remote.etag}"
+        announced = f"announced were {remote.size} and {remote.etag}"
+        return f"has {size} bytes and MD5 {md5}, {announced}; it begins {start!r}"
     return None
 
 

@@ -26,7 +26,7 @@ STATIC = ("floor_area", "wall_area", "window_area")
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
 _INTERVALS = (15, 30, 60)
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
-"""What is done to a meter without a warning, or with one when its gaps are filled."""
+"""What is done to a meter without a warning; `fill_gaps` warns of gaps."""
 
 
 @dataclass

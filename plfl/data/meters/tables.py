@@ -154,13 +154,7 @@ def _parquet(path: Path, most: float) -> pd.DataFrame:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        is_a(kind)
-        for is_a in (
-            *(pa.types.is_string, pa.types.is_large_string),
-            *(pa.types.is_binary, pa.types.is_large_binary),
-        )
-    )
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 # -- workbooks -----------------------------------------------------------------------------------

@@ -13,12 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, RELEASES, paper_buildings
 from plfl.data.comstock.series import LOAD, UTC_OFFSET, WEATHER, join
-from plfl.data.sample import store as sample
-from plfl.data.sample.ids import buildings
 from tests.helpers.comstock_files import (
     COUNTIES,
     HOURS,
@@ -104,19 +101,6 @@ def test_metadata_by_county_are_looked_through(tmp_path: Path) -> None:
     (tmp_path / keys[1]).unlink()
     with naming(DataError, IDS[2]):
         read(tmp_path, release=release, upgrade=0)
-
-
-def test_sample_data_are_read_as_those_of_the_bucket(tmp_path: Path) -> None:
-    data = Data(source="sample", folder=tmp_path, states=["CA"], clients=2)
-    ids = buildings("CA")[:2]
-    sample.generate(tmp_path, PAPER_RELEASE, 10, "CA", ids, seed=1)
-    tables = comstock.read(tmp_path, data, "CA", ids)
-    for table in tables.values():
-        assert list(table) == COLUMNS
-        assert table.shape == (35_040, 6)
-        assert table.index[0] == pd.Timestamp("2018-01-01 00:15")
-        assert table.index[-1] == pd.Timestamp("2019-01-01 00:00")
-        assert table.notna().all(axis=None)
 
 
 def test_reading_does_not_import_boto3() -> None:
