@@ -52,13 +52,14 @@ class Doubts:
 
     keys: Unsure
 
-    def of(self, *keys: str) -> bool:
-        """Whether any of these keys, or the block of one, is unsure."""
-        return any(key in self.keys or key.split(".")[0] in self.keys for key in keys)
-
-    def within(self, block: str) -> bool:
-        """Whether anything in a block is unsure."""
-        return any(key.split(".")[0] == block for key in self.keys)
+    def of(self, *asked: str) -> bool:
+        """Whether any of these keys, the block of one, or anything in one that is a block is
+        unsure."""
+        return any(
+            one in (key, key.split(".")[0]) or key == one.split(".")[0]
+            for one in asked
+            for key in self.keys
+        )
 
 
 def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:

@@ -35,7 +35,8 @@ class Combinations:
     def refused(self) -> dict[tuple[str, str, str], str]:
         """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
         reasons = {}
-        for names in itertools.product(*map(self._known, ("method", "client_opt", "server_opt"))):
+        known = self._known
+        for names in itertools.product(known("method"), known("client_opt"), known("server_opt")):
             for tried in self._tried(*names):
                 refuses = tried.method and tried.method.refuses(tried.client_opt, tried.server_opt)
                 if refuses:

@@ -221,7 +221,7 @@ class Study(Section):
 
     def _problems(self, doubts: Doubts) -> Iterator[str]:
         """Problems of keys that do not fit each other, but for those about keys in `doubts`."""
-        schemes = self.grid.sharing if doubts.within("sharing") else self.sharing
+        schemes = self.grid.sharing if doubts.of("sharing") else self.sharing
         yield from checks.of_grid(self.grid, schemes)
         yield from self._problems_of_data(doubts)
         yield from self._problems_of_training(doubts)
@@ -259,12 +259,12 @@ class Study(Section):
             yield from checks.of_calibration(self.federation, self.task)
             methods = self.combinations.methods
             yield from checks.of_methods(methods, self.model, self.task, self.federation)
-            if not doubts.within("channel"):
+            if not doubts.of("channel"):
                 yield from checks.of_channel(self.channel, methods)
 
     def _problems_of_model(self, doubts: Doubts) -> Iterator[str]:
         """The model, and the sharing schemes, which name its parameters."""
-        if doubts.within("model"):
+        if doubts.of("model"):
             return
         yield from checks.of_target(self.windows, self.model)
         yield from checks.of_engine(self.compute, self.model)
@@ -286,7 +286,7 @@ class Study(Section):
             yield from checks.of_combinations(self.grid, self.combinations.refused)
         yield from checks.of_paths(self.tuning, self.grid, kinds)
         yield from checks.of_values(self.tuning, self.combinations.algorithms)
-        if self._has_shape and not (kinds or doubts.within("tuning")):
+        if self._has_shape and not (kinds or doubts.of("tuning")):
             yield from checks.of_budgets(self.tuning, self.untuned)
 
     @property

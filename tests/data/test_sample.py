@@ -41,7 +41,9 @@ def generate(root: Path, ids: list[int], state: str = "IL", seed: int = SEED) ->
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("store")
-    generate(root, IDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample, "MOST", 1200)
+        generate(root, IDS)
     return root
 
 
@@ -121,7 +123,7 @@ def test_weather_has_the_form_of_a_file_of_nrel(store: Path) -> None:
 
 def test_metadata_have_every_building_of_the_state(store: Path) -> None:
     table = pd.read_parquet(store / LAYOUT.metadata("IL"))
-    assert list(table.index) == buildings("IL", MOST)
+    assert list(table.index) == buildings("IL", 1200)
     assert set(table["in.comstock_building_type"]) == set(KINDS)
     assert set(table["in.state"]) == {"IL"}
     assert table["in.upgrade_name"].str.contains("sample data").all()
@@ -178,6 +180,7 @@ def test_ids_are_nobody_else_s_and_the_first_twelve_of_twelve_types() -> None:
     assert not set(ids) & set(paper_states())
 
 
+@pytest.mark.usefixtures("small_state")
 def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
     many = buildings("IL", 1200)
     assert len(many) == 1200

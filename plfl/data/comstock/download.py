@@ -57,9 +57,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def download(
-    data: Data, state: str, ids: Sequence[int]
-) -> tuple[list[comstock.Building], dict[str, Any]]:
+def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
     """Bring the files of some buildings of a state into the store `data.folder / "comstock"`.
 
     These are the metadata of the state, the time series of the buildings, and the weather of their
@@ -73,9 +71,8 @@ def download(
     a time in the order of their keys, until every id is found.
 
     Returns:
-        What the metadata say about the buildings, in order, and the receipt: `release`, `upgrade`,
-        `state` and `files`, which has `size` (bytes), `etag` (None if unverified) and `sha256` of
-        each required file, by key.
+        The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag`
+        (None if unverified) and `sha256` of each required file, by key.
 
     Raises:
         DataError: a building is not in this state or release (checked once the metadata are here),
@@ -96,7 +93,7 @@ def download(
         weather = [layout.weather(building.county) for building in buildings]
     cache.fetch([*series, *weather])
     metadata = [building.metadata for building in buildings]
-    return buildings, cache.receipt([*metadata, *series, *weather])
+    return cache.receipt([*metadata, *series, *weather])
 
 
 def _fetch_counties(cache: Cache, ids: set[int]) -> None:

@@ -56,13 +56,21 @@ class Comstock(Source):
             )
         return ids[:clients]
 
-    def fetch(self, data: Data, state: str) -> Receipt:
+    def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:
+        """Download the files of some buildings. Returns the SHA-256 of each, by its path."""
         from plfl.data.comstock.download import download
 
+        files = download(data, state, ids)["files"].items()
+        return {str(self.root(data) / key): entry["sha256"] for key, entry in files}
+
+    def fetch(self, data: Data, state: str) -> Receipt:
+        from plfl.data.comstock import series
+
         sweep(root := self.root(data))
-        found, receipt = download(data, state, self.buildings(data, state))
-        files = {str(root / key): entry["sha256"] for key, entry in receipt["files"].items()}
-        return {"source": data.source, "files": files, "clients": known_of(found)}
+        ids, layout = self.buildings(data, state), releases.Layout.of(data)
+        files = self.bring(data, state, ids)
+        found = series.buildings(root, layout, state, ids, data.features)
+        return {"source": data.source, "files": files, "clients": _known(found)}
 
     def series(self, data: Data, state: str) -> Tables:
         from plfl.data.comstock import series
@@ -70,7 +78,7 @@ class Comstock(Source):
         return series.read(self.root(data), data, state, self.buildings(data, state))
 
 
-def known_of(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
+def _known(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
     """What the metadata say about buildings, by client, as text."""
     return {
         str(building.id): {

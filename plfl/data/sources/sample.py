@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from plfl.base.files import sweep
 from plfl.config.sections import Data
 from plfl.config.source_rules import Origin
-from plfl.data.comstock.releases import Layout
-from plfl.data.receipts import Receipt, digests
-from plfl.data.sample import ids
-from plfl.data.sources.comstock import Comstock, known_of
+from plfl.data.receipts import digests
+from plfl.data.sample import ids as sample_ids
+from plfl.data.sources.comstock import Comstock
 
 
 class Sample(Comstock):
@@ -25,15 +23,11 @@ class Sample(Comstock):
         return data.folder / f"sample-{data.sample.seed}"
 
     def listed(self, data: Data, state: str) -> list[int]:
-        return ids.buildings(state, data.clients_of(state))
+        return sample_ids.buildings(state, data.clients_of(state))
 
-    def fetch(self, data: Data, state: str) -> Receipt:
-        from plfl.data.comstock import series
+    def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:
         from plfl.data.sample import store
 
-        sweep(root := self.root(data))
-        layout, chosen = Layout.of(data), self.buildings(data, state)
+        root, seed = self.root(data), data.sample.seed
         release, upgrade = data.comstock.release, data.comstock.upgrade
-        paths = store.generate(root, release, upgrade, state, chosen, data.sample.seed)
-        known = known_of(series.buildings(root, layout, state, chosen, data.features))
-        return {"source": data.source, "files": digests(paths), "clients": known}
+        return digests(store.generate(root, release, upgrade, state, ids, seed))

@@ -118,7 +118,7 @@ def no_client(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
-    return download.download(data, "NY", ids)[1]
+    return download.download(data, "NY", ids)
 
 
 def cached(data: Data) -> set[str]:

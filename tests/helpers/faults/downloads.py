@@ -135,7 +135,7 @@ def patient() -> Iterator[None]:
 
 def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
     """Download these buildings and return the receipt."""
-    return download.download(data, "NY", ids)[1]
+    return download.download(data, "NY", ids)
 
 
 def root(data: Data) -> Path:
