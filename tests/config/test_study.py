@@ -101,6 +101,14 @@ ERRORS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
         "data.meters.cumulative",
         ("data.meters.unit", "kW"),
     ),
+    (
+        {"data.meters.cumulative": True, "data.meters.stamp": "start"},
+        "data.meters.cumulative",
+        ("data.meters.stamp",),
+    ),
+    ({"data.meters.columns": {"time_of_day": "t"}}, "data.meters.columns", ("'timestamp'",)),
+    ({"data.meters.until": "tomorrow"}, "data.meters.until", ("2017-01-31",)),
+    ({"data.meters.encoding": "hex"}, "data.meters.encoding", ("'hex'", "utf-8")),
     ({"data.meters.units": {"load": "MWh"}}, "data.meters.units", ("data.meters.columns",)),
     (
         {

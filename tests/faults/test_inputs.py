@@ -88,10 +88,7 @@ def test_yaml_that_is_code_or_a_bomb_does_nothing(place: str, number: int, tmp_p
         ({"grid": {"seeds": [10**30]}}, "less than 9223372036854775808"),
         ({"data": {"buildings": {"CA": [-1]}}}, "greater than or equal to 0"),
         ({"data": {"buildings": {"CA": ["../1"]}}}, "valid integer"),
-        ({"data": {"states": ["../CA"]}}, "use only letters, digits and '_'"),
         ({"data": {"folder": "a\0b"}}, "remove the NUL character"),
-        ({"data": {"comstock": {"release": "../2023"}}}, "match pattern"),
-        ({"name": "../elsewhere"}, "use only letters, digits, '_', '.' and '-'"),
         ({"name": "a" * 101}, "at most 100 characters"),
     ],
 )

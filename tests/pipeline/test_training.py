@@ -117,10 +117,3 @@ def test_a_signal_in_the_last_round_loses_nothing(
     finished = interrupting(monkeypatch, signal.SIGINT, [9])
     assert train(study)
     assert finished == list(range(1, 10))
-
-
-def test_finished_cells_are_taken_over(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = train(study)
-    again = interrupting(monkeypatch, signal.SIGINT, [])
-    assert train(study) == before
-    assert again == []
