@@ -92,7 +92,7 @@ def _check_states(study: Study) -> None:
         source = sources.of(variant.data)
         for state in variant.data.states:
             try:
-                source.check_clients(variant.data, state)
+                source.buildings(variant.data, state)
             except DataError as error:
                 problems.append(str(error))
     if problems:

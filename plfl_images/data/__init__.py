@@ -98,9 +98,6 @@ class Images(Source):
     def examples_of(self, study: Study, state: str) -> ImageDataset:
         return _dealt(study, self.pool(study.data))
 
-    def check_clients(self, data: Data, state: str) -> None:
-        """Any number of clients can share the images."""
-
     def counts(self, data: Data, windows: Windows) -> Counts:
         return self.sizes._replace(train=self.sizes.train // data.most_clients)
 

@@ -55,16 +55,12 @@ class Source(SourceRules):
         return data.model_dump(mode="json", include=keys) | {"buildings": ids}
 
     def buildings(self, data: Data, state: str) -> list[int]:
-        """Building ids of a state's clients; empty for sources without ids.
+        """Building ids of a state's clients, known before anything is fetched; empty without ids.
 
         Raises:
             DataError: they are not known, or too few.
         """
         return []
-
-    def check_clients(self, data: Data, state: str) -> None:
-        """Check that a state has enough clients, if that is known before anything is fetched."""
-        self.buildings(data, state)
 
     def clients(self, data: Data, state: str) -> list[str]:
         """The names of a state's clients, in the order of all tables."""
