@@ -228,23 +228,6 @@ class Row:
     """For each variant: mean ± standard deviation, the interval, and what was chosen."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """An effect, as the page shows it."""
-
-    axis: str
-    change: str
-    elsewhere: str
-    row: str
-    score: str
-    against: str
-    accuracy: str
-    difference: str
-    interval: str
-    p: str
-    decided: bool
-
-
 def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of the study in folder `results`, with its figures, to file `out`.
 
@@ -271,9 +254,11 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
             ],
             about_baselines=ABOUT_BASELINES,
-            claims=judged(trained(results)),
+            **judged(trained(results)),
             about_claims=about(overview.study),
             effects=list(_changes(lines)),
+            percent=percent,
+            alpha=ALPHA,
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
                 for stem, caption in CAPTIONS.items()
@@ -320,25 +305,8 @@ def _briefly(chosen: str) -> str:
     return ", ".join(map("=".join, zip(names, values.values(), strict=True)))
 
 
-def _changes(lines: Lines) -> Iterator[Change]:
+def _changes(lines: Lines) -> Iterator[dict[Any, Any]]:
+    """The rows of the table of effects, with the names of rows of the grid and scores."""
     for row in lines.found.table(EFFECTS).to_dict("records"):
-        elsewhere = [
-            f"{axis.short}={row[axis.column]}"
-            for axis in lines.study.axes
-            if axis.key != row["axis"]
-        ]
-        change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
-        before, now = (percent(row[name], np.nan) for name in ("accuracy_against", "accuracy"))
-        yield Change(
-            row["axis"],
-            f"{row['value']} against {row['against']}",
-            ", ".join(elsewhere) or "–",
-            label({column: row[column] for column in GROUP}, lines.rows),
-            SCORES[row["score"]],
-            before,
-            now,
-            "–" if np.isnan(change) else f"{change:+.1f}",
-            "" if np.isnan(low) else f"[{low:+.1f}, {high:+.1f}]",
-            "–" if np.isnan(row["p"]) else f"{row['p']:.2g}",
-            bool(row["p"] < ALPHA),
-        )
+        name = label({column: row[column] for column in GROUP}, lines.rows)
+        yield row | {"row": name, "score": SCORES[row["score"]]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,20 +34,6 @@ class Standing:
     published: str
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A verdict on a claim."""
-
-    claim: str
-    where: str
-    effect: str
-    p: str
-    seeds: int
-    answer: str
-    mark: str
-    evidence: str
-
-
 def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of a results folder, with the figures of folder `figures`, to `out`.
 
@@ -65,7 +52,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         local=_standings(found, "local"),
         baselines=_baselines(found),
         about_baselines=ABOUT_BASELINES,
-        claims=judged(trained(results)),
+        **judged(trained(results)),
         about_claims=label_claims.about(found.study),
         tail=classification.TAIL,
         drawings=[
@@ -118,25 +105,13 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
     ]
 
 
-def judged(found: Sequence[Trained]) -> list[Claim]:
-    """The verdicts on the claims that a study can answer."""
-    return [
-        Claim(
-            claim=f"{verdict.claim}: {verdict.text}",
-            where=verdict.where,
-            effect=estimate(verdict) if verdict.effect is not None else "–",
-            p="–" if verdict.p is None else f"{verdict.p:.2g}",
-            seeds=verdict.seeds,
-            answer=verdict.answer,
-            mark=MARKS[verdict.answer],
-            evidence=". ".join(filter(None, [verdict.reason, verdict.needed.rstrip(".")])),
-        )
-        for verdict in label_claims.verdicts(found)
-        if verdict.answer in MARKS
-    ]
+def judged(found: Sequence[Trained]) -> dict[str, Any]:
+    """What the template `claims` reads: the verdicts on the claims that a study can answer."""
+    verdicts = [one for one in label_claims.verdicts(found) if one.answer in MARKS]
+    return {"claims": verdicts, "marks": MARKS, "effect_of": estimate}
 
 
-def percent(mean: float, spread: float) -> str:
+def percent(mean: float, spread: float = np.nan) -> str:
     """A share in per cent, with its standard deviation if it is known."""
     if not np.isfinite(mean):
         return "–"
