@@ -161,5 +161,5 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
 
     one = np.ones(2)
     program = Forecasting(Count(), Scaling(one, one, one, one, []), False, Forecast())
-    with pytest.raises(ConfigError, match="mine cannot be exported"):
+    with naming(ConfigError, "mine", "plfl forecast"):
         traced(program, WindowShape(2, 3), "mine")

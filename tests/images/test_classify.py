@@ -186,12 +186,12 @@ def test_methods_for_classifiers_do_not_forecast() -> None:
 
 
 def test_loads_have_no_labels_to_select_by() -> None:
-    with pytest.raises(ConfigError, match="comstock does not have"):
+    with naming(ConfigError, "data_aware", "comstock"):
         Study.parse({"federation": {"selection": "data_aware"}}, "test")
 
 
 def test_too_few_images_for_a_minibatch() -> None:
-    with pytest.raises(DataError, match="fewer than"):
+    with naming(DataError, "federation.batch_size", 30):
         trained(study(federation={"batch_size": 30}))
 
 

@@ -25,6 +25,7 @@ from plfl.results.labels import baseline_label, client_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
+from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
 DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
@@ -350,7 +351,7 @@ def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -
 def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
     (tmp_path / "figures" / "week.svg").unlink()
-    with pytest.raises(ResultsError, match=r"week\.svg: the figure is missing; run the study"):
+    with naming(ResultsError, "week.svg"):
         page.write(out.parent, tmp_path / "figures", out)
     assert not out.exists()
 

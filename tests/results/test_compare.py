@@ -176,7 +176,7 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
-    with pytest.raises(ResultsError, match="did you mean 'NY-baseline-ridge"):
+    with naming(ResultsError, "NY-baseline-rigde", "NY-baseline-ridge"):
         compare(f"{folder}:NY-baseline-rigde", f"{folder}:{PL}")
 
 

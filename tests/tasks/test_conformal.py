@@ -307,7 +307,7 @@ def test_forecasts_that_diverged_have_no_interval():
 
 
 def test_errors_come_before_the_training():
-    with pytest.raises(ConfigError, match="none; add two levels that add up to 1"):
+    with naming(ConfigError, "conformal", "[0.1, 0.5]"):
         tiny.study(task={"name": "quantiles", "levels": [0.1, 0.5], "conformal": "personal"})
     of = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
     dataset = build(tiny.tables(rows=300), of.windows)

@@ -296,7 +296,7 @@ def test_names_cannot_leave_the_crate(
 def test_models_are_included_on_demand(
     own: Path, cited: citation.Citation, crate: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ResultsError, match="holds no models"):
+    with naming(ResultsError, own, "--models"):
         publish(own, tmp_path / "new", cited, DAY, models=True)
     (own / "models").mkdir()
     (own / "models" / "CA-P2.safetensors").write_bytes(b"rows")
@@ -326,7 +326,7 @@ def test_a_damaged_or_missing_file_is_refused(
 
 
 def test_nothing_is_overwritten(results: Path, cited: citation.Citation, tmp_path: Path) -> None:
-    with pytest.raises(PlflError, match="exists already"):
+    with naming(PlflError, tmp_path):
         publish(results, tmp_path, cited, DAY)
 
 

@@ -96,5 +96,5 @@ def test_a_folder_without_a_database_is_refused(tmp_path, free_port):
 def test_a_database_without_a_study_is_refused(tracked, tmp_path, free_port):
     copy = Path(shutil.copytree(tracked, tmp_path / "copy"))
     connect(copy / "mlflow.db").delete_experiment_tag("1", "plfl.study")
-    with pytest.raises(ResultsError, match="database has no study; log the study first"):
+    with naming(ResultsError, copy, "plfl track"):
         serve(copy, free_port)

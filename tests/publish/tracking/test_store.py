@@ -365,7 +365,7 @@ def test_results_of_another_configuration_are_refused(tmp_path):
 
 
 def test_a_folder_without_a_study_is_refused(tmp_path):
-    with pytest.raises(ResultsError, match="holds no study"):
+    with naming(ResultsError, tmp_path / "missing", "study.json"):
         track(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
 
