@@ -97,6 +97,25 @@ def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
     return ",".join(f"{axis.short}={place[axis.key]}" for axis in chosen if axis.key in place)
 
 
+def named(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
+    """The place, and what is named there, of a name such as `participation=0.1,model=mlp/P2`.
+
+    Raises:
+        ValueError: the place is not on the axes, with the reason.
+    """
+    label, slash, rest = name.rpartition("/")
+    by_short, place = {axis.short: axis for axis in chosen}, dict[str, str]()
+    for part in label.split(",") if slash else []:
+        short, _, value = part.partition("=")
+        if short not in by_short:
+            raise ValueError(f"{short} is no axis of the grid; {allowed(short, by_short)}")
+        axis = by_short[short]
+        if value not in axis.choices:
+            raise ValueError(f"{short}: {value} is unknown; {allowed(value, axis.choices)}")
+        place[axis.key] = value
+    return place, rest
+
+
 def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict[str, Any]:
     """The configuration of a variant: that of `study` with the values of the axes at a place, and
     without axes.

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from plfl.base.errors import did_you_mean
 from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
-from plfl.config.axes import Axis
+from plfl.config.axes import Axis, named
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.method_rules import MethodRules
@@ -90,7 +90,12 @@ def of_claims(
     values = {axis.key: list(axis.choices) for axis in axes}
     for i, claim in enumerate(claims):
         for name in (*claim.better, *claim.than):
-            sharing, dash, method = name.removesuffix("-global").partition("-")
+            try:
+                _, forecaster = named(name, axes)
+            except ValueError as error:
+                yield f"claims.{i}: {name!r}: {error}"
+                continue
+            sharing, dash, method = forecaster.removesuffix("-global").partition("-")
             if sharing != BASELINE and sharing not in grid.sharing:
                 yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
             elif sharing != BASELINE and dash and method not in grid.method:

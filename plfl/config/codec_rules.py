@@ -25,11 +25,12 @@ class CodecRules(Algorithm):
     has_codes: ClassVar[bool] = False
     """Whether a message ends with whole numbers, which `rc` can shorten."""
 
-    @property
-    def contraction(self) -> float | None:
-        """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², of unbiased codecs for normal values; None if it is not
-        positive, so that no memory can follow."""
-        return None
+    unbiased: ClassVar[bool] = False
+    """Whether E C(v) = v without a memory, so that the mean of many clients is exact."""
+
+    contraction: ClassVar[float | None] = None
+    """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values; None if it is not positive, so that no
+    memory can follow."""
 
 
 @dataclass(frozen=True)

@@ -847,9 +847,12 @@ class Contrast(Section):
     """A comparison that a study names before it runs."""
 
     better: Patterns = Field(min_length=1)
-    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several."""
+    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; at values of axes:
+    `participation=0.5/P2`."""
     than: Patterns = Field(min_length=1)
     """The other side."""
+    margin: float = Field(0.0, ge=0)
+    """How much worse `better` may be, as a share of the error of `than`: 0.02 for 2 %."""
     where: dict[str, list[Any] | str | int | float] = {}
     """Axes: `{windows.history: [1, 4]}`."""
 
@@ -862,7 +865,8 @@ class Contrast(Section):
         """The comparison in words."""
         sides = " or ".join(self.better), " or ".join(self.than)
         at = [f"{key} {' or '.join(self.labels(key))}" for key in self.where]
-        return " beats ".join(sides) + (f", at {' and '.join(at)}" if at else "")
+        verb = f" is at most {100 * self.margin:g} % worse than " if self.margin else " beats "
+        return verb.join(sides) + (f", at {' and '.join(at)}" if at else "")
 
 
 def as_label(value: Any) -> str:

@@ -145,7 +145,7 @@ def duration(seconds: float) -> str:
 
 def training_code(study: Study, cells: Iterable[Cell]) -> str:
     """Digest of the code that training `cells` of a study runs."""
-    chosen: list[Algorithm] = [study.model, study.task]
+    chosen: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
     for cell in cells:
         chosen += [study.method(cell), study.client_optimiser(cell), study.server_optimiser(cell)]
     used = {type(algorithm).__module__ for algorithm in chosen}

@@ -1,9 +1,12 @@
 """The claims that a study names, and comparisons over all of its variants.
 
 Each claim compares two forecasters, each the best on validation of those that it names, in every
-state of every variant that it is about. The differences are means over the variants of an origin;
-states and origins are pooled. They are judged as all claims are (`plfl.results.verdict`), and
-Holm's correction counts all of them, and nothing else.
+state of every variant that it is about, or, where they are named at values of axes, of every group
+of variants that differ in these. The differences are means over the variants of an origin; states
+and origins are pooled. They are judged as all claims are (`plfl.results.verdict`), and Holm's
+correction counts all of them, and nothing else.
+
+With a margin m, a difference is (1 + m) · MASE of the other side less that of the better one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
+from plfl.config.axes import Axis, named
 from plfl.config.sections import Contrast
 from plfl.config.study import Study
 from plfl.results import family
@@ -118,35 +122,47 @@ def _judged(i: int, claim: Contrast, study: Study, found: Sequence[Variant]) -> 
         if all(variant.place[columns[key]] in claim.labels(key) for key in claim.where)
     ]
     try:
-        return judge(blank, _evidence(claim, about))
+        return judge(blank, _evidence(claim, about, study.axes))
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
 
 
-def _evidence(claim: Contrast, about: Sequence[Variant]) -> Evidence:
+def _evidence(claim: Contrast, about: Sequence[Variant], axes: Sequence[Axis]) -> Evidence:
     pieces, names, trained = [], [], False
     lost: tuple[list[str], list[str]] = ([], [])
-    for variant in about:
-        for state in variant.tables.study.data.states:
+    for group in _groups(claim, about, axes):
+        for state in group[0].tables.study.data.states:
             best = []
             for side, to in zip((claim.better, claim.than), lost, strict=True):
-                among = list(_candidates(variant, state, side))
+                among = list(_candidates(group, state, side, axes))
                 finite = [one for one in among if np.isfinite(one[0].validation[one[1]])]
                 best += [min(finite, key=lambda one: one[0].validation[one[1]])] if finite else []
-                to += [] if finite else [scores.names[k] for scores, k in among]
+                to += [] if finite else [name for *_, name in among]
             if len(best) < len(lost):
                 continue
-            (ours, k), (theirs, j) = best
-            names += [ours.names[k], theirs.names[j]]
+            (ours, k, one), (theirs, j, other) = best
+            names += [one, other]
             trained |= not (is_baseline(ours, k) and is_baseline(theirs, j))
-            a, b = (
-                Piece(state, variant.place.get(ORIGINS, ""), one.clients, one.by_client(n))
-                for one, n in best
-            )
-            pieces.append(replace(a, weekly=b.of(a.clients) - a.weekly))
+            origin = group[0].place.get(ORIGINS, "")
+            a, b = (Piece(state, origin, of.clients, of.by_client(n)) for of, n, _ in best)
+            left = (1 + claim.margin) * b.of(a.clients) - a.weekly
+            pieces.append(replace(a, weekly=left))
     comparison = pooled(names, pieces, trained)
     blocking, excused = (tuple(dict.fromkeys(side)) for side in lost)
     return Evidence([comparison] if comparison.scored else [], blocking, excused)
+
+
+def _groups(
+    claim: Contrast, about: Sequence[Variant], axes: Sequence[Axis]
+) -> Iterator[list[Variant]]:
+    """The variants that differ only on axes at whose values the claim names forecasters."""
+    places = [named(name, axes)[0] for name in (*claim.better, *claim.than)]
+    columns = {axis.column for axis in axes if any(axis.key in place for place in places)}
+    groups: dict[tuple[str, ...], list[Variant]] = {}
+    for variant in about:
+        rest = tuple(value for key, value in variant.place.items() if key not in columns)
+        groups.setdefault(rest, []).append(variant)
+    yield from groups.values()
 
 
 def is_baseline(of_state: Scores, k: int) -> bool:
@@ -154,17 +170,27 @@ def is_baseline(of_state: Scores, k: int) -> bool:
     return of_state.combinations[k][AXES.index("sharing")] == BASELINE
 
 
-def _candidates(variant: Variant, state: str, names: Sequence[str]) -> Iterator[tuple[Scores, int]]:
-    """The combinations that a side of a claim names, with the scores that they belong to."""
-    for name in names:
+def _candidates(
+    group: Sequence[Variant], state: str, names: Sequence[str], axes: Sequence[Axis]
+) -> Iterator[tuple[Scores, int, str]]:
+    """The combinations that a side of a claim names, with the scores that they belong to, and names
+    for them that tell the variants of a group apart."""
+    columns = {axis.key: axis.column for axis in axes}
+    for full in names:
+        place, name = named(full, axes)
         short = name.removesuffix("-global")
-        of_state = variant.scores["local" if short == name else "global"][state]
         sharing, _, method = short.partition("-")
-        these = of_state.where(sharing=sharing, **({"method": method} if method else {}))
-        if not these.any():
-            where = variant.tables.folder
-            raise NotInStudyError(f"{where}: {state} has no cell or baseline {name}")
-        yield from ((of_state, int(k)) for k in np.flatnonzero(these))
+        label = full.removesuffix(name)
+        for variant in group:
+            if any(variant.place[columns[key]] != value for key, value in place.items()):
+                continue
+            of_state = variant.scores["local" if short == name else "global"][state]
+            these = of_state.where(sharing=sharing, **({"method": method} if method else {}))
+            if not these.any():
+                where = variant.tables.folder
+                raise NotInStudyError(f"{where}: {state} has no cell or baseline {name}")
+            for k in np.flatnonzero(these):
+                yield of_state, int(k), label + of_state.names[k]
 
 
 def table(judged: Sequence[Verdict], folder: Path) -> pd.DataFrame:

@@ -75,15 +75,19 @@ def test_a_message_written_by_hand(name, decoded, codes):
         ("bf16", "tensor", 7000, 120_552),
         ("q8", "tensor", 3516, 60_324),
         ("q8", "one", 3504, None),
+        ("q8", 64, 3720, None),
         ("q4", "tensor", 1766, 30_186),
+        ("q4", "one", 1754, None),
         ("q4", 64, 1970, None),
         ("q3", "tensor", 1329, 22_652),
         ("q3", "one", 1317, None),
         ("q3", 64, 1533, None),
         ("q2", "tensor", 891, 15_117),
+        ("q2", "one", 879, None),
         ("q2", 64, 1095, None),
         ("sign", "tensor", 454, 7583),
         ("sign", "one", 442, None),
+        ("sign", 64, 658, None),
         ("top0.01", "tensor", 210, 3618),
         ("top0.05", "tensor", 1050, 18_084),
         ("top0.1", "tensor", 1838, 31_647),
@@ -134,6 +138,59 @@ def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
     assert one.contraction == (pytest.approx(1 - omega) if omega < 1 else None)
 
 
+def test_four_bits_of_four_numbers():
+    """Variance (a/s)² p (1 − p) of each, and its two bounds n a²/4s² and √n/s ‖v‖² on the sum."""
+    steps = codec("q4").steps
+    w = np.abs(V[0]) / 3 * steps
+    variance = (3 / steps) ** 2 * (w % 1) * (1 - w % 1)
+    assert variance == pytest.approx([0, 0.04081632653, 0.02551020408, 0], abs=1e-6)
+    bounds = (4 * 9 / (4 * steps**2), 2 / steps * (V**2).sum())
+    assert bounds[0] == pytest.approx(0.1836734694)
+    assert variance.sum() <= min(bounds)
+
+
+def test_what_signs_keep():
+    """α = ‖v‖₁²/(n‖v‖²), by hand and for 2,500 normal numbers, of which it tends to 2/π."""
+    normal = np.random.default_rng(1).standard_normal((1, 2500)).astype(np.float32)
+    one = codec("sign")
+    for v, alpha in ((V, 0.493902439), (normal, 0.6371119009)):
+        blocks = Blocks((v.shape[1],))
+        left = one.decode(one.encode(v, blocks, []), blocks, [], True) - v
+        assert 1 - (left**2).sum() / (v**2).sum() == pytest.approx(alpha, abs=1e-6)
+    assert one.contraction == pytest.approx(alpha, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name", ["f16", "bf16", "q8", "q4", "q3", "q2", "sign", "top0.1", "topq0.1", "rand0.1"]
+)
+def test_codecs_are_as_biased_and_as_exact_as_they_say(name):
+    """E‖C(v) − v‖² ≤ (1 − α)‖v‖² with a memory, and E C(v) = v without one if `unbiased`."""
+    one, n, blocks = codec(name), 200, Blocks((1000,))
+    v = np.random.default_rng(5).standard_normal((1, 1000)).astype(np.float32)
+
+    def drawn(remembers):
+        ends = [[np.random.default_rng(i) for i in range(n)] for _ in range(2)]
+        fields = one.encode(np.repeat(v, n, 0), blocks, ends[0])
+        return one.decode(fields, blocks, ends[1], remembers).astype(np.float64)
+
+    size = (v.astype(np.float64) ** 2).sum()
+    if one.contraction is not None:
+        error = ((drawn(True) - v) ** 2).sum(1).mean()
+        assert error <= 1.05 * (1 - one.contraction) * size
+    found = drawn(False)
+    single, of_mean = ((found - v) ** 2).sum(1).mean(), ((found.mean(0) - v) ** 2).sum()
+    assert (of_mean <= 2 * single / n) == one.unbiased
+
+
+@pytest.mark.parametrize(("patterns", "kept"), [("lstm.*", 220), ("*", 3768)])
+def test_places_are_a_mask_where_that_is_shorter(patterns, kept):
+    sizes = lengths(patterns)
+    for k, bits in ((kept - 1, 0), (kept, 1)):
+        blocks = Blocks(tuple(sizes))
+        where, _ = codec(f"top{k / blocks.width}").fields(blocks)
+        assert (where.bits if where.kind == "code" else 0) == bits
+
+
 @pytest.mark.parametrize("kept", [3, 300])
 def test_the_largest_numbers_arrive_where_they_were(kept):
     """Both forms of the index: a list of 3, and a mask for 300 of 2,000."""
@@ -170,23 +227,29 @@ def test_random_places_are_the_same_at_both_ends():
     assert np.abs(drawn.mean(0) - 1).max() <= 5 * np.sqrt(3 / 20_000)
 
 
-def test_rc_shortens_without_loss():
-    """Normal values in 3 bits have an entropy of about 614 B for 2,500 of them."""
+@pytest.mark.parametrize(
+    ("name", "law", "packed", "coded"),
+    [("q3", "normal", 938, 614), ("q3", "laplace", 938, 439), ("q4", "normal", 1250, 946)],
+)
+def test_rc_shortens_without_loss(name, law, packed, coded):
+    """To the entropy of 2,500 values, which varies by a tenth with the largest of them."""
     pytest.importorskip("constriction")
-    rows = torch.randn(2, 2500, generator=torch.Generator().manual_seed(0))
-    clients, whole, short = torch.arange(2), coder("q3", [2500]), coder("q3+rc", [2500])
+    rows = torch.from_numpy(getattr(np.random.default_rng(1), law)(size=(2, 2500))).float()
+    clients, whole, short = torch.arange(2), coder(name, [2500]), coder(f"{name}+rc", [2500])
     messages, shorter = (own.encode("up", clients, rows) for own in (whole, short))
     found = [
         short.decode("up", clients, shorter, rows),
         whole.decode("up", clients, messages, rows),
     ]
     assert torch.equal(*found)
-    _, codes = unpack(codec("q3").fields(whole.blocks), messages[0].numpy()[None])
+    _, codes = unpack(codec(name).fields(whole.blocks), messages[0].numpy()[None])
     p = np.unique(codes, return_counts=True)[1] / 2500
     entropy = -(p * np.log2(p)).sum() * 2500 / 8
-    # A scale, the form, 7 frequencies, a checksum, and at most 2 % above the entropy.
-    assert 14 + entropy <= len(shorter[0]) <= 14 + 1.02 * entropy + 4
-    assert len(messages[0]) == 4 + 938
+    assert entropy == pytest.approx(coded, rel=0.1)
+    # A scale, the form, a frequency for each level, a checksum, and at most 2 % above the entropy.
+    head = 4 + 1 + (2 * codec(name).steps + 1) + 2
+    assert head + entropy <= len(shorter[0]) <= head + 1.02 * entropy + 4
+    assert len(messages[0]) == 4 + packed
 
 
 @pytest.mark.parametrize("values", ["one", "few", "flat", "zero"])

@@ -54,6 +54,13 @@ def path(up: str, rounds: int, **further: Any) -> list[float]:
     return [one.x[0].item() for one in found]
 
 
+@pytest.mark.parametrize("up", ["sign", "ef21+sign", "top1e-9", "ef14+top1e-9", "q3", "q8", "q2"])
+def test_codecs_of_one_number_are_exact(up):
+    codecs = {"up": up, "down": "none"}
+    found = trajectory(Sgd(lr=0.1), FedAvg(), rounds=4, codecs=codecs)
+    assert [one.x.item() for one in found[:4]] == pytest.approx([2, 1.49, 1.19165, 1.01711525])
+
+
 @pytest.mark.parametrize(
     ("up", "first", "late"),
     [
@@ -91,11 +98,73 @@ def error_feedback(dtype: Any) -> NDArray[np.float64]:
 def test_error_feedback_that_does_not_settle():
     """Which coordinate is sent depends on the last bit, so the numbers are those of float32."""
     exact = error_feedback(np.float64)
+    assert exact[1:5, 0] == pytest.approx([2, 2, 1.04, 1.04], abs=1e-9)
     assert exact[200, 0] == pytest.approx(0.7858383713, abs=1e-9)
     ends = (exact[301:, 0].min(), exact[301:, 0].max(), abs(exact[301:, 1]).max())
     assert ends == pytest.approx((0.2267, 1.4515, 1.03), abs=2e-3)
     rounded = error_feedback(np.float32)[:, 0]
     assert path("ef14+top0.5", 400) == pytest.approx(rounded, abs=1e-12)
+
+
+@pytest.mark.parametrize("up", ["ef14+sign", "ef14+top0.5", "ef14+q3", "ef21+sign", "ef21+q3"])
+def test_what_memories_hold(up):
+    """`ef14`: Σ sent + e = Σ D at every client. `ef21`: what arrives is what both ends keep."""
+    updates, arrived, made = torch.zeros(2, 2), torch.zeros(2, 2), []
+
+    def listen(f: Federation) -> None:
+        made.append(f)
+        send = f.channel.send
+
+        def sending(direction: Any, clients: Tensor, rows: Tensor, extras: Any = ()) -> Any:
+            found = send(direction, clients, rows, extras)
+            if direction == "up":
+                updates.add_(rows)
+                arrived.add_(found[0])
+                if up.startswith("ef21"):
+                    assert torch.equal(found[0].float(), f.coder.memory["up.receiver"])
+                    assert torch.equal(*(f.coder.memory[f"up.{e}"] for e in ("sender", "receiver")))
+            return found
+
+        f.channel.send = sending  # type: ignore[method-assign]
+
+    path(up, 30, made=listen)
+    assert updates.abs().min() > 0.1
+    if up.startswith("ef14"):
+        kept = made[0].coder.memory["up.sender"]
+        np.testing.assert_allclose(arrived + kept, updates, atol=1e-4)
+
+
+def test_random_places_are_right_on_average():
+    """After three rounds, in each of which a client sends one of two coordinates, twice as large, a
+    is one of 64 numbers. Their mean is FedAvg's."""
+
+    def update(i: int, x: float) -> float:
+        slope, least = Apart.slopes[i, 0].item(), Apart.minima[i, 0].item()
+        return (1 - 0.1 * slope) ** 2 * (x - least) + least - x
+
+    ends = [2.0]
+    for _ in range(3):
+        ends = [
+            x + update(0, x) * first + update(1, x) * second
+            for x in ends
+            for first in (0, 1)
+            for second in (0, 1)
+        ]
+    assert np.mean(ends) == pytest.approx(1.01711525)
+    found = np.array([path("rand0.5", 3, seed=seed)[3] for seed in range(100)])
+    assert np.abs(found[:, None] - ends).min(1).max() < 1e-6
+    assert len(np.unique(found.round(6))) > 20, "each client has places of its own"
+    assert abs(found.mean() - 1.01711525) < 5 * np.std(ends) / 10
+
+
+def test_parameters_need_a_memory_to_converge():
+    """Without one, a client trains from a rounded point, and the error stays."""
+    errors = [
+        np.abs(np.array(path("none", 200, codecs={"down": down})[150:]) - 0.7710843373).max()
+        for down in ("bf16", "delta+bf16")
+    ]
+    assert errors[0] > 1e-4
+    assert errors[1] < 1e-6
 
 
 def coded(**further: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from plfl.pipeline import fingerprint as sources
+from plfl.pipeline.jobs import training_code
+from tests.helpers import tiny
 
 
 @pytest.fixture
@@ -85,3 +87,11 @@ def test_what_our_modules_read_counts(module: str, reads: str) -> None:
 
 def test_the_version_alone_trains_nothing_anew() -> None:
     assert sources.ROOT / "__init__.py" not in sources._closure("plfl.experiments.train")
+
+
+def test_the_code_of_codecs_counts_where_they_are_named() -> None:
+    none, half, top = (
+        training_code(study, study.cells[:1])
+        for study in (tiny.study(channel={"up": up}) for up in ("none", "bf16", "top0.1"))
+    )
+    assert len({none, half, top}) == 3

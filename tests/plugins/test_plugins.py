@@ -34,9 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CELL = "P2-clipped-signum-fedavg-10"
 
 
-def example(guide: str) -> str:
-    """The first Python example of a guide."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / guide).read_text("utf-8"), re.DOTALL)[0]
+def example(guide: str, place: int = 0) -> str:
+    """A Python example of a guide, by default the first."""
+    text = (ROOT / guide).read_text("utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)[place]
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +111,33 @@ def test_a_changed_plugin_trains_its_cells_again(project: Project) -> None:
     after = settings()
     changed = {cell for cell in before if before[cell] != after[cell]}
     assert changed == {"P1-clipped", "P2-clipped"}, "P3 has no server, fedopt is no plug-in"
+
+
+def test_a_codec_of_a_plugin_codes_messages_and_is_part_of_the_code(project: Project) -> None:
+    """The example of docs/channel.md."""
+
+    def load(up: str, changed: str = "") -> Study:
+        project.write("half.py", example("docs/channel.md", -1) + changed)
+        grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+        return project.load(plugins=["half.py"], grid=grid, channel={"up": up})
+
+    plain, changed = (
+        study.settings(study.cells[0])
+        for study in (load("half", text) for text in ("", "\n# Changed.\n"))
+    )
+    assert plain != changed
+    for up in ("half", "ef21+half"):
+        channel = load(up).channel
+        study = tiny.study(channel=channel.model_dump(), grid={"client_opt": ["adam"]})
+        cell = next(cell for cell in study.cells if cell.sharing == "P2")
+        records = train(study, [cell], tiny.dataset())[cell].records
+        trained = records.query("split == 'train' and model == 'local'")
+        assert (trained["bytes_up"] > 0).all()
+        # P2 has four tensors.
+        assert (trained["bytes_up"] == trained["bytes_down"] / 2 + 4 * 4).all()
+        assert records.query("split == 'test'")["mase"].notna().all()
+    with naming(ConfigError, "'f5' is no codec"):
+        load("f5")
 
 
 def test_what_a_plugin_imports_of_plfl_is_part_of_its_code(project: Project) -> None:

@@ -39,6 +39,10 @@ CONFIG: dict[str, Any] = {
         {"better": "P1-fedopt", "than": "baseline-lightgbm", "where": {"windows.history": 16}},
         {"better": "baseline-lightgbm_pooled", "than": "baseline-lightgbm"},
         {"better": "P1-fedopt-global", "than": "P1"},
+        {"better": "P1-global", "than": "P1", "margin": 0.2},
+        {"better": "history=16/baseline-lightgbm", "than": "history=1/baseline-lightgbm"},
+        {"better": "history=1/P3", "than": ["history=16/P1", "history=16/P3"]},
+        {"better": "history=1/P1", "than": "history=16/P1", "margin": 0.1},
     ],
 }
 LEVELS = {"P1": 0.8, "P3": 1.2, "raw": 0.75}
@@ -75,7 +79,15 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
         "does not hold",
         "holds",
         "does not hold",
+        "holds",  # at most a fifth worse, where it is an eighth worse
+        "holds",
+        "does not hold",
+        "holds",
     ]
+    assert "is at most 20 % worse than" in found[4].text
+    assert found[4].effect == pytest.approx(0.2 * 0.8 - 0.1, abs=0.01)
+    assert found[5].effect == pytest.approx(0.4, abs=0.02)
+    assert {name.partition("/")[0] for name in found[5].cells} == {"history=16", "history=1"}
     ends = []
     for variant in study.variants.values():
         errors = pd.read_parquet(variant.results / "errors.parquet")
@@ -171,4 +183,9 @@ def test_claims_about_what_the_grid_lacks_are_refused() -> None:
     with pytest.raises(ConfigError) as refused:
         Study.parse(CONFIG | {"claims": [wrong]}, "wrong")
     said = str(refused.value)
+    with pytest.raises(ConfigError) as misplaced:
+        sides = {"better": "history=2/P1", "than": "depth=1/P1"}
+        Study.parse(CONFIG | {"claims": [sides]}, "wrong")
+    found = str(misplaced.value)
+    assert all(part in found for part in ("history: 2 is unknown", "depth is no axis"))
     assert all(name in said for name in ("'P2'", "'P1-moon'", "windows.history: 2", "model is no"))

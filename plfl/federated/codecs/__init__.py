@@ -109,7 +109,7 @@ class Sparse(Codec):
     """Share k/d of the numbers."""
 
     @property
-    def contraction(self) -> float:
+    def contraction(self) -> float:  # type: ignore[override]
         return self.share
 
     def kept(self, blocks: Blocks) -> int:

@@ -13,10 +13,7 @@ class BFloat16(Codec):
     """Two bytes for each number, with the range of a float32."""
 
     name = "bf16"
-
-    @property
-    def contraction(self) -> float:
-        return 1 - 2**-16
+    contraction = 1 - 2**-16
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return (Field(blocks.width, "<u2"),)

@@ -28,7 +28,7 @@ from torch import Tensor
 from plfl.config.codec_rules import Chain
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
-from plfl.federated.codecs.packing import Bytes, pack, unpack
+from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
 
 Direction = Literal["down", "up"]
 End = Literal["sender", "receiver"]
@@ -94,6 +94,7 @@ class Coder:
             return messages
         some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
         fields = codec.encode(wanted, self.blocks, self._random(direction, some))
+        fields = typed(codec.fields(self.blocks), fields)
         for i, message in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
             messages[i] = torch.from_numpy(message)
         if kept is not None:

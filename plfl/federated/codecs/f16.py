@@ -13,11 +13,8 @@ class Half(Codec):
     """Two bytes for each number, of size at most 65,504."""
 
     name = "f16"
+    contraction = 1 - 2**-22
     largest = 65504
-
-    @property
-    def contraction(self) -> float:
-        return 1 - 2**-22
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return (Field(blocks.width, "<f2"),)

@@ -10,9 +10,17 @@ from plfl.federated.codecs import LARGEST, CodecError, Field
 Bytes = NDArray[np.uint8]
 
 
+def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The arrays with the types that they have in a message, as its receiver gets them."""
+    return [
+        np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
+        for field, array in zip(fields, arrays, strict=True)
+    ]
+
+
 def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
     """The messages (n, bytes) of n clients."""
-    parts = [_packed(field, array) for field, array in zip(fields, arrays, strict=True)]
+    parts = [_packed(*one) for one in zip(fields, typed(fields, arrays), strict=True)]
     return np.concatenate(parts, axis=1)
 
 
@@ -40,13 +48,10 @@ def check_codes(field: Field, codes: NDArray[np.uint8]) -> None:
 
 
 def _packed(field: Field, array: NDArray[Any]) -> Bytes:
-    if field.kind != "code":
-        return np.ascontiguousarray(array, dtype=field.kind).view(np.uint8)
-    codes = array.astype(np.uint8)
-    if field.bits == 8:
-        return codes
-    bits = (codes[..., None] >> np.arange(field.bits, dtype=np.uint8)) & 1
-    return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+    if field.kind != "code" or field.bits == 8:
+        return array.view(np.uint8)
+    bits = (array[..., None] >> np.arange(field.bits, dtype=np.uint8)) & 1
+    return np.packbits(bits.reshape(len(array), -1), axis=1, bitorder="little")
 
 
 def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:

@@ -24,13 +24,14 @@ class Quantised(Codec):
     """b bits for each number and a float for each scale."""
 
     name = "q"
+    unbiased = True
     has_codes = True
 
     bits: Literal[2, 3, 4, 8]
     """Bits b of a number."""
 
     @property
-    def contraction(self) -> float | None:
+    def contraction(self) -> float | None:  # type: ignore[override]
         return 1 - _ERRORS[self.bits] if _ERRORS[self.bits] < 1 else None
 
     @property

@@ -18,6 +18,7 @@ class Rand(Sparse):
     """Numbers in random places."""
 
     name = "rand"
+    unbiased = True
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return (Field(self.kept(blocks)),)

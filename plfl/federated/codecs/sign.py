@@ -20,10 +20,7 @@ class Sign(Codec):
     """One bit for each number; zero counts as positive."""
 
     name = "sign"
-
-    @property
-    def contraction(self) -> float:
-        return 2 / math.pi
+    contraction = 2 / math.pi
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return Field(len(blocks.lengths)), Field(blocks.width, "code", levels=2)

@@ -19,11 +19,20 @@ def deployed(tmp_path, up: str, down: str) -> Deployment:
 
 
 @pytest.mark.parametrize(
-    ("up", "down"), [("ef21+q3", "delta+q3"), ("ef14+sign", "bf16"), ("rand0.2", "delta+q4+rc")]
+    ("up", "down"),
+    [
+        ("ef21+q3", "delta+q3"),
+        ("ef14+sign", "bf16"),
+        ("rand0.2", "delta+q4+rc"),
+        ("q2", "q8"),
+        ("ef14+top0.1", "f16"),
+        ("ef21+topq0.1+rc", "delta+q3+rc"),
+    ],
 )
 def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
-    """Although answers are lost, a client crashes, and so does the server."""
-    if "rc" in down:
+    """With every codec and memory, although answers are lost, a client crashes, and so does the
+    server."""
+    if "rc" in up + down:
         pytest.importorskip("constriction")
     found = deployed(tmp_path, up, down)
     sizes: dict[tuple[str, int], list[int]] = {}

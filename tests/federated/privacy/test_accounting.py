@@ -4,6 +4,7 @@ import math
 
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from plfl.federated.privacy.accounting import Rounds, bounds
@@ -44,6 +45,13 @@ def test_limits():
     assert half.relation != Rounds(10, 40, 12, "poisson", 0.5).relation
 
 
+@pytest.mark.parametrize(("epsilon", "clients"), [(16, 216), (8, 360), (1, 1927)])
+def test_clients_that_noise_of_half_a_bound_takes(epsilon, clients):
+    """√d z/N ≤ ½ for the 3,500 shared parameters of P2, 40 rounds and δ = 1e-3."""
+    z = brentq(lambda z: least(z, 40, delta=1e-3) - epsilon, 0.5, 50)
+    assert math.ceil(math.sqrt(3500) * z / 0.5) == clients
+
+
 def test_draws_amplify():
     pytest.importorskip("dp_accounting")
     assert least(1, 5000, 28000, "poisson", 16 / 28000, delta=1e-5) == pytest.approx(
@@ -57,7 +65,12 @@ def test_draws_amplify():
 
 @pytest.mark.parametrize(
     ("z", "rounds", "delta", "epsilon"),
-    [(10, 20, 1e-2, 0.505), (3.036, 20, 1e-3, 3.40), (3.036, 10, 1e-3, 1.49)],
+    [
+        (10, 20, 1e-2, 0.505),
+        (3.036, 40, 1e-3, 8.0),
+        (3.036, 20, 1e-3, 3.40),
+        (3.036, 10, 1e-3, 1.49),
+    ],
 )
 def test_allocation(z, rounds, delta, epsilon):
     pytest.importorskip("PLD_accounting")

@@ -55,6 +55,11 @@ def test_clipped_steps(clip, expected):
     assert path(rounds=6, clip=clip) == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.parametrize(("clip", "limit"), [(0.1, 0.84375), (0.3, 0.7710843373)])
+def test_a_small_bound_moves_the_fixed_point(clip, limit):
+    assert path(rounds=200, clip=clip)[-1] == pytest.approx(limit, abs=1e-9)
+
+
 def test_the_bound_follows_the_norms():
     bounds: list[Any] = []
     found = trajectory(
@@ -79,6 +84,13 @@ def test_the_count_is_paid_for(z, expected):
     made = {"problem": twelve, "made": lambda f: seen.append(f.privacy)}
     trajectory(SGD, AVG, rounds=1, privacy=block, **made)
     assert seen[0].noise == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("z", "is_refused"), [(1.19, False), (1.2, True)])
+def test_noise_that_the_count_would_exceed_is_refused(z, is_refused):
+    federation = Federation(privacy={"clip": 1, "noise": z, "quantile": 0.5})
+    problems = list(privacy.problems(federation, Data(clients=12), []))
+    assert any("privacy.noise" in one for one in problems) == is_refused
 
 
 @pytest.mark.parametrize(
