@@ -15,24 +15,45 @@ THREAT = (
     "It sees no readings, and nobody else sees an update."
 )
 """Who attacks."""
-LIMITS = (
-    "These are three attacks, not the best ones: a value near chance does not prove that nothing "
-    "is revealed. Only ε is a bound (`plfl privacy`)."
+UPDATES = (
+    "The clients of this study, each of them a meter, keep their readings. What they send are "
+    "updates: by how much training on their readings has changed the numbers of a forecasting "
+    "model, its parameters. Single updates were attacked as a curious server could attack them."
 )
+FOLLOWS = """\
+- Whoever can tell nights from days, or weekends from weekdays, may learn when a building is
+  occupied.
+- What is told clearly is told by every update. Protect updates as you protect readings: they should
+  cross encrypted, and only those who may see readings should run the server.
+- Whoever only gets the model sees no update. How much the model tells of any one client is limited
+  by ε, if the study has `clip` and `noise` (`plfl privacy` prints ε).
+- These are three attacks, not the best ones: a value near chance does not prove that nothing is
+  revealed. Only ε is a bound.
+"""
 NOISE = (
-    "The server adds the noise to the sum of the updates, so it sees itself what stands under "
-    "`clip` without noise. With noise: what somebody learns who sees only the server's parameters, "
-    "and knows the updates of all other clients."
+    "\nNoise is added to the sum of the updates, by the server: it sees itself what stands under "
+    "`clip` without noise. The columns with noise are for somebody who sees only the server's "
+    "parameters, and knows the updates of all other clients.\n"
+)
+TERMS = (
+    "The value is the share of guesses that are right, mean of all seeds (least–greatest); of "
+    "windows, the probability that of a window that was used and one that was not, the right one "
+    "is named. *Chance* is a guess without the update. A window is a few hours of readings in a "
+    "row; personal parameters are the part of a model that stays with its client; SGD is the "
+    "simplest way of training. Codecs, such as `ef21+q3`, make messages shorter and are not meant "
+    "to protect; `clip` limits the length of an update."
 )
 TOLD = {
-    OWN: "which of two windows of readings the client has used, if it takes one step of SGD and "
-    "its personal parameters are known",
-    OTHER: "the same, if they are not known",
-    STUDY: "the same after the study's own training, if they are known",
-    SENDER: "which client has sent it",
-    **{question: f"whether it comes from readings of {question}" for question in OCCUPANCY},
+    SENDER: "which client an update comes from",
+    **{question: f"whether its readings are of {question}" for question in OCCUPANCY},
+    STUDY: "which of two stretches of readings the client has trained on",
+    OWN: "which of two stretches it has used in a single step of training, if its personal "
+    "parameters are known",
+    OTHER: "which of two stretches it has used in a single step of training, if these are unknown",
 }
 """What the server finds out, in words, by question."""
+CLEAR = 0.05
+"""Guesses are clearly better than chance if they are by so much in every seed."""
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
@@ -52,23 +73,46 @@ def page(study: Study, cell: Cell, found: pd.DataFrame) -> str:
     table = summary(found)
     rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    noise = f"\n{NOISE}\n" if any("noise" in name for name in table.columns) else ""
     about = (
-        f"Cell `{cell}` of the study `{study.name}`; data: {study.data.origin}. Mean of "
-        f"{found['seed'].nunique()} seeds (least–greatest). 1 means always right, *chance* a guess "
-        "without the update."
+        f"Study `{study.name}`, cell `{cell}`; data: {study.data.origin}; "
+        f"{found['seed'].nunique()} seeds."
     )
     return (
-        f"# What one update reveals\n\n**Threat model.** {THREAT}\n\n{about}\n\n"
-        f"{lines}{noise}\n## In plain words\n\n"
-        "A server that looks at a single update without protection is right\n\n"
+        f"# What one update reveals\n\n{UPDATES}\n\n{about}\n\n**Who looks.** {THREAT}\n\n"
+        "## In plain words\n\nOf a single update without protection, the server can tell\n\n"
         + "".join(f"- {line}\n" for line in _told(found))
-        + f"\n{LIMITS}\n"
+        + f"\nClearly: in every seed by at least {100 * CLEAR:.0f} of 100.\n\n"
+        + "".join(f"- {line}\n" for line in _protected(found))
+        + f"\n## What follows\n\n{FOLLOWS}\n## The numbers\n\n{TERMS}\n\n{lines}"
+        + (NOISE if any("noise" in name for name in table.columns) else "")
     )
 
 
 def _told(found: pd.DataFrame) -> Iterator[str]:
     plain = found[found["protection"] == "nothing"].dropna()
-    for question, rows in plain.groupby("question", sort=False):
-        right, chance = (round(100 * rows[name].mean()) for name in ("value", "chance"))
-        yield f"in {right} of 100 cases (by chance {chance}) about {TOLD[str(question)]};"
+    for question, words in TOLD.items():
+        rows = plain[plain["question"] == question]
+        if len(rows):
+            right, chance = (round(100 * rows[name].mean()) for name in ("value", "chance"))
+            degree = "clearly" if _is_clear(rows) else "hardly"
+            yield f"{words}: right in {right} of 100 cases, by chance in {chance} ({degree} better)"
+
+
+def _protected(found: pd.DataFrame) -> Iterator[str]:
+    """What is told clearly in spite of each protection."""
+    for name, protected in found.dropna().groupby("protection", sort=False):
+        if name == "nothing":
+            continue
+        clear = [
+            words
+            for question, words in TOLD.items()
+            if _is_clear(protected[protected["question"] == question])
+        ]
+        whom = " somebody who sees only the server's parameters" if "noise" in str(name) else " it"
+        told = "; ".join(clear) or "none of this"
+        yield f"With `{name}`,{whom} can still tell clearly: {told}."
+
+
+def _is_clear(rows: pd.DataFrame) -> bool:
+    """Whether the guesses about a question are clearly better than chance."""
+    return len(rows) > 0 and bool((rows["value"] >= rows["chance"] + CLEAR).all())

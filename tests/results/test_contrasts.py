@@ -151,7 +151,7 @@ def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
     family.note(later)  # comes too late
     gather(later, later.results, None)
     claims = Overview(later.results).table("claims.csv")
-    assert claims["family"].tolist() == ["named before"] * 3 + ["named later"]
+    assert claims["family"].tolist() == ["named before"] * len(others) + ["named later"]
     make(later.results, later.figures, later.results / "index.html")
     said = "had results already: c4. Named before it had results, and missing here: "
     said += str(study.claims[0])
