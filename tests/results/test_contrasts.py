@@ -153,7 +153,9 @@ def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
     claims = Overview(later.results).table("claims.csv")
     assert claims["family"].tolist() == ["named before"] * len(others) + ["named later"]
     make(later.results, later.figures, later.results / "index.html")
-    said = "had results already: c4. Named before it had results, and missing here: "
+    said = (
+        f"had results already: c{len(others) + 1}. Named before it had results, and missing here: "
+    )
     said += str(study.claims[0])
     assert said in (later.results / "index.html").read_text("utf-8")
     assert said in reporting.of(later).judged(later.results, later).text
