@@ -198,6 +198,14 @@ def test_sample_data_are_called_so(parsed: Page, meters: Path) -> None:
     assert "sample data" not in Page(meters.read_text(encoding="utf-8")).text.lower()
 
 
+def test_noise_as_of_more_clients_is_called_an_extrapolation(parsed: Page, tmp_path: Path) -> None:
+    block = {"clip": 1, "noise": 1, "noise_as_of": 1000}
+    grid = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
+    config = fake_results.TINY | {"grid": grid, "federation": {"rounds": 1, "privacy": block}}
+    assert "only the noise of 1,000 clients is added" in _page(_write(tmp_path, config)).text
+    assert "Extrapolation" not in parsed.text
+
+
 @pytest.mark.parametrize(
     ("data", "told"),
     [
