@@ -181,9 +181,10 @@ def _candidates(
         short = name.removesuffix("-global")
         sharing, _, method = short.partition("-")
         label = full.removesuffix(name)
-        for variant in group:
-            if any(variant.place[columns[key]] != value for key, value in place.items()):
-                continue
+        here = [v for v in group if all(v.place[columns[k]] == at for k, at in place.items())]
+        if not here:
+            raise NotInStudyError(f"`where` leaves no variant of {full}")
+        for variant in here:
             of_state = variant.scores["local" if short == name else "global"][state]
             these = of_state.where(sharing=sharing, **({"method": method} if method else {}))
             if not these.any():
