@@ -20,7 +20,6 @@ from plfl.results.verdict import (
     Verdict,
     best_of,
     contest,
-    difference,
     need,
     over_persistence,
 )
@@ -95,26 +94,17 @@ def scheme(study: Study, role: str, shares: Sequence[str] | None = None) -> str:
 def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(a): each pair of optimisers in every state, sharing scheme and ServerOpt."""
     need(study, "client_opt", FAVOURED + BEATEN)
-    comparisons, blocking, excused = [], [], []
+    found = []
     for of_state in of_states.values():
         row = {key: k for k, key in enumerate(of_state.combinations)}
+        alone = np.eye(len(row), dtype=np.bool_)
         kept = _distinct(study, of_state)
         client = AXES.index("client_opt")
         for key, k in row.items():
-            if key[client] not in FAVOURED or not kept[k]:
-                continue
-            for rival in BEATEN:
-                other = row[(*key[:client], rival, *key[client + 1 :])]
-                if of_state.diverged[k]:
-                    blocking.append(of_state.names[k])
-                elif of_state.diverged[other]:
-                    excused.append(of_state.names[other])
-                else:
-                    tables = {of_state.state: difference(of_state, k, other)}
-                    comparisons.append(
-                        Comparison((of_state.names[k], of_state.names[other]), tables)
-                    )
-    return Evidence(comparisons, tuple(blocking), tuple(excused))
+            if key[client] in FAVOURED and kept[k]:
+                others = [row[(*key[:client], rival, *key[client + 1 :])] for rival in BEATEN]
+                found += [best_of([(of_state, alone[k], alone[other])]) for other in others]
+    return Evidence.of(found)
 
 
 def _distinct(study: Study, of_state: Scores) -> NDArray[np.bool_]:
