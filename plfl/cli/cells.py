@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.checks import counted
     from plfl.experiments.workload import speeds, workload
     from plfl.pipeline.jobs import duration
-    from plfl.results.power import undecidable
+    from plfl.results.power import notes
     from plfl.training.engines import choose
 
     works = {label: workload(variant) for label, variant in study.variants.items()}
@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> None:
         f"{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
-    if warning := undecidable(study):
-        print(f"note: {warning}")
+    for note in notes(study):
+        print(f"note: {note}")
 
 
 def _short(number: float) -> str:

@@ -29,11 +29,11 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Become Snakemake, so that signals and the exit status are its own."""
     from plfl.pipeline import shipped
-    from plfl.results.power import undecidable
+    from plfl.results.power import notes
 
     study = Study.load(options.config)  # reports all errors before Snakemake starts
-    if warning := undecidable(study):
-        print(f"{study.name}: {warning}", file=sys.stderr)
+    for note in notes(study):
+        print(f"{study.name}: {note}", file=sys.stderr)
     elsewhere = any(option.startswith(("-d", "--directory")) for option in options.snakemake)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(

@@ -32,7 +32,7 @@ from plfl.report.rendering import drawing, link, write_page
 from plfl.results.contrasts import CLAIMS
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview, along
-from plfl.results.power import undecidable
+from plfl.results.power import notes
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
 from plfl.results.worth import KINDS, MAP, METERS, shown
@@ -186,7 +186,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             places=overview.about["variants"],
             links={label: _link(results / label, out) for label in overview.about["variants"]},
             claims_named=named_claims(overview.table(CLAIMS), results),
-            decidable=undecidable(overview.study).rstrip("."),
+            notes=notes(overview.study),
             found=list(found(overview)),
             map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
             map_caption=heat_map.CAPTION,

@@ -26,7 +26,7 @@ from plfl.results import contrasts
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
 from plfl.results.labels import baseline_label
-from plfl.results.power import undecidable
+from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
 
 FILES = {
@@ -81,7 +81,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             claims_named=named_claims(
                 contrasts.table(contrasts.of_folder(results, tables.study), results), results
             ),
-            decidable=undecidable(tables.study).rstrip("."),
+            notes=notes(tables.study),
             trials=int(tables.summary["trials"].max()),
             grid=grid(tables),
             clients=_clients(tables),

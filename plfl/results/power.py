@@ -85,6 +85,25 @@ def undecidable(study: Study) -> str:
     return f"no comparison is decided with {ones}. {too_few(lacking)}"
 
 
+def notes(study: Study) -> list[str]:
+    """What a study cannot decide or compare, in sentences without their full stop."""
+    return [note.rstrip(".") for note in (undecidable(study), unequal(study)) if note]
+
+
+def unequal(study: Study) -> str:
+    """What a comparison of late clients with raw data lacks; empty if nothing."""
+    late = [name for name in study.grid.sharing if study.joins(name) == "late"]
+    there = {getattr(one, "turns", 0) for one in study.baselines.further}
+    lacking = sorted({study.schemes[name].turns for name in late} - there)
+    if not lacking:
+        return ""
+    listed = ", ".join(f"{{name: lightgbm_others, turns: {n}}}" for n in lacking)
+    return (
+        "no baseline has the raw data that the models of late clients are trained on, so the "
+        f"price of not pooling is unknown; baselines.further: [{listed}] adds one"
+    )
+
+
 def _reach(study: Study) -> str:
     """How large a difference has to be for few clients to decide it; empty with `MANY` or more."""
     clients = sum(map(study.data.clients_of, study.data.states))

@@ -1,14 +1,16 @@
 """What is recommended decides as often as it says."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from plfl.config.study import Study
-from plfl.results.power import POWER, Spread, advice, undecidable
+from plfl.results.power import POWER, Spread, advice, notes, undecidable
 from plfl.results.statistics import ALPHA, Comparison, Part
+from tests.helpers import tiny
 
 PARTS = {"clients": Part(12, 4e-4, 11), "weeks": Part(5, 1e-4, 4), "seeds": Part(3, 1e-4, 2)}
 
@@ -62,3 +64,16 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
     assert f"{stats.t.ppf(0.975, 3) / 6**0.5:.1f} standard" in undecidable(study(2, [1, 2]))
     assert "one seed and one client" in undecidable(study(1, [4]))
     assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
+
+
+@pytest.mark.parametrize(("further", "said"), [([], True), ([{"turns": 2}], False)], ids=str)
+def test_late_clients_need_a_baseline_with_the_same_readings(further: Any, said: bool) -> None:
+    listed = [{"name": "lightgbm_others"} | one for one in further]
+    study = tiny.study(
+        sharing={"P1": ["*"], "late": {"join": "late", "turns": 2}},
+        grid={"sharing": ["P1", "late"], "seeds": [1, 2]},
+        data={"clients": 40},
+        windows={"history": 1, "scaling": "per_client"},
+        baselines={"further": listed},
+    )
+    assert ["lightgbm_others, turns: 2" in note for note in notes(study)] == [True] * said
