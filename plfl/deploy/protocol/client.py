@@ -30,7 +30,6 @@ from plfl.deploy.protocol.endpoints import (
     ClientSent,
     Rows,
     arrays_as_rows,
-    as_client,
     calibrated,
     rows_as_arrays,
 )
@@ -237,7 +236,9 @@ class Client:
 
     def _federation(self) -> Federation:
         rates = agreement.candidate(self.study, self.cell)
-        return as_client(self.trainer.federation(self.cell, rates))
+        f = self.trainer.federation(self.cell, rates)
+        f.channel = ClientChannel(f.channel.shared, 1, f.coder)
+        return f
 
     @property
     def trainer(self) -> Trainer:

@@ -212,12 +212,6 @@ def awaited(
     return []
 
 
-def as_client(f: Federation) -> Federation:
-    """The federation of a single client, with the client's end of the channel."""
-    f.channel = ClientChannel(f.channel.shared, 1, f.coder)
-    return f
-
-
 def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
     """Models (N, P) from which clients that join late start.
 

@@ -180,32 +180,20 @@ def test_a_server_that_was_replaced_is_refused(deployed):
         replaced.gather()
 
 
-def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
-    of = study(
-        grid={"method": ["scaffold"]}, federation=FEDERATION, windows={"scaling": "per_client"}
-    )
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
-    deployed.loopback.absent = {"102"}
-
-    def arrive(summary):
-        if summary.t == 2:
-            deployed.loopback.absent = set()
-
-    found = deployed.run(arrive)
-    sizes = [len(summary.took_part) for summary in deployed.server.history]
-    assert sizes == [3, 3, 4, 4, 4]
-    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
-
-
 @pytest.mark.parametrize(
-    ("method", "ema"), [("fedopt", None), ("fedopt", 0.9), ("scaffold", None), ("fedadc", None)]
+    ("method", "ema", "epochs"),
+    [
+        *(("scaffold", None, 0), ("fedopt", None, 2), ("fedopt", 0.9, 2)),
+        *(("scaffold", None, 2), ("fedadc", None, 2)),
+    ],
 )
-def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, ema, tmp_path):
+def test_a_client_that_comes_late_begins_with_the_initial_model(method, ema, epochs, tmp_path):
+    """Or calibrates its personal part before."""
     federation = {**FEDERATION, "ema": ema}
     of = study(grid={"method": [method]}, federation=federation, windows={"scaling": "per_client"})
     deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
     for client in deployed.loopback.clients.values():
-        client.calibrate = 2
+        client.calibrate = epochs
     deployed.loopback.absent = {"102"}
 
     def arrive(summary):
@@ -214,10 +202,12 @@ def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, ema, t
 
     found = deployed.run(arrive)
     history = deployed.server.history
-    assert [summary.calibrated for summary in history] == [{}, {}, {"102": 2}, {}, {}]
+    assert [len(summary.took_part) for summary in history] == [3, 3, 4, 4, 4]
+    late = {"102": epochs} if epochs else {}
+    assert [summary.calibrated for summary in history] == [{}, {}, late, {}, {}]
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
     without = [replace(summary, calibrated={}) for summary in history]
-    assert not found.equals(replayed(deployed, without))
+    assert found.equals(replayed(deployed, without)) == (not epochs)
 
 
 @pytest.fixture
