@@ -90,22 +90,17 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
     assert FL in as_text(found)
 
 
-def test_p_values_are_corrected_for_all_rows(folder: Path, tmp_path: Path) -> None:
-    other, key = _other(tmp_path), ["a", "model"]
-    single = compare(f"{folder}:{FL}", f"{other}:{FL}").rows.set_index(key)["p"]
-    study = compare(str(folder), str(other)).rows.set_index(key)["p"]
-    assert (study[single.index] >= single).all()
-    assert (study[single.index] > single).any()
-
-
-def test_clients_of_one_side_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
-    found = compare(str(folder), str(_other(tmp_path, data={"clients": 6})))
+def test_what_is_compared_of_other_clients(folder: Path, tmp_path: Path) -> None:
+    other, key = _other(tmp_path, data={"clients": 6}), ["a", "model"]
+    found = compare(str(folder), str(other))
     assert (found.rows["clients"] == 6).all()
     assert any("2 clients" in note and "one side only" in note for note in found.notes)
-
-
-def test_mase_that_are_not_comparable_are_named(folder: Path, tmp_path: Path) -> None:
-    _other(tmp_path)
+    # P values are corrected for all rows.
+    single = compare(f"{folder}:{FL}", f"{other}:{FL}").rows.set_index(key)["p"]
+    study = found.rows.set_index(key)["p"]
+    assert (study[single.index] >= single).all()
+    assert (study[single.index] > single).any()
+    # MASE that mean something else are named.
     path = tmp_path / "clients.parquet"
     pd.read_parquet(path).assign(persistence_mae_test=2.0).to_parquet(path)
     notes = compare(str(folder), str(tmp_path)).notes

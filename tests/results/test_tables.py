@@ -1,5 +1,6 @@
 """What a results folder says of the baselines, and how the rest of it takes them."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return Tables(folder)
 
 
-def edit(folder: Path, rows: str, **values: object) -> Tables:
-    """The folder written anew, with other values in some rows of the table of baselines."""
-    fake_results.write(folder, fake_results.SMALL)
+def edit(small: Tables, folder: Path, rows: str, **values: object) -> Tables:
+    """A copy of the results, with other values in some rows of the table of baselines."""
+    shutil.copytree(small.folder, folder, dirs_exist_ok=True)
     table = pd.read_parquet(folder / "baselines.parquet")
     for name, value in values.items():
         table.loc[table.eval(rows), name] = value
@@ -49,9 +50,11 @@ def test_scores_are_means_over_clients(small: Tables) -> None:
     assert (pooled["bytes"], pooled["crosses"]) == (3 * 4 * 31536, "raw data")
 
 
-def test_a_baseline_without_a_forecast_for_one_client_has_no_score(tmp_path: Path) -> None:
+def test_a_baseline_without_a_forecast_for_one_client_has_no_score(
+    small: Tables, tmp_path: Path
+) -> None:
     lost = "baseline == 'ridge' and client == 'il100' and split == 'test'"
-    tables = edit(tmp_path, lost, mae=np.nan, rmse=np.nan, mase=np.nan)
+    tables = edit(small, tmp_path, lost, mae=np.nan, rmse=np.nan, mase=np.nan)
     row = tables.baseline_scores.loc["IL", "ridge"]
     assert row[["mase_mean", "mae_mean", "rmse_mean"]].isna().all()
     assert np.isfinite(row["validation_mase"])
@@ -61,8 +64,8 @@ def test_a_baseline_without_a_forecast_for_one_client_has_no_score(tmp_path: Pat
     assert not found.diverged[k]
 
 
-def test_a_client_without_persistence_error_is_left_out(tmp_path: Path) -> None:
-    tables = edit(tmp_path, "client == 'il100' and split == 'test'", mase=np.nan)
+def test_a_client_without_persistence_error_is_left_out(small: Tables, tmp_path: Path) -> None:
+    tables = edit(small, tmp_path, "client == 'il100' and split == 'test'", mase=np.nan)
     row = tables.baseline_scores.loc["IL", "ridge"]
     others = tables.baselines.query(
         "state == 'IL' and baseline == 'ridge' and split == 'test' and client != 'il100'"
@@ -71,14 +74,16 @@ def test_a_client_without_persistence_error_is_left_out(tmp_path: Path) -> None:
     assert row["mase_mean"] == pytest.approx(others["mase"].mean())
 
 
-def test_the_best_is_chosen_on_validation(tmp_path: Path) -> None:
+def test_the_best_is_chosen_on_validation(small: Tables, tmp_path: Path) -> None:
     better = "state == 'CA' and baseline == 'ridge' and split == 'validation'"
-    tables = edit(tmp_path, better, mase=0.1)
+    tables = edit(small, tmp_path, better, mase=0.1)
     assert tables.baseline_scores.loc["CA"]["mase_mean"].idxmin() != "ridge"
     assert tables.best_baseline("CA") == "ridge"
-    pooled = edit(tmp_path, "baseline == 'lightgbm_pooled' and split == 'validation'", mase=0.1)
+    pooled = edit(
+        small, tmp_path, "baseline == 'lightgbm_pooled' and split == 'validation'", mase=0.1
+    )
     assert pooled.best_baseline("NY") == "lightgbm_lags"
-    lost = edit(tmp_path, "split == 'validation'", mase=np.nan, mae=np.nan)
+    lost = edit(small, tmp_path, "split == 'validation'", mase=np.nan, mae=np.nan)
     assert lost.best_baseline("NY") is None
 
 
