@@ -134,6 +134,11 @@ def test_the_page_shows_claims_map_and_meters(study: Study) -> None:
     make(study.results, study.figures, study.results / "index.html")
     page = (study.results / "index.html").read_text("utf-8")
     assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
+    meters = pd.read_csv(study.results / "meters.csv")
+    for history, rows in meters.groupby("windows.history"):
+        gain, lose = (rows["low"] > 0).sum(), (rows["high"] < 0).sum()
+        assert f"history={history}: of 6 clients, {gain} gain and {lose} lose" in page
+    assert meters["low"].gt(0).any() and meters["high"].lt(0).any()
     assert "does not hold" in page and "2 origins" in page
     assert "with 6 clients, a mean difference in MASE is decided only if" in page
     text = reporting.of(study).judged(study.results, study).text
