@@ -1,4 +1,4 @@
-"""How many rows the stacked engine trains at once on a CPU, so that no row's bits depend on others.
+"""How many rows the stacked engine trains at once, so that no row's bits depend on others.
 
 PyTorch may multiply matrices by another routine, and then round otherwise, if a batch has another
 size. Stacks therefore have one of a few sizes, and all of these are compared before a model trains.
@@ -15,17 +15,24 @@ from plfl.training.task import Contrast
 
 log = logging.getLogger(__name__)
 
+CPU = torch.device("cpu")
+
 SIZES = (2, 8, 16, 32, 64)
 """Rows of a stack. A batch of one matrix product often has a routine of its own."""
 ROW_BY_ROW = (1,)
-"""Sizes for a model whose bits would depend on the size of its stack."""
+"""Sizes on a CPU for a model whose bits would depend on the size of its stack."""
 MOST = 2**20
 """Most parameters of a stack, which suit the caches. A stack of two rows may have more."""
+GPU_SIZES = (16, 64, 256, 1024)
+"""Rows of a stack on a GPU, where few rows take as long as many."""
+GPU_MOST = 2**26
+"""Most parameters of a stack on a GPU, which keep a large one busy. The smallest may have more."""
 
 
-def sizes_for(width: int) -> tuple[int, ...]:
-    """The `SIZES` of stacks of rows of `width` parameters."""
-    return SIZES[:1] + tuple(size for size in SIZES[1:] if size * width <= MOST)
+def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
+    """The sizes of stacks of rows of `width` parameters."""
+    sizes, most = (SIZES, MOST) if device.type == "cpu" else (GPU_SIZES, GPU_MOST)
+    return sizes[:1] + tuple(size for size in sizes[1:] if size * width <= most)
 
 
 def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
@@ -42,7 +49,10 @@ def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 def comparable(
     network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], contrast: Contrast | None
 ) -> tuple[int, ...]:
-    """`sizes` if random rows have the same bits in stacks of all of them, else `ROW_BY_ROW`.
+    """`sizes` if random rows have the same bits in stacks of all of them.
+
+    Else `ROW_BY_ROW` on a CPU, and on a GPU, where that would take too long, the sizes in which
+    the bits are those in the largest one.
 
     Args:
         network: the model.
@@ -51,10 +61,10 @@ def comparable(
             are those of the training.
         contrast: the term that compares features of the model, if the loss has one.
     """
-    most, dtype = sizes[-1], like[0].dtype
+    most = sizes[-1]
     random = torch.Generator().manual_seed(0)
-    rows = torch.stack([network.initial(seed) for seed in range(most)]).to(dtype)
-    inputs = [torch.rand(most, *x.shape[1:], generator=random).to(dtype) for x in like]
+    rows = torch.stack([network.initial(seed) for seed in range(most)]).to(like[0])
+    inputs = [torch.rand(most, *x.shape[1:], generator=random).to(like[0]) for x in like]
 
     def passes(which: Tensor) -> Tensor:
         """Forecasts and gradients of the rows `which`, in a stack in this order."""
@@ -67,16 +77,15 @@ def comparable(
         network.backward_pass(models, kept, forecasts, read, gradients)
         return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), gradients)], 1)
 
-    whole = passes(torch.arange(most))
+    whole, same = passes(torch.arange(most)), []
     for size in sizes:
         # Each row at another place than in `whole`.
         which = (torch.arange(size) + 1) % most
-        if not torch.equal(passes(which), whole[which]):
-            log.info(
-                "the stacked engine trains one row after the other: in a stack of %d, "
-                "the bits of this model are not those in a stack of %d",
-                size,
-                most,
-            )
+        if torch.equal(passes(which), whole[which]):
+            same.append(size)
+            continue
+        log.info("in a stack of %d, a model's bits are not those in a stack of %d", size, most)
+        if rows.device.type == "cpu":
+            log.info("the stacked engine trains one row after the other")
             return ROW_BY_ROW
-    return sizes
+    return tuple(same) or sizes[-1:]

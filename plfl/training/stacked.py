@@ -1,7 +1,6 @@
 """Many models at once in torch: batched matrix products over the rows of a stack."""
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.examples import Examples
 from plfl.models.network import Network
@@ -17,12 +15,14 @@ from plfl.optimizers.client import ClientOpt
 from plfl.training import stack_sizes
 from plfl.training.graphs import Graphs, Step
 from plfl.training.losses import contrastive
-from plfl.training.task import Contrast, LocalTask
+from plfl.training.task import Contrast, LocalTask, sums
 
 log = logging.getLogger(__name__)
 
-WINDOWS = 2**20
-"""About how many windows are forecast together on a GPU, which takes some gigabytes."""
+TOGETHER = 256
+"""Windows of one model that are forecast together on a GPU. A model with fewer repeats its last."""
+NUMBERS = 2**26
+"""Most numbers of all windows that are forecast together on a GPU, which takes some gigabytes."""
 FEATURES = 4096
 """Most windows whose features are computed together, because a forward pass keeps all of them."""
 CLOSE = 1e-6
@@ -41,10 +41,9 @@ class Stacked:
     ):
         self.network = network
         self.device, self.dtype = device, dtype
-        on_gpu = device.type != "cpu"
-        self.block = sys.maxsize if on_gpu else 4 * stack_sizes.sizes_for(network.layout.width)[-1]
-        # On a CPU, the windows of one row at a time.
-        self.windows = WINDOWS if on_gpu else 1
+        self.sizes = stack_sizes.sizes_for(network.layout.width, device)
+        self.block = 4 * self.sizes[-1]
+        self.numbers = NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None
         """What takes equal steps faster than one by one: CUDA graphs."""
         if device.type == "cuda":
@@ -55,17 +54,16 @@ class Stacked:
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
-        """Sizes of stacks on a CPU, by what the passes of a task depend on."""
+        """Sizes of stacks, by what the passes of a task depend on."""
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
-        if self.device.type != "cpu":
-            return _Stack(self, task, fresh).train()
         losses = []
         for rows, size in stack_sizes.split(len(task.rows), self._sizes(task)):
             part = stack = task.select(rows)
             if size > len(part.rows):
-                stack = part.select(torch.arange(size).clamp(max=len(part.rows) - 1))
+                numbers = torch.arange(size, device=self.device)
+                stack = part.select(numbers.clamp(max=len(part.rows) - 1))
             losses.append(_Stack(self, stack, fresh).train()[: len(part.rows)])
             if stack is not part:
                 for own, trained in zip(part.trained, stack.trained, strict=True):
@@ -78,9 +76,10 @@ class Stacked:
         for one in (task.minibatches, *([] if look is None else [look.minibatches])):
             kind = (one.starts.shape[-1], one.keys is None, contrast and contrast.features)
             if kind not in self._compared:
-                sizes = stack_sizes.sizes_for(self.network.layout.width)
                 like = self.inputs(one.starts[:1, 0], None if one.keys is None else one.keys[:1, 0])
-                self._compared[kind] = stack_sizes.comparable(self.network, sizes, like, contrast)
+                self._compared[kind] = stack_sizes.comparable(
+                    self.network, self.sizes, like, contrast
+                )
             found.append(self._compared[kind])
         return min(found)
 
@@ -102,14 +101,34 @@ class Stacked:
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        most = max(1, self.windows // max([1, *map(len, starts)]))
-        forecasts: list[Tensor] = []
-        for first in range(0, len(starts), most):
-            some = starts[first : first + most]
-            inputs = self.inputs(pad_sequence(some, batch_first=True))
-            padded = self.network.forecasts(rows[first : first + most], *inputs)
-            forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
-        return forecasts
+        if self.device.type != "cpu":
+            return self._predict_together(rows, starts)
+        return [
+            self.network.forecasts(rows[s : s + 1], *self.inputs(windows[None]))[0]
+            for s, windows in enumerate(starts)
+        ]
+
+    def _predict_together(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """See `predict`. All products have the same sizes, so that no bits depend on the others."""
+        every, parts, begins, end = torch.cat(starts), [], [], 0
+        for row, windows in enumerate(starts):
+            begin, end = end, end + len(windows)
+            begins.append(len(parts) * TOGETHER)
+            parts += [(row, first, end - 1) for first in range(begin, end, TOGETHER)]
+        window = self.look_back.numel() * self.features.shape[1] + self.context.shape[1]
+        most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
+        within, found = torch.arange(TOGETHER, device=self.device), []
+        for first in range(0, len(parts), most):
+            some = parts[first : first + most]
+            filled = some + some[-1:] * (most - len(some))
+            models, firsts, lasts = torch.tensor(filled, device=self.device).mT
+            numbers = torch.minimum(firsts[:, None] + within, lasts[:, None])
+            outputs = self.network.forecasts(rows[models], *self.inputs(every[numbers]))
+            found.append(outputs[: len(some)].flatten(0, 1))
+        joined = torch.cat(found)
+        return [
+            joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)
+        ]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -155,7 +174,7 @@ class _Stack:
         self.behind = 0 if fresh else task.moments.steps.expand_as(task.rows)
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
-        self.counts: list[int] = self.steps.tolist()
+        self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()
         self.longest_first = self.steps.argsort(descending=True, stable=True)
         pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
         self.pull = pull if pull.any() else None
@@ -164,6 +183,10 @@ class _Stack:
             if task.minibatches.targets is None
             else task.minibatches.targets.to(engine.dtype)
         )
+        self.rates: Tensor | None = None
+        """Factors (K,) of the rate, if they differ."""
+        if task.rates is not None and len(set(task.rates)) > 1:
+            self.rates = torch.tensor(task.rates, dtype=torch.float64, device=engine.device)
         storm = terms.storm
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
         """The point before y, see `Storm`."""
@@ -178,25 +201,13 @@ class _Stack:
             losses = self._step(k, active)
             total.add_(losses if active.mask is None else losses * active.mask)
 
-        if self.engine.repeat is None or not self._has_equal_steps():
+        if self.engine.repeat is None:
             for k in range(1, max(self.counts) + 1):
                 take(k)
         else:
             number = torch.zeros((), dtype=torch.float64, device=self.engine.device)
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
-
-    def _has_equal_steps(self) -> bool:
-        """Whether the steps differ only in what a tensor with their number tells."""
-        terms, rates = self.terms, self.task.rates
-        if rates is not None and len(set(rates)) > 1:
-            reason = "each step has its own rate"
-        elif terms.contrast is not None or terms.mixture is not None or terms.anchor is not None:
-            reason = "the method's terms differ from step to step"
-        else:
-            return True
-        log.info("the steps are not replayed as a CUDA graph: %s", reason)
-        return False
 
     def _active(self, k: int | Tensor) -> _Active:
         """Those of step `k`, from 1."""
@@ -209,9 +220,7 @@ class _Stack:
     def _step(self, k: int | Tensor, active: _Active) -> Tensor:
         """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
-        minibatch, paced = self._minibatch(k), task.optimiser
-        if task.rates is not None:
-            paced = paced.slowed(task.rates[k - 1 if isinstance(k, int) else 0])
+        minibatch, paced = self._minibatch(k), self._paced(k)
         point, on_the_way = self._ahead(k)
         losses = self._gradient(point, minibatch, g) + on_the_way
         losses = losses + self._mix(minibatch, paced, k, active)
@@ -232,11 +241,20 @@ class _Stack:
                 rows += terms.step_offset[active.index]
             if terms.frozen is not None:
                 rows.copy_(torch.where(terms.frozen, self.start[active.index], rows))
-        if terms.anchor is not None and isinstance(k, int):
-            terms.anchor.advance(y, task.moments.state, k, active.index)
+        if terms.anchor is not None:
+            terms.anchor.advance(y, task.moments.state, k, active.mask)
         if task.tracked.average is not None:
             task.tracked.average.advance(y, k, active.mask)
         return losses
+
+    def _paced(self, k: int | Tensor) -> ClientOpt:
+        """The optimiser with the rate of step `k`, from 1."""
+        optimiser, rates = self.task.optimiser, self.task.rates
+        if rates is None:
+            return optimiser
+        if isinstance(k, int) or self.rates is None:
+            return optimiser.slowed(rates[k - 1 if isinstance(k, int) else 0])
+        return optimiser.slowed(self.rates.index_select(0, (k - 1).long()[None])[0])
 
     def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
         """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
@@ -255,12 +273,15 @@ class _Stack:
     ) -> Tensor | float:
         """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
         mixture, y = self.terms.mixture, self.y
-        if mixture is None or isinstance(k, Tensor):
+        if mixture is None:
             return 0.0
         share, slope = mixture.share[:, None], torch.empty_like(y)
         losses = self._gradient(share * mixture.rows + (1 - share) * y, minibatch, slope)
         along = share * slope
-        if k <= mixture.learns:
+        if isinstance(k, Tensor):
+            learns = (k <= mixture.learns).expand(len(y))
+            mixture.learn(y, slope, learns if active.mask is None else learns & active.mask)
+        elif k <= mixture.learns:
             mixture.learn(y, slope, active.mask)
         paced.decayed(mixture.rows, along)
         with _only(active, mixture.rows, mixture.state) as (rows, moments):
@@ -317,18 +338,8 @@ class _Stack:
         if clip is not None:
             if terms.frozen is not None:
                 out.masked_fill_(terms.frozen, 0)
-            out *= (clip / (_norms(out) + CLOSE)).clamp(max=1)
+            out *= (clip / (sums(out * out).sqrt() + CLOSE)).clamp(max=1)
         return losses
-
-
-def _norms(rows: Tensor) -> Tensor:
-    """Norms (S, 1) of rows, summed in the same order beside any other rows."""
-    squares = rows * rows
-    while (width := squares.shape[1]) > 1:
-        half = width // 2
-        folded = squares[:, :half] + squares[:, half : 2 * half]
-        squares = torch.cat([folded, squares[:, 2 * half :]], 1) if width % 2 else folded
-    return squares.sqrt()
 
 
 def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:

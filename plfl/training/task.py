@@ -99,6 +99,15 @@ class Storm(OfRows):
     """Decay β of v."""
 
 
+def sums(rows: Tensor) -> Tensor:
+    """Sums (S, 1) of rows, in the same order beside any other rows."""
+    while (width := rows.shape[1]) > 1:
+        half = width // 2
+        folded = rows[:, :half] + rows[:, half : 2 * half]
+        rows = torch.cat([folded, rows[:, 2 * half :]], 1) if width % 2 else folded
+    return rows
+
+
 def decay_at(t: Tensor, limit: float) -> Tensor:
     """Decays d of moving averages at their `t`-th values, in double precision: the `limit`, or
     (1 + t)/(10 + t) while this is less, so that the start is soon forgotten."""
@@ -155,12 +164,21 @@ class Anchor(OfRows):
     rate: float
     """Part of the way to the row that it goes in a move."""
 
-    def advance(self, y: Tensor, state: dict[str, Tensor], k: int, now: Tensor | slice) -> None:
-        """Take in the rows `y` after step `k` (from 1), those of the index `now`."""
-        if k % self.every == 0:
-            self.rows[now] += self.rate * (y[now] - self.rows[now])
-            for moments in state.values():
-                moments[now] = 0
+    def advance(
+        self, y: Tensor, state: dict[str, Tensor], k: int | Tensor, active: Tensor | None
+    ) -> None:
+        """Take in the rows `y` after step `k` (from 1), those of the mask `active` (S,)."""
+        if isinstance(k, Tensor):
+            moves = k % self.every == 0
+        elif k % self.every:
+            return
+        else:
+            moves = torch.ones((), dtype=torch.bool, device=y.device)
+        if active is not None:
+            moves = (moves & active)[:, None]
+        self.rows.copy_(torch.where(moves, self.rows + self.rate * (y - self.rows), self.rows))
+        for moments in state.values():
+            moments.masked_fill_(moves, 0)
 
 
 @dataclass(frozen=True)
@@ -186,10 +204,8 @@ class Mixture(OfRows):
     def learn(self, y: Tensor, slope: Tensor, active: Tensor | None) -> None:
         """Advance α by the gradients `slope` (S, P) at the mixtures of v and `y`, for the rows of
         the mask `active` (S,)."""
-        # Row by row, so that the bits are the same beside any other rows.
-        pairs = zip((self.rows - y).double(), slope.double(), strict=True)
-        products = torch.stack([(a * b).sum() for a, b in pairs]).to(y.dtype)
-        moved = (self.share - self.rate * products).clamp(0, 1)
+        products = (self.rows - y).double() * slope.double()
+        moved = (self.share - self.rate * sums(products)[:, 0].to(y.dtype)).clamp(0, 1)
         self.share.copy_(moved if active is None else torch.where(active, moved, self.share))
 
 

@@ -28,6 +28,7 @@ if not torch.cuda.is_available():
     pytest.skip("torch finds no GPU", allow_module_level=True)
 
 GPU = torch.device("cuda")
+EVERY = [*METHODS, "moon"]
 
 
 def agree(network, whole):
@@ -64,6 +65,24 @@ def test_the_papers_model():
     agree(PAPER, task(PAPER, OPTIMISERS[0], rows=12, steps=25, size=16, dtype=torch.float32))
 
 
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_no_model_depends_on_its_company(model):
+    """A row beside few and beside many others, trained and evaluated."""
+    network, data = model.network(SHAPE), with_context()
+    whole = task(network, OPTIMISERS[0], rows=300, steps=4, size=16, dtype=torch.float32)
+    many, few = (
+        whole.select(some).map(lambda values: values.to(GPU, copy=True))
+        for some in (slice(300), slice(7, 19))
+    )
+    engine = Stacked(network, data, GPU)
+    starts = torch.arange(100, device=GPU)
+    losses, those = engine.train(many)[7:19], engine.train(few)
+    assert torch.equal(losses, those)
+    assert torch.equal(many.rows[7:19], few.rows)
+    beside = engine.predict(many.rows, [starts] * 300)[7]
+    assert torch.equal(beside, engine.predict(few.rows[:1], [starts])[0])
+
+
 def trained(of, device, monkeypatch):
     def engine(_, network, data):
         return Stacked(network, data, device)
@@ -75,11 +94,11 @@ def trained(of, device, monkeypatch):
 @pytest.mark.parametrize(
     "of",
     [
-        *(of_method(method, 4) for method in METHODS),
+        *(of_method(method, 4) for method in EVERY),
         study(4, client_opt=CLIENTS, refused="skip"),
         study(4, server_opt=SERVERS, refused="skip"),
     ],
-    ids=[*METHODS, "clients", "servers"],
+    ids=[*EVERY, "clients", "servers"],
 )
 def test_every_method(of, monkeypatch):
     here, there, again = (trained(of, device, monkeypatch) for device in (CPU, GPU, GPU))

@@ -21,10 +21,8 @@ from tests.training.test_engines import (
     with_keys,
     with_terms,
 )
+from tests.training.test_losses import contrasted
 
-BY_NUMBER = {"rates", "mixture", "anchor"}
-"""Terms whose steps differ in more than a tensor tells."""
-REPLAYED = [term for term in TERMS if term not in BY_NUMBER]
 
 
 def replayed(network, whole):
@@ -46,22 +44,29 @@ def test_recorded_steps_of_every_optimiser_are_the_plain_ones(optimiser):
     assert repeats.times and not repeats.refused
 
 
-@pytest.mark.parametrize("terms", [*([term] for term in REPLAYED), REPLAYED], ids=str)
+@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
     whole = with_terms(task(SMALL, OPTIMISERS[0]), terms)
     repeats = replayed(SMALL, whole)
     assert repeats.times and not repeats.refused
 
 
-@pytest.mark.parametrize("term", sorted(BY_NUMBER))
-def test_steps_that_differ_otherwise_are_not_recorded(term):
-    assert not replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), [term])).times
+@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
+def test_recorded_steps_have_rates_of_their_own(optimiser):
+    repeats = replayed(SMALL, with_terms(task(SMALL, optimiser), ["rates"]))
+    assert repeats.times and not repeats.refused
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
 def test_recorded_steps_of_every_model_are_the_plain_ones(model):
     network = model.network(SHAPE)
     repeats = replayed(network, task(network, OPTIMISERS[0]))
+    assert repeats.times and not repeats.refused
+
+
+@pytest.mark.parametrize("features", ["states", "penultimate"])
+def test_recorded_steps_with_a_contrast_are_the_plain_ones(features):
+    repeats = replayed(SMALL, contrasted(OPTIMISERS[0], features))
     assert repeats.times and not repeats.refused
 
 

@@ -15,9 +15,10 @@ from plfl.models.forecaster import Forecaster
 from plfl.models.mlp import Mlp
 from plfl.models.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
-from plfl.training import stack_sizes
+from plfl.training import stack_sizes, stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
+from tests.helpers.elsewhere import THERE, elsewhere
 from tests.models.test_network import MODELS, SHAPE, Convolution
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
@@ -136,3 +137,38 @@ def test_stacks_of_large_models_are_small() -> None:
     assert stack_sizes.sizes_for(97) == stack_sizes.SIZES
     assert stack_sizes.sizes_for(60_276) == (2, 8, 16)
     assert stack_sizes.sizes_for(11_000_000) == (2,)
+    assert stack_sizes.sizes_for(60_276, THERE) == stack_sizes.GPU_SIZES
+    assert stack_sizes.sizes_for(1_160_000, THERE) == (16,)
+
+
+@pytest.mark.parametrize(("size", "left"), [(11, (2, 8, 16)), (8, (2, 16)), (16, (16,))])
+def test_a_gpu_has_stacks_of_the_sizes_that_agree(
+    monkeypatch: pytest.MonkeyPatch, size: int, left: tuple[int, ...]
+) -> None:
+    Products(monkeypatch, size)
+    with elsewhere():
+        inputs = [torch.zeros(1, 16, 5, 3, device=THERE), torch.zeros(1, 16, 0, device=THERE)]
+        assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, None) == left
+
+
+def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked, "TOGETHER", 8)
+    rows = work(SMALL, 4).rows
+    starts = [torch.arange(n) for n in (5, 16, 1, 21)]
+    expected = Stacked(SMALL, windows(SMALL), CPU).predict(rows, starts)
+    read = []
+    forecasts = Forecaster.forecasts
+
+    def noted(self: Forecaster, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+        read.append(tuple(sequence.shape[:2]))
+        return forecasts(self, rows, sequence, context)
+
+    monkeypatch.setattr(Forecaster, "forecasts", noted)
+    with elsewhere():
+        engine = Stacked(SMALL, windows(SMALL), THERE)
+        engine.numbers = 3 * SMALL.layout.width
+        given = [windows.to(THERE) for windows in starts]
+        found = [one.cpu() for one in engine.predict(rows.to(THERE), given)]
+    assert read == [(3, 8)] * 3
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)

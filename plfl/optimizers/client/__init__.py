@@ -40,9 +40,19 @@ class ClientOpt(Algorithm):
         """μ of the proximal term μ·(y − x), which is added to the gradient of shared parameters."""
         return 0.0
 
-    def slowed(self, factor: float) -> Self:
-        """The same optimiser with `factor` times its rate."""
+    def slowed(self, factor: float | Tensor) -> Self:
+        """The same optimiser with `factor` times its rate.
+
+        A tensor without dimensions is the factor of a step whose number is a tensor.
+        """
         return self.model_copy(update={"lr": factor * self.lr})
+
+    def descend(self, y: Tensor, direction: Tensor) -> None:
+        """y ← y − η · direction, in place. The rate η may be a tensor, see `slowed`."""
+        if isinstance(self.lr, float):
+            y.add_(direction, alpha=-self.lr)
+        else:
+            y.sub_(direction * self.lr)
 
     def init(self, y: Tensor) -> dict[str, Tensor]:
         """The initial state for rows `y`; every entry has the shape of `y`."""

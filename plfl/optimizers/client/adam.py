@@ -35,4 +35,11 @@ class Adam(ClientOpt):
         # Reuses the memory of g: allocating memory costs more than the arithmetic.
         denominator = torch.div(v, bias_correction(self.beta2, k, y), out=g).sqrt_().add_(self.eps)
         denominator *= bias_correction(self.beta1, k, y)
-        y.addcdiv_(m, denominator, value=-self.lr)
+        self.descend_by(y, m, denominator)
+
+    def descend_by(self, y: Tensor, m: Tensor, denominator: Tensor) -> None:
+        """y ← y − η m / denominator, in place, whose memory may be overwritten."""
+        if isinstance(self.lr, float):
+            y.addcdiv_(m, denominator, value=-self.lr)
+        else:
+            y.addcdiv_(m, denominator.div_(self.lr), value=-1)

@@ -38,7 +38,7 @@ class SgdMomentum(ClientOpt):
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
         gradient = self._dampened(g, k) if self.dampening else g
         b = state["b"].mul_(self.momentum).add_(gradient)
-        y.add_(g.add_(b, alpha=self.momentum) if self.nesterov else b, alpha=-self.lr)
+        self.descend(y, g.add_(b, alpha=self.momentum) if self.nesterov else b)
 
     def _dampened(self, g: Tensor, k: int | Tensor) -> Tensor:
         dampened = g * (1 - self.dampening)
