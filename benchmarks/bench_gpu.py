@@ -1,19 +1,28 @@
-"""Client-steps per second on a GPU, beside the native kernel on all cores of the same host.
+"""Client-steps per second on a GPU and seconds of whole studies, beside all cores of its host.
 
     python benchmarks/bench_gpu.py
-    python benchmarks/bench_gpu.py --device cpu --models 2 4 --steps 4 # only shows that it runs
+    python benchmarks/bench_gpu.py --studies config.yaml --seeds 10
+    python benchmarks/bench_gpu.py --device cpu --models 2 4 --steps 4 --studies # to try it
 
 The paper's model and batch, as in `bench_quick`. The plain loop trains one model after the other,
-`vmap` all at once, both with PyTorch's own gradients. Prints a table for benchmarks/README.md.
+`vmap` all at once, both with PyTorch's own gradients. Studies run as `plfl study` runs them, on
+sample data where they would download some. Prints tables for benchmarks/README.md.
 """
 
 import argparse
 import platform
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import torch
+import yaml
 from bench_quick import BATCH, FORECASTER, PlainLoop, random_dataset
 from torch import Tensor
 from torch.func import grad, vmap
@@ -29,6 +38,7 @@ MODELS = (12, 240, 2_400, 14_400)
 REPEATS = 3
 FEW = 2
 """Models of the plain loop, whose rate does not depend on their number."""
+STUDIES = ("config.yaml", "config/recipe.yaml")
 
 
 def task(dataset: Dataset, models: int, steps: int, device: torch.device) -> LocalTask:
@@ -87,7 +97,9 @@ def seconds(train: Callable[[LocalTask], object], of: Callable[[], LocalTask]) -
 def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict[str, float]:
     """Client-steps per second of each way of training so many models."""
     plain = PlainLoop(dataset, device=device)
-    single, replayed = (Stacked(FORECASTER, dataset, device) for _ in range(2))
+    single, replayed, compiled = (
+        Stacked(FORECASTER, dataset, device, compiles=compiles) for compiles in (False, False, True)
+    )
     single.repeat = None
     kernel = Fused(FORECASTER, dataset, CPU, threads=torch.get_num_threads())
     ways: dict[str, tuple[Callable[[LocalTask], object], torch.device, int]] = {
@@ -95,6 +107,7 @@ def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict
         "vmap": (Vmapped(dataset, device).train, device, models),
         "stacked, kernel by kernel": (single.train, device, models),
         "stacked, CUDA graphs": (replayed.train, device, models),
+        "compiled": (compiled.train, device, models),
         "native kernel, all cores": (kernel.train, CPU, models),
     }
     rates = {}
@@ -107,16 +120,54 @@ def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict
     return rates
 
 
+def study_on(file: Path, device: str, seeds: int | None) -> dict[str, Any]:
+    """A study on a device, with sample data instead of those that it would download."""
+    study: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    data = study.setdefault("data", {})
+    if data.get("source", "comstock") == "comstock":
+        data["source"] = "sample"
+        data.pop("comstock", None)
+    if seeds is not None:
+        study.setdefault("grid", {})["seeds"] = list(range(1, seeds + 1))
+    study.setdefault("compute", {})["device"] = device
+    return study
+
+
+def study_seconds(study: dict[str, Any]) -> tuple[float, float]:
+    """Seconds from data to report, and those of all training jobs."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "study.yaml")
+        file.write_text(yaml.safe_dump(study), encoding="utf-8")
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "plfl", "study", file.name]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        whole = time.perf_counter() - start
+        jobs = Path(folder, "results").glob("*/benchmarks/train/*.tsv")
+        return whole, float(sum(pd.read_csv(job, sep="\t")["s"].sum() for job in jobs))
+
+
+def studies(files: Sequence[str], seeds: int | None) -> None:
+    """Print the seconds of studies on the GPU and on all cores."""
+    print("\n| study | GPU: in all | training jobs | CPU: in all | training jobs |")
+    print("|---" * 5 + "|")
+    for file in files:
+        times = [study_seconds(study_on(Path(file), at, seeds)) for at in ("cuda", "cpu")]
+        cells = " | ".join(f"{one:,.0f}" for both in times for one in both)
+        print(f"| `{file}`{f', {seeds} seeds' if seeds else ''} | {cells} |", flush=True)
+
+
 def main() -> None:
-    """Print the machine and the table."""
+    """Print the machine and the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", type=int, nargs="+", default=MODELS)
     parser.add_argument("--steps", type=int, default=125)
+    parser.add_argument("--studies", nargs="*", default=STUDIES)
+    parser.add_argument("--seeds", type=int, help="of the studies, instead of their own")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("torch finds no GPU")
+        raise SystemExit("torch finds no GPU; this benchmark needs one, or --device cpu")
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
     cores = torch.get_num_threads()
     print(f"{gpu}; {platform.processor() or platform.machine()}, {cores} cores; ", end="")
@@ -130,6 +181,8 @@ def main() -> None:
         print(f"| {models:,} | {' | '.join(f'{rates[name]:,.0f}' for name in names)} |")
     if device.type == "cuda":
         print(f"\nmost memory: {torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB")
+    if options.studies:
+        studies(options.studies, options.seeds)
 
 
 if __name__ == "__main__":

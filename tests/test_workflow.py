@@ -43,6 +43,7 @@ class Project:
             "model": {"hidden": 3, "mlp": [4]},
             "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
             "federation": {"rounds": 2, "local_steps": 3, "evaluate_every": 1},
+            "compute": {"stack": "sharing"},
         }
         for state in self.config["data"]["states"]:
             write_meters(folder / "meters" / state)
@@ -227,6 +228,13 @@ def test_one_job_a_cell_gives_the_same_bits(project: Project, tmp_path: Path) ->
     run = project.snakemake("results/own/records.parquet")
     assert run.returncode == 0, run.stdout + run.stderr
     assert [path.read_bytes() for path in cells] == before
+
+
+def test_a_short_training_is_one_job_of_a_state(project: Project) -> None:
+    del project.config["compute"]
+    jobs = project.jobs()
+    assert jobs["train"] == 2
+    assert "train_local" not in jobs
 
 
 def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> None:

@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
     _check_states(study)
     from plfl.data import sources
     from plfl.data.checks import counted
+    from plfl.experiments.trainer import placed
     from plfl.experiments.workload import speeds, workload
     from plfl.pipeline.jobs import duration
     from plfl.results.power import notes
@@ -56,7 +57,8 @@ def run(options: argparse.Namespace) -> None:
     measured = speeds(study.variants)
     seconds = sum(speed.seconds(works[label]) for label, speed in measured.items())
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
-    engines = {choose(study.compute, v.model.kernel_form) for v in study.variants.values()}
+    engines = {choose(placed(v), v.model.kernel_form) for v in study.variants.values()}
+    on_gpu = any(device == "cuda" for _, device in engines)
     trained_by = " and ".join(f"{engine} engine on {device}" for engine, device in sorted(engines))
     per_second = " to ".join(
         f"{_short(limit(speed.client_steps for speed in measured.values()))}"
@@ -69,8 +71,8 @@ def run(options: argparse.Namespace) -> None:
         f"{total['client_steps']:,.0f} client-steps, at least {_short(total['megabytes'])} MB "
         "between clients and servers\n"
         f"training takes about {duration(seconds)} in one job, "
-        f"{duration(seconds / cores)} on {cores} cores, without the start of jobs, baselines, "
-        f"figures and pages ({trained_by}, "
+        + ("" if on_gpu else f"{duration(seconds / cores)} on {cores} cores, ")
+        + f"without the start of jobs, baselines, figures and pages ({trained_by}, "
         f"{per_second} client-steps/s measured now, if nothing else runs"
         f"{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"

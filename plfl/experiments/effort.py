@@ -1,5 +1,8 @@
 """The amount of work in a study, computed from its configuration alone, without data."""
 
+from collections import Counter
+
+from plfl.base.rounding import drawn_of
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.training.batches import steps_of
@@ -7,6 +10,15 @@ from plfl.training.batches import steps_of
 PAPER_STEP = 16 * 2 * (12 * 4 * 25 * (8 + 25) + 12 * 25 * 150 + 150 * 75 + 75)
 """Floating-point operations of a forward pass over 16 windows by the products of matrices of the
 paper's model: the gates of the LSTM in 12 steps, then the MLP."""
+FEW_STEPS = 60_000
+"""Local steps of the paper's model that a core takes in about five seconds. Jobs with fewer, of all
+clients, spend more time on starting than on training."""
+CORE, WITHOUT_KERNEL = 100e-6, 6
+"""Seconds of a core for a local step of the paper's model in the native kernel (61 to 132 µs
+measured on two processors), and how many times as long it takes without the kernel."""
+GPU, LAUNCHES = 4e-6, 0.5e-3
+"""Seconds of a GPU for a local step of the paper's model among many, and those for one of any
+number of models at least: measured on an H100 with PyTorch 2.11, before `stack_sizes` were used."""
 
 
 def local_steps(study: Study) -> int:
@@ -28,3 +40,39 @@ def cost_of_step(study: Study) -> float:
     ratio of the operations of a forward pass, at least 1."""
     operations = study.model.operations(study.window_shape)
     return max(1.0, study.federation.batch_size * (operations or 0) / PAPER_STEP)
+
+
+def stack_of(study: Study) -> str:
+    """What one training job of a study, or of each of its variants, trains; see `Compute.stack`."""
+    compute, one = study.compute, next(iter(study.variants.values()))
+    if compute.stack != "auto":
+        return compute.stack
+    of_state = Counter[str]()
+    for cell in one.cells:
+        of_state[cell.state] += one.trials(cell) * one.data.clients_of(cell.state)
+    steps = max(of_state.values()) * one.federation.rounds * local_steps(one) * cost_of_step(one)
+    return "state" if compute.device == "cuda" or steps <= FEW_STEPS else "sharing"
+
+
+def side_by_side(study: Study) -> int:
+    """How many models, all with one ClientOpt, a training job of a study trains together."""
+    together = {"state": (), "sharing": ("sharing",), "cell": ("sharing", "method", "server_opt")}
+    axes = ("state", "client_opt", *together[stack_of(study)])
+    models = Counter[tuple[str, ...]]()
+    for cell in study.cells:
+        clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
+        models[tuple(getattr(cell, axis) for axis in axes)] += study.trials(cell) * clients
+    return max(models.values())
+
+
+def faster_device(study: Study, cores: int) -> tuple[str, str]:
+    """`cuda` or `cpu`, whichever takes the local steps of a job sooner, and a sentence that says
+    why. `cores`: those of the CPU, all of which train."""
+    models, cost = side_by_side(study), cost_of_step(study)
+    here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
+    there = max(LAUNCHES, models * cost * GPU)
+    return (
+        "cuda" if there < here else "cpu",
+        f"a step of {models:,} models takes about {1e3 * there:.2g} ms on a GPU and "
+        f"{1e3 * here:.2g} ms on {cores} cores of the CPU",
+    )

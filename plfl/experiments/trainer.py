@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 
 from plfl.config.search import Candidate
+from plfl.config.sections import Compute
 from plfl.config.sections import Federation as Settings
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
+from plfl.experiments.effort import faster_device
 from plfl.experiments.evaluation import Evaluator, Examiner
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -22,6 +26,8 @@ from plfl.models.network import Network
 from plfl.tasks import Task, task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Trainer:
     def of(cls, study: Study, dataset: Examples) -> Trainer:
         """The model and the engine of a study."""
         network = network_of(study, dataset.shape)
-        return cls(study, dataset, network, make_engine(study.compute, network, dataset))
+        return cls(study, dataset, network, make_engine(placed(study), network, dataset))
 
     def client_data(
         self, seed: int, dataset: Examples | None = None, settings: Settings | None = None
@@ -79,6 +85,16 @@ class Trainer:
         """A cell before its first round; cells of one seed may share their `client_data`."""
         data = client_data or self.client_data(cell.seed)
         return federation_of(self.study, cell, candidate, self.network, data)
+
+
+def placed(study: Study) -> Compute:
+    """How the jobs of a study use this machine, `device: auto` replaced by what is faster."""
+    compute = study.compute
+    if compute.device != "auto" or not torch.cuda.is_available():
+        return compute
+    device, why = faster_device(study, os.cpu_count() or 1)
+    log.info("compute.device: auto is %s: %s", device, why)
+    return compute.model_copy(update={"device": device})
 
 
 def network_of(study: Study, shape: WindowShape) -> Network:

@@ -44,7 +44,9 @@ class Cohort:
     def kind(self) -> tuple[object, ...]:
         """Equal for cohorts whose models can train as one stack."""
         asked, f = self.instructions, self.f
-        same = (f.shared, asked.frozen, asked.pull)
+        keeps = f.moments.mode != "reset"
+        reads_shared = keeps or f.client_opt.proximal or asked.storm is not None
+        same = (f.shared if reads_shared else None, asked.frozen, asked.pull)
         per_client = (asked.constant, asked.step_offset, asked.term)
         return (
             f.client_opt,

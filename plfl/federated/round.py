@@ -60,7 +60,9 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
     """The federations in groups whose models may train as one stack."""
     stacks: dict[tuple[ClientOpt, bytes], list[Federation]] = {}
     for f in federations:
-        stacks.setdefault((f.client_opt, f.shared.cpu().numpy().tobytes()), []).append(f)
+        # Only a proximal term asks which parameters are shared.
+        shared = f.shared.cpu().numpy().tobytes() if f.client_opt.proximal else b""
+        stacks.setdefault((f.client_opt, shared), []).append(f)
     return list(stacks.values())
 
 

@@ -13,6 +13,7 @@ from plfl.config.study import Cell, Study
 from plfl.data import sources
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
+from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
@@ -88,7 +89,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
 
 def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
-    shared = [sha256(dataset), *choose(study.compute, study.model.kernel_form)]
+    shared = [sha256(dataset), *choose(placed(study), study.model.kernel_form)]
     return {
         cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
         for cell in cells

@@ -32,6 +32,8 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
             "compute.device", ["is 'cuda', but torch finds no GPU; set it to cpu or auto"]
         )
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
+    if compute.engine == "compiled" and device == "cpu":
+        raise ConfigError("compute.engine", ["'compiled' needs a GPU; set it to auto"])
     if compute.engine not in ("auto", "fused"):
         return compute.engine, device
     if device == "cuda":
@@ -53,4 +55,6 @@ def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine
     name, device = choose(compute, network.kernel_form)
     if isinstance(dataset, Dataset) and name == "fused":
         return Fused(network, dataset, torch.device(device))
-    return (Reference if name == "reference" else Stacked)(network, dataset, torch.device(device))
+    if name == "reference":
+        return Reference(network, dataset, torch.device(device))
+    return Stacked(network, dataset, torch.device(device), compiles=name == "compiled")

@@ -13,6 +13,7 @@ from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import stack_sizes
+from plfl.training.compiled import CompiledSteps
 from plfl.training.graphs import Graphs, Step
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, sums
@@ -38,7 +39,9 @@ class Stacked:
         dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
+        compiles: bool = False,
     ):
+        """`compiles`: whether replayed steps of optimisers are compiled."""
         self.network = network
         self.device, self.dtype = device, dtype
         self.sizes = stack_sizes.sizes_for(network.layout.width, device)
@@ -48,6 +51,7 @@ class Stacked:
         """What takes equal steps faster than one by one: CUDA graphs."""
         if device.type == "cuda":
             self.repeat = Graphs(device)
+        self.compiled = CompiledSteps() if compiles else None
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -110,7 +114,8 @@ class Stacked:
 
     def _predict_together(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """See `predict`. All products have the same sizes, so that no bits depend on the others."""
-        every, parts, begins, end = torch.cat(starts), [], [], 0
+        parts: list[tuple[int, int, int]] = []
+        every, begins, end = torch.cat(starts), [], 0
         for row, windows in enumerate(starts):
             begin, end = end, end + len(windows)
             begins.append(len(parts) * TOGETHER)
@@ -126,9 +131,7 @@ class Stacked:
             outputs = self.network.forecasts(rows[models], *self.inputs(every[numbers]))
             found.append(outputs[: len(some)].flatten(0, 1))
         joined = torch.cat(found)
-        return [
-            joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)
-        ]
+        return [joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -183,9 +186,9 @@ class _Stack:
             if task.minibatches.targets is None
             else task.minibatches.targets.to(engine.dtype)
         )
-        self.rates: Tensor | None = None
-        """Factors (K,) of the rate, if they differ."""
-        if task.rates is not None and len(set(task.rates)) > 1:
+        self.rates: tuple[float, ...] | Tensor | None = task.rates
+        """Factors (K,) of the rate, in a tensor if the numbers of steps are in one."""
+        if task.rates is not None and engine.repeat is not None:
             self.rates = torch.tensor(task.rates, dtype=torch.float64, device=engine.device)
         storm = terms.storm
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
@@ -234,7 +237,7 @@ class _Stack:
         paced.decayed(y, g)
         behind = self._behind(active)
         with _only(active, y, task.moments.state) as (rows, moments):
-            paced.step(rows, g[active.index], moments, behind + task.since(k))
+            self._advance(paced, rows, g[active.index], moments, behind + task.since(k))
             if stormed is not None:
                 rows.copy_(torch.where(task.shared, stormed[active.index], rows))
             if terms.step_offset is not None:
@@ -249,12 +252,26 @@ class _Stack:
 
     def _paced(self, k: int | Tensor) -> ClientOpt:
         """The optimiser with the rate of step `k`, from 1."""
-        optimiser, rates = self.task.optimiser, self.task.rates
+        optimiser, rates = self.task.optimiser, self.rates
         if rates is None:
             return optimiser
-        if isinstance(k, int) or self.rates is None:
-            return optimiser.slowed(rates[k - 1 if isinstance(k, int) else 0])
-        return optimiser.slowed(self.rates.index_select(0, (k - 1).long()[None])[0])
+        if isinstance(k, Tensor):
+            return optimiser.slowed(_of_step(torch.as_tensor(rates)[None], k)[0])
+        return optimiser.slowed(rates[k - 1])
+
+    def _advance(
+        self,
+        optimiser: ClientOpt,
+        rows: Tensor,
+        g: Tensor,
+        state: dict[str, Tensor],
+        k: int | Tensor,
+    ) -> None:
+        """Take step `k` of an optimiser along the gradients `g`."""
+        if self.engine.compiled is not None and isinstance(k, Tensor):
+            self.engine.compiled(optimiser, rows, g, state, k)
+        else:
+            optimiser.step(rows, g, state, k)
 
     def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
         """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
@@ -285,7 +302,7 @@ class _Stack:
             mixture.learn(y, slope, active.mask)
         paced.decayed(mixture.rows, along)
         with _only(active, mixture.rows, mixture.state) as (rows, moments):
-            paced.step(rows, along[active.index], moments, self._behind(active) + k)
+            self._advance(paced, rows, along[active.index], moments, self._behind(active) + k)
         return losses
 
     def _storm(self, minibatch: _Minibatch, k: int | Tensor, active: _Active) -> Tensor | None:

@@ -1,9 +1,19 @@
-"""What a local step of a model costs."""
+"""What a local step of a model costs, where a study trains, and in how many jobs."""
+
+from typing import Any
 
 import pytest
 
 from plfl.config.study import Study
-from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps
+from plfl.experiments import trainer
+from plfl.experiments.effort import (
+    PAPER_STEP,
+    cost_of_step,
+    faster_device,
+    local_steps,
+    side_by_side,
+    stack_of,
+)
 from tests.helpers import tiny
 
 
@@ -28,3 +38,46 @@ def test_models_of_images_cost_their_operations(model: str, operations: float) -
 
 def test_loads_cost_what_the_paper_s_model_costs() -> None:
     assert cost_of_step(tiny.study()) == 1
+
+
+def of_two_schemes(steps: int = 2, **compute: Any) -> Study:
+    """Two schemes, two ServerOpts and two seeds."""
+    return tiny.study(
+        grid={"sharing": ["P1", "P2"], "server_opt": ["fedavg", "fedadam"], "seeds": [1, 2]},
+        federation={"rounds": 2, "local_steps": steps},
+        compute=compute,
+    )
+
+
+def test_short_trainings_and_those_on_a_gpu_are_one_job() -> None:
+    assert stack_of(of_two_schemes()) == "state"
+    assert stack_of(of_two_schemes(10_000)) == "sharing"
+    assert stack_of(of_two_schemes(10_000, device="cuda")) == "state"
+    assert stack_of(of_two_schemes(stack="cell")) == "cell"
+
+
+@pytest.mark.parametrize(("stack", "cells"), [("state", 8), ("sharing", 4), ("cell", 2)])
+def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
+    of = of_two_schemes(stack=stack)
+    assert side_by_side(of) == cells * of.data.most_clients
+
+
+def test_the_faster_device_depends_on_models_and_cores() -> None:
+    few = Study.load("config.yaml")
+    device, why = faster_device(few, 2)
+    assert device == "cuda"
+    assert f"{side_by_side(few):,} models" in why
+    assert "2 cores" in why
+    assert faster_device(few, 200)[0] == "cpu"
+
+
+def test_auto_takes_the_faster_device_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert trainer.placed(of_two_schemes(device="cpu")).device == "cpu"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    for cores, device in ((1, "cuda"), (10_000, "cpu")):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        with caplog.at_level("INFO"):
+            assert trainer.placed(of_two_schemes()).device == device
+        assert f"compute.device: auto is {device}: a step of" in caplog.text

@@ -24,12 +24,12 @@ from tests.training.test_engines import (
 from tests.training.test_losses import contrasted
 
 
-
-def replayed(network, whole):
+def replayed(network, whole, compiles=False):
     """The task trained with plain steps and with recorded ones, and what repeated these."""
     data = dataset(SMALL) if network is SMALL else with_context()
     one, other = copied(whole), copied(whole)
-    plain, engine = (Stacked(network, data, CPU, torch.float64) for _ in range(2))
+    plain = Stacked(network, data, CPU, torch.float64)
+    engine = Stacked(network, data, CPU, torch.float64, compiles)
     engine.repeat = Replayed()
     torch.testing.assert_close(engine.train(other), plain.train(one), rtol=0, atol=1e-12)
     expected = everything(one)
@@ -74,6 +74,21 @@ def test_recorded_steps_drop_other_units_each_time():
     network = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE)
     repeats = replayed(network, with_keys(task(network, OPTIMISERS[0])))
     assert repeats.times and not repeats.refused
+
+
+COMPILED = [OPTIMISERS[0], DECAYING[-1]]
+
+
+@pytest.mark.parametrize("backend", ["eager", "none"])
+@pytest.mark.parametrize("optimiser", COMPILED, ids=str)
+def test_compiled_steps_are_the_plain_ones(monkeypatch, caplog, optimiser, backend):
+    """Without a compiler they are the operations one by one, which the log says."""
+    monkeypatch.setattr("plfl.training.compiled.BACKEND", backend)
+    whole = with_terms(task(SMALL, optimiser), ["rates", "steps", "mixture"])
+    with caplog.at_level("INFO"):
+        repeats = replayed(SMALL, whole, compiles=True)
+    assert repeats.times and not repeats.refused
+    assert ("not compiled" in caplog.text) == (backend == "none")
 
 
 def test_a_recording_does_not_run_python_again():

@@ -2,7 +2,7 @@ import math
 
 from plfl.report import reporting
 from plfl.data import sources
-from plfl.experiments.effort import cost_of_step, local_steps
+from plfl.experiments.effort import cost_of_step, local_steps, stack_of
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active, signature
@@ -83,6 +83,9 @@ def training_rules(spanned, spanned_alone):
 
     What a job spans is `spanned` or, if nothing is shared, `spanned_alone`.
     """
+    if "sharing" in spanned:
+        yield "train", ANY.grid.sharing, spanned, "", "federations and clients alone"
+        return
     alone = [
         scheme for scheme in ANY.grid.sharing if ANY.combinations.shares_nothing(scheme)
     ]

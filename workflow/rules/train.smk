@@ -1,6 +1,9 @@
-ONE_JOB = study.compute.stack == "sharing"
 # Hyperparameters are selected once for all seeds, so all seeds train in one job.
-SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else ["seed"]
+SPANNED = {
+    "state": ["sharing", "method", "client_opt", "server_opt", "seed"],
+    "sharing": ["method", "client_opt", "server_opt", "seed"],
+    "cell": ["seed"],
+}[stack_of(study)]
 # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
 SPANNED_LOCAL = SPANNED + [
     axis
