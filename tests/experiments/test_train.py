@@ -86,6 +86,16 @@ def test_local_training_is_the_same_under_every_server() -> None:
     )
 
 
+@pytest.mark.parametrize("state", ["reset", "keep"])
+def test_schemes_that_train_side_by_side_are_those_alone(state: str) -> None:
+    study = tiny.study(grid={"server_opt": ["fedavg"]}, federation={"opt_state": state})
+    names = [f"XX-{s}-fedopt-{opt}-fedavg-10" for opt in ("adam", "prox") for s in ("P1", "P2")]
+    together = records(study, *names)
+    for name, beside in zip(names, together, strict=True):
+        (alone,) = records(study, name)
+        pd.testing.assert_frame_equal(beside, alone, check_exact=True)
+
+
 def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     federations: list[int] = []
     run = experiment.run
