@@ -79,13 +79,14 @@ class Images(Reporting):
         )
 
     def judged(self, results: Path, study: Study) -> Judged:
-        from plfl.results.claims import as_json
+        from plfl.results.claims import as_json, as_text
         from plfl_images.results import label_claims
         from plfl_images.results.variants import trained
 
         found = label_claims.verdicts(trained(results))
-        data = as_json(study, found, about=label_claims.about(study))
-        return Judged(label_claims.as_text(study, found), data)
+        about = label_claims.about(study)
+        text = as_text(study, found, f"claims about classifiers\n{about}")
+        return Judged(text, as_json(study, found, about=about))
 
     def captions(self, study: Study) -> dict[str, str]:
         return _CAPTIONS

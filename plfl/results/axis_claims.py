@@ -16,7 +16,6 @@ import numpy as np
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.results.claim import texts
-from plfl.results.claims import listed
 from plfl.results.method_claims import AVERAGING
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
@@ -70,16 +69,6 @@ def judged(claim: str, study: Study, placed: Sequence[Variant]) -> Verdict:
         reason = "the best value of every client and seed is the same at both histories"
         return replace(blank, effect=0.0, reason=reason, needed="Values in between might.")
     return judge(blank, evidence)
-
-
-def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
-    """The verdicts as text: each claim, and below it the evidence."""
-    return "\n".join(
-        [
-            f"{study.name}{study.data.sample_suffix}: claims about variants, exploratory",
-            *listed(judgements),
-        ]
-    )
 
 
 def _better_value(

@@ -106,25 +106,21 @@ def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[s
     }
 
 
-def of_study(study: Study, judgements: Sequence[Verdict], dated: str) -> str:
-    """The verdicts on the claims that a study names, as text; `dated`: when they were named."""
-    title = f"{study.name}{study.data.sample_suffix}: claims of the study"
-    return "\n".join([title, f"{dated} p: corrected for their number.", *listed(judgements)])
+ABOUT = (
+    "claims at the last round\nExploratory: not named by the study. Differences of test MASE are "
+    "positive where they support the claim. Brackets: 95 % intervals over clients, weeks and "
+    "seeds. p: Holm's."
+)
+"""What the claims of `CLAIMS` are, below the name of the study."""
 
 
-def as_text(tables: Tables, judgements: Sequence[Verdict]) -> str:
-    """The verdicts as text: each claim, and below it the evidence."""
-    sample = tables.study.data.sample_suffix
-    lines = [
-        f"{tables.study.name}{sample}: claims at the last round",
-        "Exploratory: not named by the study. Differences of test MASE are positive where they "
-        "support the claim. Brackets: 95 % intervals over clients, weeks and seeds. p: Holm's.",
-        *listed(judgements),
-    ]
-    return "\n".join(lines)
+def as_text(study: Study, judgements: Sequence[Verdict], about: str = ABOUT) -> str:
+    """The verdicts as text: what they are `about`, then each claim and below it the evidence."""
+    title = f"{study.name}{study.data.sample_suffix}: {about}"
+    return "\n".join([title, *_listed(judgements)])
 
 
-def listed(judgements: Sequence[Verdict]) -> Iterator[str]:
+def _listed(judgements: Sequence[Verdict]) -> Iterator[str]:
     """The lines of some verdicts, below the claims that they are about."""
     for i, verdict in enumerate(judgements):
         if i == 0 or judgements[i - 1].claim != verdict.claim:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from plfl.base.files import digest
 from plfl.config.study import Study
-from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.verdict import Verdict, finite_or_none, settle
 from plfl_images.data import skew_of
@@ -54,11 +53,6 @@ def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
         lacking = replace(blank, answer="not in this study", reason=f"the grid lacks {claim.needs}")
         judged += found or [lacking]
     return settle(judged)
-
-
-def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
-    """The verdicts as text: each claim, and below it the evidence."""
-    return "\n".join([f"{study.name}: claims about classifiers", about(study), *listed(judgements)])
 
 
 def about(study: Study) -> str:

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from plfl.config.study import Cell, Study
+from plfl.results import claims
 from plfl.results.overview import gather
 from plfl.results.verdict import Verdict
 from plfl_images.results import label_claims
@@ -82,7 +83,7 @@ def test_the_numbers_are_those_of_a_paired_t_test(judge: Judge) -> None:
     assert verdict.p_alone == pytest.approx(tested.pvalue)
     assert verdict.p is not None
     assert verdict.p >= tested.pvalue  # corrected for the other three
-    assert "at a quarter" in label_claims.as_text(one.study, list(found.values()))
+    assert "at a quarter" in claims.as_text(one.study, list(found.values()))
 
 
 def test_a_small_lead_is_undecided_and_says_what_would_decide_it(judge: Judge) -> None:

@@ -64,7 +64,7 @@ def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
     assert names == [
         ("n1", state, model) for state in ("CA", "NY") for model in ("local", "global")
     ]
-    text = claims.as_text(folder, found)
+    text = claims.as_text(folder.study, found)
     assert (
         "(n1) some federated cell beats the best baseline that sends no data\n  CA, local: HOLDS"
         in (text)

@@ -220,7 +220,7 @@ def test_spread_of_loads_has_its_textbook_interval(good: Tables) -> None:
 
 def test_text_and_json_say_the_same(good: Tables) -> None:
     found = verdicts(good)
-    text = claims.as_text(good, found)
+    text = claims.as_text(good.study, found)
     assert text.startswith("constructed (sample data)")
     data = claims.as_json(good.study, found)
     assert data["sample_data"] is True

@@ -89,16 +89,18 @@ class Loads(Reporting):
             tables = Tables(results / label)
             found = claims.verdicts(tables)
             data[label] = claims.as_json(tables.study, found)
-            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables, found))
+            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables.study, found))
         if axis_claims.asked(study):
             of_variants = axis_claims.verdicts(results, study)
             data["variants"] = claims.as_json(study, of_variants)
-            texts.append(f"\n{axis_claims.as_text(study, of_variants)}")
+            about = "claims about variants, exploratory"
+            texts.append(f"\n{claims.as_text(study, of_variants, about)}")
         plain = data.get("", data)
         if study.claims:
             named = contrasts.of_folder(results, study)
             dated = family.told([one.text for one in named], family.noted(results))
-            texts.insert(0, f"{claims.of_study(study, named, dated)}\n")
+            about = f"claims of the study\n{dated} p: corrected for their number."
+            texts.insert(0, f"{claims.as_text(study, named, about)}\n")
             plain["claims"] = claims.as_json(study, named, named=dated)
         return Judged("\n".join(texts), plain)
 
