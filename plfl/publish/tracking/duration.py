@@ -9,9 +9,6 @@ import pandas as pd
 from plfl.config.study import Cell
 from plfl.results.records import CELL
 
-_ALWAYS = ("state", "sharing")
-"""Axes on which the cells of a job agree in any case."""
-
 
 @dataclass(frozen=True)
 class Span:
@@ -24,10 +21,10 @@ class Span:
 def of_cell(results: Path, cell: Cell) -> Span | None:
     """The job that trained a cell, alone or with others; None if there is no trace of it."""
     values = {axis: str(value) for axis, value in asdict(cell).items()}
-    optional = [axis for axis in CELL if axis not in _ALWAYS]
+    optional = [axis for axis in CELL if axis != "state"]
     # The file is named after the axes on which the cells of the job agree.
     for named in product((True, False), repeat=len(optional)):
-        shown = {*_ALWAYS, *(axis for axis, yes in zip(optional, named, strict=True) if yes)}
+        shown = {"state", *(axis for axis, yes in zip(optional, named, strict=True) if yes)}
         stem = "-".join(values[axis] for axis in CELL if axis in shown)
         for suffix in ("", ".local"):
             if found := _read(results / "benchmarks" / "train" / f"{stem}{suffix}.tsv"):
