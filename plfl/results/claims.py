@@ -138,7 +138,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     if verdict.needed:
         yield f"      {verdict.needed}"
     if verdict.cells:
-        yield f"      decided by {some(verdict.cells, 6)}"
+        # As `plfl compare` takes them.
+        yield f"      decided by {some([c.removesuffix('-none-none') for c in verdict.cells], 6)}"
     if verdict.diverged:
         yield f"      diverged: {some(verdict.diverged, 6)}"
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -291,12 +292,19 @@ def settle(judged: Sequence[Verdict]) -> list[Verdict]:
     return settled
 
 
+_NO_KEY = re.compile(r"(?<!\.)client")
+"""The word, not the key `data.clients`."""
+
+
 def _undecided(verdict: Verdict, level: float) -> Verdict:
     """The verdict as undecided, with the reason and what would decide it at this `level`."""
     needed, spread = verdict.needed, verdict.spread
     if spread is not None and not needed:
         needed = advice(verdict.effect or 0.0, spread, level)
-    reason = "; ".join(filter(None, [verdict.reason, _doubt(verdict)]))
+    doubt = _doubt(verdict)
+    if verdict.metered:
+        needed, doubt = (_NO_KEY.sub("meter", text) for text in (needed, doubt))
+    reason = "; ".join(filter(None, [verdict.reason, doubt]))
     return replace(verdict, answer="undecided", reason=reason, needed=needed)
 
 
