@@ -73,15 +73,15 @@ def page(study: Study, cell: Cell, found: pd.DataFrame) -> str:
     table = summary(found)
     rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    about = (
-        f"Study `{study.name}`, cell `{cell}`; data: {study.data.origin}; "
-        f"{found['seed'].nunique()} seeds."
-    )
+    seeds = found["seed"].nunique()
+    about = f"Study `{study.name}`, cell `{cell}`; data: {study.data.origin}; "
+    about += f"{seeds} seed{'s' * (seeds > 1)}."
+    doubt = "" if seeds > 2 else ", which so few seeds may be by chance"
     return (
         f"# What one update reveals\n\n{UPDATES}\n\n{about}\n\n**Who looks.** {THREAT}\n\n"
         "## In plain words\n\nOf a single update without protection, the server can tell\n\n"
         + "".join(f"- {line}\n" for line in _told(found))
-        + f"\nClearly: in every seed by at least {100 * CLEAR:.0f} of 100.\n\n"
+        + f"\nClearly: in every seed by at least {100 * CLEAR:.0f} of 100{doubt}.\n\n"
         + "".join(f"- {line}\n" for line in _protected(found))
         + f"\n## What follows\n\n{FOLLOWS}\n## The numbers\n\n{TERMS}\n\n{lines}"
         + (NOISE if any("noise" in name for name in table.columns) else "")
@@ -94,7 +94,7 @@ def _told(found: pd.DataFrame) -> Iterator[str]:
         rows = plain[plain["question"] == question]
         if len(rows):
             right, chance = (round(100 * rows[name].mean()) for name in ("value", "chance"))
-            degree = "clearly" if _is_clear(rows) else "hardly"
+            degree = "clearly" if _is_clear(rows) else "hardly" if right > chance else "no"
             yield f"{words}: right in {right} of 100 cases, by chance in {chance} ({degree} better)"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from plfl.baselines import BASELINE, find, rivals
 from plfl.config.axes import Axis
@@ -45,6 +46,8 @@ CAPTION = (
     " best one that sends no data (dashed), and the best one on the raw data of all clients"
     " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways."
 )
+FILLS = ("full", "none", "left", "right", "top", "bottom")
+"""Marks of the combinations of a sharing scheme and a method over bytes."""
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
     EFFECTS: "differences between variants",
@@ -151,13 +154,21 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
 def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
     """A point for each way of coding messages, over what they take: the baselines send none."""
     trained = part[part["model"] == "local"]
-    several = len(trained[["sharing", "method"]].drop_duplicates()) > 1
+    kinds = trained[["sharing", "method"]].drop_duplicates().agg(tuple, axis=1).tolist()
     for i, value in enumerate(axis.choices):
         for _, row in trained[trained[axis.column] == value].iterrows():
-            kind = f" ({row['sharing']}, {method_label(str(row['method']))})" if several else ""
+            sharing, method = kind = row["sharing"], row["method"]
+            label = f"{value} ({sharing}, {method_label(str(method))})" if kinds[1:] else str(value)
+            look: dict[str, Any] = {
+                "linestyle": "none",
+                "fillstyle": FILLS[kinds.index(kind) % len(FILLS)],
+            }
             at = row["bytes"] / row["clients"] / 1e3
-            panel.plot(at, row["mase"], label=f"{value}{kind}", linestyle="none", **colour(i))
+            panel.plot(at, row["mase"], label=label, **look, **colour(i))
     panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.xaxis.set_major_formatter("{x:,.4g}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
     panel.set_xlabel("kB per client in all rounds")
 
 

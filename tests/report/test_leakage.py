@@ -8,7 +8,7 @@ import pandas as pd
 from plfl.experiments.leakage import OCCUPANCY, OWN, SENDER, STUDY
 from plfl.report.leakage import page
 
-NIGHT = list(OCCUPANCY)[1]
+WEEKEND, NIGHT = OCCUPANCY
 
 
 def test_the_page_tells_what_is_clear_and_what_protections_hide() -> None:
@@ -16,6 +16,7 @@ def test_the_page_tells_what_is_clear_and_what_protections_hide() -> None:
         SENDER: (0.25, (0.8, 0.82), (0.5, 0.29)),
         NIGHT: (0.5, (0.7, 0.6), (0.6, 0.56)),
         STUDY: (0.5, (0.53, 0.6), (0.5, 0.5)),
+        WEEKEND: (0.5, (0.4, 0.5), (0.5, 0.5)),
         OWN: (0.5, (float("nan"),) * 2, (float("nan"),) * 2),
     }
     rows = [
@@ -31,6 +32,7 @@ def test_the_page_tells_what_is_clear_and_what_protections_hide() -> None:
     told = [line for line in lines if "by chance in" in line]
     assert [line.rpartition(":")[2] for line in told] == [
         " right in 81 of 100 cases, by chance in 25 (clearly better)",
+        " right in 45 of 100 cases, by chance in 50 (no better)",
         " right in 65 of 100 cases, by chance in 50 (clearly better)",
         " right in 56 of 100 cases, by chance in 50 (hardly better)",
     ]

@@ -225,10 +225,12 @@ def test_codecs_are_drawn_over_what_they_send() -> None:
     row = {"sharing": "P2", "method": "fedopt", "model": "local", "clients": 2}
     sent = {"none": 28e3, "q3": 3e3}
     rows = [row | {"channel.up": name, "mase": 1.0, "bytes": sent[name]} for name in sent]
-    panel = Figure().subplots()
+    panel, two = Figure().subplots(1, 2)
     page._over_bytes(panel, axis, pd.DataFrame(rows))
     drawn = {str(line.get_label()): line.get_xdata() for line in panel.lines}
     assert {name: float(np.ravel(x)[0]) for name, x in drawn.items()} == {"none": 14, "q3": 1.5}
+    page._over_bytes(two, axis, pd.DataFrame([*rows, *(one | {"sharing": "P1"} for one in rows)]))
+    assert len({(line.get_color(), line.get_fillstyle()) for line in two.lines}) == 4
 
 
 def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> None:
