@@ -847,12 +847,12 @@ class Contrast(Section):
     """A comparison that a study names before it runs."""
 
     better: Patterns = Field(min_length=1)
-    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; at values of axes:
-    `participation=0.5/P2`."""
+    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; `up=q3/P2` at a
+    value of an axis."""
     than: Patterns = Field(min_length=1)
     """The other side."""
     margin: float = Field(0.0, ge=0)
-    """How much worse `better` may be, as a share of the error of `than`: 0.02 for 2 %."""
+    """How much worse `better` may be: 0.02 for 2 %."""
     where: dict[str, list[Any] | str | int | float] = {}
     """Axes: `{windows.history: [1, 4]}`."""
 
