@@ -512,9 +512,9 @@ class Scheme(Section):
 
     join: Literal["late", "raw"]
     """`late`: a client joins after the rounds. It receives the model of a federation of others,
-    who train on all that they know before the test set, and uses it as received or as the method
-    adapts it (`fine_tuning`). Each client is late once. `raw`: one model is trained on the windows
-    of all, with as many steps as all of them take, and every client receives it."""
+    who train on all that they know, and uses it as received or as the method adapts it
+    (`fine_tuning`). Each client is late once. `raw`: every client receives one model, trained on
+    the windows of all with as many steps as all of them take."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
