@@ -8,7 +8,7 @@ from torch import Tensor
 from plfl.federated.client_data import ClientData, Passes
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Term
-from plfl.training.task import LocalTask, Minibatches, Terms
+from plfl.training.task import Minibatches, Terms
 
 
 def adapted(
@@ -38,15 +38,9 @@ def adapted(
     if not passes.steps.any():
         return trained
     nothing = torch.zeros(models.shape[1], dtype=torch.bool, device=models.device)
-    task = replace(
-        LocalTask.fresh(
-            optimiser, trained, Minibatches(passes.starts, passes.keys, targets), shared=nothing
-        ),
-        objective=client_data.task.objective(client_data.settings.loss, term),
-        clip=client_data.settings.clip,
-        steps=passes.steps,
-        terms=Terms(pull=pull, frozen=frozen),
-    )
+    minibatches = Minibatches(passes.starts, passes.keys, targets)
+    task = client_data.task_of(optimiser, trained, minibatches, nothing, term)
+    task = replace(task, steps=passes.steps, terms=Terms(pull=pull, frozen=frozen))
     client_data.engine.train(task)
     return trained
 

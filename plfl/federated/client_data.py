@@ -20,7 +20,7 @@ from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.federated.instructions import FORWARD
 from plfl.optimizers.client import ClientOpt
-from plfl.tasks import Objective, Task
+from plfl.tasks import Task, Term
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
@@ -126,6 +126,11 @@ class ClientData:
         """Name and counter of a client's stream in round `t`."""
         # A stream counts from zero, so rounds before the first have streams of their own.
         return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
+
+    def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
+        """The first `steps` minibatches of round `t`."""
+        which = (clients, t, steps)
+        return Minibatches(self.minibatches(*which), self.keys(*which))
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts(i), self.settings.batch_size
@@ -261,11 +266,21 @@ class ClientData:
     ) -> LocalTask:
         most = steps if isinstance(steps, int) else int(steps.max())
         everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        drawn = (clients, t, most)
-        minibatches = Minibatches(self.minibatches(*drawn), self.keys(*drawn))
+        task = self.task_of(optimiser, rows, self.drawn(clients, t, most), everything)
+        return replace(task, steps=None if isinstance(steps, int) else steps)
+
+    def task_of(
+        self,
+        optimiser: ClientOpt,
+        rows: Tensor,
+        minibatches: Minibatches,
+        shared: Tensor,
+        term: Term | None = None,
+    ) -> LocalTask:
+        """Steps of a fresh optimiser with the study's loss, changed by `term`, and its clipping;
+        `rows` are trained in place."""
         return replace(
-            LocalTask.fresh(optimiser, rows, minibatches, everything),
-            objective=Objective(self.loss),
+            LocalTask.fresh(optimiser, rows, minibatches, shared),
+            objective=self.task.objective(self.settings.loss, term),
             clip=self.settings.clip,
-            steps=None if isinstance(steps, int) else steps,
         )

@@ -60,8 +60,8 @@ class TrainInstructions:
     offset_first: bool = False
     """Add `step_offset` before the step instead, so that the gradient is taken at the shifted
     point; `pull` and a proximal term of the ClientOpt still refer to `start`."""
-    steps: Tensor | None = None
-    """Local steps (n,) of each client, instead of those of `ClientData.steps`."""
+    steps: Tensor | int | None = None
+    """Local steps, (n,) or the same for all, instead of those of `ClientData.steps`."""
     skip: int = 0
     """First minibatches of the round that are skipped, because the method has used them."""
     teacher: Tensor | None = None

@@ -5,6 +5,7 @@ for memory, large enough to use every core.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,7 +30,8 @@ class Cohort:
         self.instructions = asked = f.broadcast(t, clients)
         data = f.client_data
         self.has_equal_steps = asked.steps is None and data.equal_steps
-        self.steps = (data.steps(clients) if asked.steps is None else asked.steps) - asked.skip
+        steps = data.steps(clients) if asked.steps is None else torch.as_tensor(asked.steps)
+        self.steps = steps.to(clients.device).expand(len(clients)) - asked.skip
         self.most = int(self.steps.max())
         self.rates = schedule.factors(f.settings, t, asked.skip, self.most)
         self.objective = data.task.objective(data.settings.loss, asked.term)
@@ -124,10 +126,10 @@ class _Part:
 
     def _minibatches(self, engine: Engine) -> Minibatches:
         """Those of the round, without the first ones that the method skips."""
-        data, skip = self.f.client_data, self.asked.skip
-        drawn = (self.clients, self.cohort.t, skip + self.cohort.most)
-        starts, keys = data.minibatches(*drawn)[:, skip:], data.keys(*drawn)[:, skip:]
-        return Minibatches(starts, keys, self._targets(engine, starts))
+        skip, cohort = self.asked.skip, self.cohort
+        drawn = self.f.client_data.drawn(self.clients, cohort.t, skip + cohort.most)
+        left = drawn.map(lambda x: x[:, skip:])
+        return replace(left, targets=self._targets(engine, left.starts))
 
     def _terms(self) -> Terms:
         """The terms of the instructions, as values of all P parameters."""

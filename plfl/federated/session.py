@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
-from plfl.tasks import Objective
 from plfl.training import schedule
 from plfl.training.task import (
     STANDING,
@@ -55,8 +54,7 @@ class Session:
         self.steps = torch.zeros(len(clients), dtype=torch.int64, device=clients.device)
         """Minibatch gradients (n,) computed so far."""
         self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
-        data, drawn = f.client_data, (clients, t, minibatches)
-        self._minibatches = Minibatches(data.minibatches(*drawn), data.keys(*drawn))
+        self._minibatches = f.client_data.drawn(clients, t, minibatches)
 
     @property
     def loss(self) -> Tensor:
@@ -202,9 +200,8 @@ class Session:
         return self._minibatches.map(lambda x: x[:, first : first + minibatches])
 
     def _task(self, rows: Tensor, minibatches: Minibatches, optimiser: ClientOpt) -> LocalTask:
-        data = self.f.client_data
-        task = LocalTask.fresh(optimiser, rows.clone(), minibatches, self.f.shared)
-        return replace(task, objective=Objective(data.loss), clip=data.settings.clip)
+        f = self.f
+        return f.client_data.task_of(optimiser, rows.clone(), minibatches, f.shared)
 
     def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
         gradients = steps * task.gradients_per_step

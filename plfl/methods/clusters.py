@@ -42,11 +42,24 @@ class Clustered(Method):
         f.server.state = {name: torch.stack([s[name] for s in states]) for name in states[0]}
 
     def receive(
-        self, f: Federation, j: int, clients: Tensor, D: Tensor, weights: Tensor, t: int
+        self,
+        f: Federation,
+        t: int,
+        clients: Tensor,
+        cluster: Tensor,
+        D: Tensor,
+        weights: Tensor | None = None,
     ) -> None:
-        """Let the ServerOpt of cluster `j` step along the updates `D` (n, d_s) of its `clients`."""
-        state = {name: rows[j] for name, rows in f.server.state.items()}
-        f.server.opt.receive(state, clients, D, weights, t)
+        """Let each ServerOpt step along the updates `D` (n, d_s) of those of its `cluster` (n,).
+
+        `weights` (n,) are those in the sum; None: those in a mean over the cluster.
+        """
+        for j in cluster.unique().tolist():
+            own = cluster == j
+            mine = clients[own]
+            share = f.weights_of(mine) if weights is None else weights[own]
+            state = {name: rows[j] for name, rows in f.server.state.items()}
+            f.server.opt.receive(state, mine, D[own], share, t)
 
 
 def check_count(f: Federation, clusters: int) -> None:

@@ -71,12 +71,8 @@ class FedADCPlus(fedadc.FedADC):
     ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
-        steps = None if self.steps is None else self._steps(f, clients)
-        return replace(instructions, teacher=instructions.start, term=term, steps=steps)
+        return replace(instructions, teacher=instructions.start, term=term, steps=self.steps)
 
     def _steps(self, f: Federation, clients: Tensor) -> Tensor:
-        import torch
-
-        if self.steps is None:
-            return super()._steps(f, clients)
-        return torch.full_like(clients, self.steps)
+        steps = super()._steps(f, clients)
+        return steps if self.steps is None else steps.new_full(steps.shape, self.steps)

@@ -16,7 +16,8 @@ Deviations: parameters that are neither shared nor in the head are personal and 
 rounds (ours). The ClientOpt of the fine-tuning has fresh moments.
 """
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,6 @@ from pydantic import Field
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
 from plfl.layout import Head, ParameterLayout, head_mask
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
@@ -63,18 +63,11 @@ class FedBABU(FedOpt):
 
         return torch.from_numpy(head_mask(layout, self.head)).to(like.device)
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
-        import torch
-
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
-        if self.steps is not None:
-            instructions.steps = torch.full_like(clients, self.steps)
-        instructions.frozen = self._head(f.shared, f.layout)
-        return instructions
+        return replace(instructions, steps=self.steps, frozen=self._head(f.shared, f.layout))
 
-    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
         from plfl.federated.adaptation import fine_tuned
 
         head = self._head(f.shared, f.layout)

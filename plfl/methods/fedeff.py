@@ -23,7 +23,7 @@ influence on the mean.
 
 import math
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -99,15 +99,13 @@ class FedEff(FedOpt):
         fitting = [math.floor(whole(free / s) if s else E) for free, s in pairs]
         return f.everyone.new_tensor(fitting).clamp(min=1)
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         x, epochs = f.server.send(clients), self.epochs_of(f, t)[clients].int()
         x, (epochs,) = f.channel.send("down", clients, x, [epochs])
         return TrainInstructions(x, steps=epochs * self._epoch(f)[clients])
 
     def aggregate(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
         weights = f.client_data.windows[clients] / f.client_data.windows[clients].sum()

@@ -16,13 +16,12 @@ all classes but the label.
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import NotTrueDistillation
@@ -42,9 +41,7 @@ class FedNTD(FedOpt):
     convention: Literal["mix", "add"] = "mix"
     """Weight of the cross entropy: 1 − β (`mix`, FedADC's baseline) or 1 (`add`)."""
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         label = 1 - self.beta if self.convention == "mix" else 1.0
         term = NotTrueDistillation(label, self.beta, self.temperature)

@@ -12,11 +12,12 @@ With `sgd` this is the same as the ClientOpt `prox`, with `adam` the same as `pr
 μ = 0 the same as `fedopt`.
 """
 
+from typing import Any
+
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
@@ -32,9 +33,7 @@ class FedProx(FedOpt):
     """Strength μ of the proximal term, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         instructions.pull = self.mu
         return instructions

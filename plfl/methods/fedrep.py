@@ -17,6 +17,8 @@ all clients train their heads; here every round is like the others, and `local` 
 the steps.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -24,7 +26,6 @@ from pydantic import Field
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.layout import ParameterLayout
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
@@ -48,9 +49,7 @@ class FedRep(FedOpt):
             return "no parameter is personal, so that the first phase would train nothing"
         return None
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps
         body = -(-K // 5) if self.body_steps is None else self.body_steps

@@ -18,12 +18,14 @@ shared, clients fine-tune the models that they have trained alone.
 Deviations: none of FT. The ClientOpt has fresh moments in each of the two phases (ours).
 """
 
+from dataclasses import replace
+from typing import Any
+
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
 from plfl.layout import Head, head_mask
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
@@ -52,17 +54,10 @@ class FineTuning(FedOpt):
     def in_rounds(self) -> FedOpt:
         return FedOpt() if self.steps is None else type(self)(steps=self.steps)
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
-        import torch
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        return replace(super().broadcast(f, state, t, clients), steps=self.steps)
 
-        instructions = super().broadcast(f, state, t, clients)
-        if self.steps is not None:
-            instructions.steps = torch.full_like(clients, self.steps)
-        return instructions
-
-    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
         import torch
 
         from plfl.federated.adaptation import fine_tuned

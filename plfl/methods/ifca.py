@@ -100,12 +100,8 @@ class Ifca(Clustered):
     ) -> None:
         cluster = state.cluster[clients].int()
         D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
-        weights = f.weights_of(clients)
-        for j in cluster.unique().tolist():
-            chose = cluster == j
-            mine = clients[chose]
-            share = weights[chose] if self.averaging == "gradient" else f.weights_of(mine)
-            self.receive(f, j, mine, D[chose], share, t)
+        weights = f.weights_of(clients) if self.averaging == "gradient" else None
+        self.receive(f, t, clients, cluster, D, weights)
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
         first, further = self._offered(f, f.everyone)

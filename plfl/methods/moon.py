@@ -21,7 +21,7 @@ the forecaster's own, without a projection head.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -30,7 +30,6 @@ from plfl.config.model_rules import ModelRules
 from plfl.config.sections import Federation as Settings
 from plfl.config.task_rules import TaskRules
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
@@ -60,9 +59,7 @@ class Moon(FedOpt):
             )
         yield from super().unfit(model, task, federation)
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.task import Contrast
 
         instructions = super().broadcast(f, state, t, clients)

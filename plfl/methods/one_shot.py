@@ -64,10 +64,7 @@ class OneShot(Clustered):
         self, f: Federation, state: ClusterState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
-        cluster = state.cluster[clients]
-        for j in cluster.unique().tolist():
-            mine = clients[cluster == j]
-            self.receive(f, j, mine, D[cluster == j], f.weights_of(mine), t)
+        self.receive(f, t, clients, state.cluster[clients], D)
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
         return f.server.x[state.cluster]

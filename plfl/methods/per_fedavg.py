@@ -20,13 +20,12 @@ Deviations: the inner step moves all parameters, personal ones included, and all
 (ours). The paper's d is a step of SGD; any ClientOpt may take it (ours).
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -54,9 +53,7 @@ class PerFedAvg(FedOpt):
     adapt_steps: int = Field(1, ge=0)
     """Steps of the adaptation (paper: 1)."""
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
@@ -76,7 +73,7 @@ class PerFedAvg(FedOpt):
         instructions.routine = Routine(run, minibatches=(2 if self.order == "fo" else 3) * K)
         return instructions
 
-    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
         from plfl.federated.adaptation import fine_tuned
 
         sgd, n = Sgd.model_construct(lr=self.alpha), self.adapt_steps

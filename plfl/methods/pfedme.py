@@ -20,11 +20,12 @@ has a weight decay of 0.001 that the paper lacks, and lets all clients train bef
 that take part.
 """
 
+from typing import Any
+
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
-from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
@@ -48,9 +49,7 @@ class PFedMe(FedOpt):
     """Minibatches R of a round (authors: 20); null: `federation.local_steps`. A round computes R
     times K gradients."""
 
-    def broadcast(
-        self, f: Federation, state: MethodState, t: int, clients: Tensor
-    ) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 

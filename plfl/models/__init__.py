@@ -9,7 +9,8 @@ units. Its `named_parameters()`, in order, are a row.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from plfl.config.model_rules import ModelRules
 from plfl.layout import ParameterLayout, WindowShape
@@ -27,14 +28,12 @@ _networks: dict[tuple[str, WindowShape], Network] = {}
 class Model(ModelRules):
     """A model: subclasses define its hyperparameters and build it."""
 
+    head_patterns: ClassVar[Sequence[str]] = ()
+    """Patterns of the parameters in the group `head`; empty: those of the last layer."""
+
     def build(self, shape: WindowShape) -> nn.Module:
         """A module with initial parameters, drawn from torch's random numbers."""
         raise NotImplementedError
-
-    @property
-    def head_patterns(self) -> list[str]:
-        """Patterns of the parameters in the group `head`; empty: those of the last layer."""
-        return []
 
     @property
     def dropped(self) -> Dropout | None:

@@ -28,6 +28,8 @@ FEW = 6
 class Transformer(Model):
     """Encoder layers over tokens, and a linear map, the head."""
 
+    head_patterns = ("head.*",)
+
     width: int = Field(32, ge=1)
     """Width of a token, a multiple of `heads`."""
     heads: int = Field(4, ge=1)
@@ -44,10 +46,6 @@ class Transformer(Model):
                 f"width {self.width} is not a multiple of heads {self.heads}; change one of them"
             )
         return self
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
 
     def encoder(self) -> nn.Sequential:
         """The encoder layers: tokens (W, N, B) → (W, N, B)."""

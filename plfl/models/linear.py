@@ -25,16 +25,13 @@ class Linear(Model):
     """NLinear or DLinear."""
 
     name = "linear"
+    head_patterns = ("level",)
 
     kind: Literal["nlinear", "dlinear"] = "nlinear"
     """`nlinear`: the last load is subtracted from the others and added to the forecast. `dlinear`:
     trend and remainder have weights of their own."""
     average: int = Field(25, ge=1)
     """Steps of the moving average of `dlinear` (authors' code: 25), rounded up to an odd number."""
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["level"]
 
     @property
     def summary(self) -> str:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.models import Model
 from plfl.models.dropout import Dropout
 from plfl.models.traced import Traced
 
@@ -80,23 +81,7 @@ class Network(Protocol):
         reads."""
 
 
-class Buildable(Protocol):
-    """What this module needs of a `plfl.models.Model`."""
-
-    def build(self, shape: WindowShape) -> nn.Module: ...
-    @property
-    def head_patterns(self) -> list[str]: ...
-    @property
-    def kernel_form(self) -> KernelForm | None: ...
-    @property
-    def dropped(self) -> Dropout | None: ...
-    @property
-    def settings(self) -> dict[str, Any]: ...
-    @property
-    def summary(self) -> str: ...
-
-
-def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
+def initial_of(model: Model, shape: WindowShape, seed: int) -> nn.Module:
     """A module whose initial parameters depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         # `torch.manual_seed` would also note it for every kind of GPU, with a trace of the stack.
@@ -108,7 +93,7 @@ def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
 class ModuleNetwork:
     """A model that is any `nn.Module`."""
 
-    model: Buildable
+    model: Model
     shape: WindowShape
     layout: ParameterLayout
     stateless: nn.Module
@@ -119,7 +104,7 @@ class ModuleNetwork:
     """Passes, by numbers of rows and windows, type and device."""
 
     @classmethod
-    def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
+    def of(cls, model: Model, shape: WindowShape) -> ModuleNetwork:
         """The network of a model for windows of some shape."""
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}

@@ -27,15 +27,12 @@ class Nhits(Model):
 
     name = "nhits"
     label = "N-HiTS"
+    head_patterns = ("blocks.*.back.*", "blocks.*.ahead.*")
 
     pooling: tuple[Annotated[int, Field(ge=1)], ...] = Field((4, 2, 1), min_length=1)
     """Steps over which each block pools the load, one block per number."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
     """Widths of the hidden layers of a block."""
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["blocks.*.back.*", "blocks.*.ahead.*"]
 
     @property
     def summary(self) -> str:

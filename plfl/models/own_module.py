@@ -56,7 +56,7 @@ class OwnModule(Model):
     """Patterns of the parameters in the group `head`. Empty: those of the last layer."""
 
     @property
-    def head_patterns(self) -> list[str]:
+    def head_patterns(self) -> list[str]:  # type: ignore[override]
         return self.head
 
     @property

@@ -19,14 +19,12 @@ from plfl.models.mlp import head_of
 class Recurrent(Model):
     """A recurrent cell, the body, with an MLP, the head."""
 
+    head_patterns = ("head.*",)
+
     hidden: int = Field(32, ge=1)
     """Units of the recurrent cell."""
     mlp: tuple[Annotated[int, Field(ge=1)], ...] = (64,)
     """Widths of the hidden layers of the head."""
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
 
 
 class RecurrentNet(nn.Module):

@@ -35,6 +35,7 @@ class Tcn(Model):
 
     name = "tcn"
     label = "TCN"
+    head_patterns = ("head.*",)
 
     channels: int = Field(32, ge=1)
     """Channels of every level."""
@@ -44,10 +45,6 @@ class Tcn(Model):
     """Taps of a convolution."""
     mlp: tuple[Annotated[int, Field(ge=1)], ...] = (64,)
     """Widths of the hidden layers of the head."""
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self)

@@ -114,92 +114,84 @@ class Fused:
         # Without a state the kernel begins with zeros.
         if any(x.any() for x in fresh.values()):
             task = task.with_state()
-        trained = _trained(task)
-        contiguous = {name: self._numbers(x, (S, self._parameters)) for name, x in trained.items()}
-        losses = torch.empty(S, dtype=torch.float64)
-        arrays = contiguous | self._terms(task) | {"taken": taken, "losses": losses}
-        rules = (_Rule * S)(*[rule] * S)
-        job = _Training(
-            rows=S,
-            steps=K,
-            batch=B,
-            threads=self.threads,
-            rules=addressof(rules),
-            **self._settings(task),
-            **{name: x.data_ptr() for name, x in arrays.items()},
-        )
-        self._run("plfl_train", job)
+        losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
+        given, trained = self._given(task)
+        given |= {"taken": taken, "losses": losses}
+        values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in given.items()}
+        sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
+        self._run("plfl_train", _Training(**sizes, rules=addressof(rules), **values))
         for name, x in trained.items():
-            x.copy_(contiguous[name])
-        if (mixture := task.terms.mixture) is not None:
-            mixture.share.copy_(arrays["shares"])
+            x.copy_(torch.as_tensor(given[name]))
         return losses
 
-    def _terms(self, task: LocalTask) -> dict[str, Tensor]:
-        """What the kernel reads beside the rows that it trains, and the shares of a mixture, by the
-        names of the kernel."""
+    def _given(self, task: LocalTask) -> tuple[dict[str, Tensor | float], dict[str, Tensor]]:
+        """The arrays and numbers of a task by the kernel's names, and the task's own tensors of
+        those arrays that the kernel changes."""
         (S, K, B), P = task.minibatches.starts.shape, self._parameters
-        given, terms = task.minibatches, task.terms
-        numbers = {
-            "pull": (terms.pull, (P,)),
-            "constant": (terms.constant, (S, P)),
-            "step_offset": (terms.step_offset, (S, P)),
-            "targets": (given.targets, (S, K, B, *self._targets)),
-            "previous": (None if terms.contrast is None else terms.previous, (S, P)),
-            "scale": (None if terms.storm is None else terms.storm.scale, (S, P)),
-        }
-        read = {n: self._numbers(x, shape) for n, (x, shape) in numbers.items() if x is not None}
-        read |= {"starts": self._windows_of(given.starts), "shared": _mask(task.shared, P)}
-        if task.steps is not None:
-            read["row_steps"] = _steps(task.steps, S, K)
-        if terms.lookahead is not None:
-            ahead = terms.lookahead.minibatches
-            if ahead.starts.shape != given.starts.shape:
-                raise ValueError("a look ahead needs as many windows as there are in the steps")
-            read["ahead"] = self._windows_of(ahead.starts)
-            if ahead.keys is not None:
-                read["ahead_keys"] = _keys(ahead.keys, S, K)
-        if given.keys is not None:
-            read["keys"] = _keys(given.keys, S, K)
-        if terms.mixture is not None:
-            read["shares"] = self._numbers(terms.mixture.share, (S,)).clone()
-        if terms.frozen is not None:
-            read["frozen"] = _mask(terms.frozen, P)
-        if task.rates is not None:
-            read["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
-        if levels := _levels(task):
-            read["levels"] = torch.tensor(levels, dtype=self.dtype)
-        if (average := task.tracked.average) is not None:
-            read["averaged"] = average.steps.double().expand(S, 1).contiguous()
-        return read
-
-    def _settings(self, task: LocalTask) -> dict[str, float]:
-        """The single numbers of a task, by the names of the kernel."""
-        terms = task.terms
-        settings: dict[str, float] = {
-            "loss": _LOSSES.index(task.objective.loss.name),
-            "loss_scale": task.objective.scale,
-            "quantiles": len(_levels(task)),
+        minibatches, terms, (loss, scale) = task.minibatches, task.terms, task.objective
+        trained = {"theta": task.rows}
+        trained |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+        given: dict[str, Tensor | float] = {
+            "starts": self._windows_of(minibatches.starts),
+            "shared": _mask(task.shared, P),
+            "loss": _LOSSES.index(loss.name),
+            "loss_scale": scale,
             "clip": task.clip or 0.0,
+            # The kernel divides by these.
             "temperature": 1.0,
             "every": 1,
         }
-        if (contrast := terms.contrast) is not None:
-            settings |= {"contrast": contrast.weight, "temperature": contrast.temperature}
+        if isinstance(loss, Pinball):
+            given["quantiles"] = len(loss.levels)
+            given["levels"] = torch.tensor(loss.levels, dtype=self.dtype)
+        if minibatches.targets is not None:
+            given["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
+        if minibatches.keys is not None:
+            given["keys"] = _keys(minibatches.keys, S, K)
+        if task.steps is not None:
+            given["row_steps"] = _steps(task.steps, S, K)
+        if task.rates is not None:
+            given["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        if terms.pull is not None:
+            given["pull"] = self._numbers(terms.pull, (P,))
+        if terms.constant is not None:
+            given["constant"] = self._numbers(terms.constant, (S, P))
+        if terms.step_offset is not None:
+            given["step_offset"] = self._numbers(terms.step_offset, (S, P))
+        if terms.frozen is not None:
+            given["frozen"] = _mask(terms.frozen, P)
+        if (contrast := terms.contrast) is not None and terms.previous is not None:
+            given["previous"] = self._numbers(terms.previous, (S, P))
+            given |= {"contrast": contrast.weight, "temperature": contrast.temperature}
             # The layer of the MLP whose inputs are the features that are contrasted.
             is_first = contrast.features == "states"
-            settings["features"] = 0 if is_first else int(self._network.layers)
+            given["features"] = 0 if is_first else int(self._network.layers)
+        if (look := terms.lookahead) is not None:
+            if look.minibatches.starts.shape != (S, K, B):
+                raise ValueError("a look ahead needs as many windows as there are in the steps")
+            given |= {"ahead": self._windows_of(look.minibatches.starts), "ahead_rate": look.rate}
+            if look.minibatches.keys is not None:
+                given["ahead_keys"] = _keys(look.minibatches.keys, S, K)
+        if (storm := terms.storm) is not None:
+            trained |= {"momentum": storm.momentum, "square": storm.square}
+            given["scale"] = self._numbers(storm.scale, (S, P))
+            given |= {"a": storm.a, "beta": storm.beta}
+        if (anchor := terms.anchor) is not None:
+            trained["anchor"] = anchor.rows
+            given |= {"every": anchor.every, "anchor_rate": anchor.rate}
+        if (mixture := terms.mixture) is not None:
+            trained |= {"mixed": mixture.rows, "shares": mixture.share}
+            trained |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in mixture.state.items()}
+            given |= {"learned": mixture.learns, "share_rate": mixture.rate}
         if (average := task.tracked.average) is not None:
-            settings["limit"] = average.decay
-        if terms.storm is not None:
-            settings |= {"a": terms.storm.a, "beta": terms.storm.beta}
-        if terms.anchor is not None:
-            settings |= {"every": terms.anchor.every, "anchor_rate": terms.anchor.rate}
-        if terms.lookahead is not None:
-            settings["ahead_rate"] = terms.lookahead.rate
-        if terms.mixture is not None:
-            settings |= {"learned": terms.mixture.learns, "share_rate": terms.mixture.rate}
-        return settings
+            trained["average"] = average.rows
+            given["averaged"] = average.steps.double().expand(S, 1).contiguous()
+            given["limit"] = average.decay
+        if task.tracked.gradients is not None:
+            trained["gradients"] = task.tracked.gradients
+        for name, x in trained.items():
+            given[name] = self._numbers(x, (S,) if name == "shares" else (S, P))
+        return given, trained
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
@@ -235,31 +227,6 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
-
-
-def _trained(task: LocalTask) -> dict[str, Tensor]:
-    """The rows (S, P) that the kernel changes in place, by its names."""
-    terms, tracked = task.terms, task.tracked
-    trained = {"theta": task.rows}
-    trained |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
-    if tracked.gradients is not None:
-        trained["gradients"] = tracked.gradients
-    if terms.storm is not None:
-        trained |= {"momentum": terms.storm.momentum, "square": terms.storm.square}
-    if tracked.average is not None:
-        trained["average"] = tracked.average.rows
-    if terms.anchor is not None:
-        trained["anchor"] = terms.anchor.rows
-    if terms.mixture is not None:
-        trained["mixed"] = terms.mixture.rows
-        trained |= {f"mixed_{_KERNEL_STATE[n]}": x for n, x in terms.mixture.state.items()}
-    return trained
-
-
-def _levels(task: LocalTask) -> tuple[float, ...]:
-    """The levels of the quantiles; none with a loss of another kind."""
-    loss = task.objective.loss
-    return loss.levels if isinstance(loss, Pinball) else ()
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:

@@ -33,23 +33,11 @@ ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
     """PyTorch's optimiser of the same update, if it has one."""
     match settings:
-        case AdamAMS(variant="torch") | Adam(name="adam" | "proxadam"):
-            return torch.optim.Adam(
-                parameters,
-                settings.lr,
-                (settings.beta1, settings.beta2),
-                settings.eps,
-                settings.coupled_decay,
-                amsgrad=isinstance(settings, AdamAMS),
-            )
-        case AdamW():
-            return torch.optim.AdamW(
-                parameters,
-                settings.lr,
-                (settings.beta1, settings.beta2),
-                settings.eps,
-                settings.weight_decay,
-            )
+        case AdamW() | AdamAMS(variant="torch") | Adam(name="adam" | "proxadam"):
+            kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
+            betas, decay = (settings.beta1, settings.beta2), settings.weight_decay
+            is_ams = isinstance(settings, AdamAMS)
+            return kind(parameters, settings.lr, betas, settings.eps, decay, amsgrad=is_ams)
         case Sgd():
             return torch.optim.SGD(parameters, settings.lr, weight_decay=settings.coupled_decay)
         case SgdMomentum():

@@ -23,7 +23,6 @@ from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
-from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
 from plfl_images.models.layers import as_images
 from tests.helpers import tiny
@@ -164,20 +163,6 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()
     torch.testing.assert_close(norms[1e-3], torch.full((4, 2), 1e-3).double(), rtol=1e-2, atol=0)
-
-
-@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
-@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
-def test_the_fused_engine_does_it_too(variant):
-    stacked = client_data(240, 170, dtype=torch.float32)
-    engine = Fused(forecaster_of(stacked), stacked.dataset, torch.device("cpu"))
-    fused = ClientData(stacked.dataset, engine, STUDY.federation, 10)
-    start, mask = models(stacked), head(stacked)
-    ours, theirs = (
-        calibrate(start, one, mask, SGD, variant=variant, mu=1.0) for one in (fused, stacked)
-    )
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
-    assert torch.equal(ours[:, ~mask], start[:, ~mask])
 
 
 @pytest.mark.parametrize("variant", ["plain", "prox", "kd"])

@@ -23,13 +23,14 @@ def accepted(method: str) -> dict[str, Any]:
     """A study of one method with what it accepts, in which clients are absent and drop out."""
     refused = {"fedadc_dm": {"client_opt": ["sgdm"]}}
     grid: dict[str, Any] = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
-    grid["refused"] = "skip"  # a method may want personal parameters
+    grid["sharing"] = ["P2"]
     options = {"sgdm": {"momentum": 0.5, "dampening": 0.5}} if method == "fedadc_dm" else {}
     schedule = "constant" if method in CONSTANT_RATE else "cosine"
     keep = {"keep": "last" if method == "knn_per" else "best", "schedule": schedule}
     return {
         "grid": grid | refused.get(method, {}),
         "client_opt": options,
+        "method": {"fedala": {"subset": "shared"}},
         "federation": {
             "rounds": 5,
             "evaluate_every": 1,
@@ -80,7 +81,12 @@ def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path
 
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
     study = tiny.study(
-        grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "seeds": list(range(6))},
+        grid={
+            "client_opt": ["sgd"],
+            "server_opt": ["fedavg"],
+            "sharing": ["P2"],
+            "seeds": list(range(6)),
+        },
         federation={"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}},
     )
     found = resumed(study, DATASET, tmp_path, after=4).values()

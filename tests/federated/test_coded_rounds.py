@@ -231,12 +231,14 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     entropy = up.endswith("+rc") * "+rc"
     if entropy:
         pytest.importorskip("constriction")
-    study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}))
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}, grid=grid))
     resumed(study, DATASET, tmp_path, after=4)
 
 
 def test_a_stack_of_cells_has_the_bits_of_each(tmp_path: Path):
-    study = tiny.study(**coded(grid={"client_opt": ["adam"], "seeds": [1, 2]}))
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1"], "seeds": [1, 2]}
+    study = tiny.study(**coded(grid=grid))
     together = train(study, study.cells, DATASET)
     for cell in study.cells[:2]:
         (alone,) = train(study, [cell], DATASET).values()

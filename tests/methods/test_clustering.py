@@ -67,13 +67,6 @@ def test_a_share_of_each_cluster_takes_part(
     assert taking_part(method, share) == [counts] * 40
 
 
-def test_everybody_in_a_cluster_gets_a_turn() -> None:
-    path = trajectory(
-        SGD, FedAvg(), FedSC(clusters=3), problem=TWELVE, rounds=60, participation=0.25
-    )
-    assert {int(i) for s in path[1:] for i in s.report.present} == set(range(12))
-
-
 def test_fedcluster_may_sample_all_clients_together() -> None:
     found = taking_part(FedCluster(given=GIVEN, sample="clients"), 0.25)
     plain = taking_part(FedOpt(), 0.25)
@@ -293,10 +286,7 @@ def test_fedcluster_wants_each_client_in_one_cluster() -> None:
 def test_fedsc_merges_the_closest_clusters(clusters: int, expected: list[int]) -> None:
     shares = np.array([(1, 0, 0), (0.9, 0.1, 0), (0, 1, 0), (0, 0.8, 0.2), (0, 0, 1)])
     assert linked(shares, clusters).tolist() == expected
-
-
-def test_fedsc_of_a_single_client() -> None:
-    assert linked(np.array([[0.5, 0.5]]), 1).tolist() == [0]
+    assert linked(shares[:1], 1).tolist() == [0]
 
 
 def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -54,39 +53,18 @@ def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
         assert torch.equal(rows[:, 1], before.local[present, 1])
 
 
-def records(method, *splits, **options):
-    """Records of a small forecaster trained with a method by the stacked engine, by split."""
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "method": [method]}
-    blocks = {"compute": {"engine": "stacked"}, "federation": {"evaluate_every": 1}}
-    study = tiny.study(grid=grid, method={method: options}, **blocks)
-    cells = [tiny.cell(f"XX-{split}-{method}-adam-fedavg-10", study) for split in splits]
-    trained = train(study, cells, tiny.dataset())
-    return [trained[cell].records.drop(columns="method") for cell in cells]
-
-
-def test_no_weight_is_the_plain_round():
-    (zero,), (plain,) = records("moon", "P2", mu=0), records("fedopt", "P2")
-    pd.testing.assert_frame_equal(zero, plain)
-
-
 def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
     """The last model is the start then, for all steps and not only for the first."""
-    (moon,), (plain,) = (records(name, "P1") for name in ("moon", "fedopt"))
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "method": ["fedopt", "moon"]}
+    blocks = {"compute": {"engine": "stacked"}, "federation": {"evaluate_every": 1}}
+    study = tiny.study(grid=grid | {"sharing": ["P1"]}, **blocks)
+    plain, moon = (found.records for found in train(study, study.cells, tiny.dataset()).values())
     first, later = (moon["round"] == 1), (moon["round"] > 1)
     extra = (moon["loss"] - plain["loss"])[first].dropna()
     assert extra.to_numpy() == pytest.approx(math.log(2), abs=1e-6)
     scores, others = moon["mase"].to_numpy(), plain["mase"].to_numpy()
     assert scores[first] == pytest.approx(others[first], rel=1e-5, nan_ok=True)
     assert not np.allclose(scores[later], others[later], rtol=1e-5, equal_nan=True)
-
-
-def test_the_features_matter_and_nothing_shared_is_local_training():
-    (states,), (penultimate,) = (
-        records("moon", "P2", features=features) for features in ("states", "penultimate")
-    )
-    assert not states["mase"].equals(penultimate["mase"])
-    (alone,), (plain,) = (records(name, "P3") for name in ("moon", "fedopt"))
-    pd.testing.assert_frame_equal(alone, plain)
 
 
 MOON = {"features": "penultimate", "mu": 5.0}

@@ -52,11 +52,6 @@ def near(expected: Any) -> Any:
     return pytest.approx(expected, abs=6e-11)
 
 
-def test_fedbabu_with_more_steps_does_not_send_the_head():
-    seen = trajectory(SGD, AVG, FedBABU(), **WHOLE, steps=5)
-    assert seen[-1].report.traffic["bytes_up"].tolist() == [8, 8]
-
-
 def test_what_fedbabu_sends_of_the_papers_model():
     layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
     everything = torch.ones(60_276, dtype=torch.bool)

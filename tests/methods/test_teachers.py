@@ -140,10 +140,13 @@ def records(method, *splits, **options):
     return [trained[cell].records for cell in cells]
 
 
-@pytest.mark.parametrize(("method", "base"), [("fedgkd", "fedopt"), ("fedadc_plus", "fedadc")])
-def test_no_weight_is_the_base_method_for_the_forecaster(method, base):
+@pytest.mark.parametrize(
+    ("method", "weight", "base"),
+    [("fedgkd", "lam", "fedopt"), ("fedadc_plus", "lam", "fedadc"), ("moon", "mu", "fedopt")],
+)
+def test_no_weight_is_the_base_method_for_the_forecaster(method, weight, base):
     """To the bit."""
-    (taught,), (plain,) = records(method, "P2", lam=0), records(base, "P2")
+    (taught,), (plain,) = records(method, "P2", **{weight: 0}), records(base, "P2")
     pd.testing.assert_frame_equal(taught.drop(columns="method"), plain.drop(columns="method"))
 
 
