@@ -29,10 +29,6 @@ def records(study: Study, *names: str, dataset: Dataset = DATASET) -> list[pd.Da
     return [trained[cell].records for cell in cells]
 
 
-def numbers(table: pd.DataFrame) -> pd.DataFrame:
-    return table.drop(columns=["sharing", "client_opt", "server_opt"])
-
-
 def test_what_is_recorded() -> None:
     (table,) = records(tiny.study(), "XX-P2-fedopt-adam-fedyogi-10")
     trained = table[table["split"] == "train"]
@@ -74,18 +70,6 @@ def test_the_best_cell_of_each_scheme_has_its_models() -> None:
         assert all(rows.dtype == np.float32 and len(rows) == 3 for rows in models.values())
 
 
-def test_local_training_is_the_same_under_every_server() -> None:
-    study = tiny.study()
-    avg, yogi = records(study, "XX-P3-fedopt-adam-fedavg-10", "XX-P3-fedopt-adam-fedyogi-10")
-    assert set(yogi["server_opt"]) == {"fedyogi"}
-    pd.testing.assert_frame_equal(numbers(avg), numbers(yogi))
-    local, both = (avg[avg["model"] == m] for m in ("local", "global"))
-    pd.testing.assert_frame_equal(
-        local.drop(columns="model").reset_index(drop=True),
-        both.drop(columns="model").reset_index(drop=True),
-    )
-
-
 @pytest.mark.parametrize("state", ["reset", "keep"])
 def test_schemes_that_train_side_by_side_are_those_alone(state: str) -> None:
     study = tiny.study(grid={"server_opt": ["fedavg"]}, federation={"opt_state": state})
@@ -96,7 +80,7 @@ def test_schemes_that_train_side_by_side_are_those_alone(state: str) -> None:
         pd.testing.assert_frame_equal(beside, alone, check_exact=True)
 
 
-def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_training_is_trained_once_for_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     federations: list[int] = []
     run = experiment.run
 
@@ -106,8 +90,15 @@ def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(experiment, "run", counting)
     study = tiny.study()
-    train(study, [cell for cell in study.cells if cell.sharing == "P3"], DATASET)
+    names = [str(cell) for cell in study.cells if cell.sharing == "P3"]
+    found = dict(zip(names, records(study, *names), strict=True))
     assert federations == [2]
+    avg, yogi = (found[f"XX-P3-fedopt-adam-{server}-10"] for server in ("fedavg", "fedyogi"))
+    assert set(yogi["server_opt"]) == {"fedyogi"}
+    cell = ["sharing", "client_opt", "server_opt"]
+    pd.testing.assert_frame_equal(avg.drop(columns=cell), yogi.drop(columns=cell))
+    local, both = (of_model(avg, model).drop(columns="model") for model in ("local", "global"))
+    pd.testing.assert_frame_equal(local, both)
 
 
 def recipe(model: dict[str, Any] | None = None, **federation: Any) -> Study:
