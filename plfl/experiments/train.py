@@ -136,7 +136,9 @@ def _trained_again(
     they were chosen.
     """
     trainer = finished[0].parts[0].plan.trainer
-    makes = _Trials(replace(trainer, dataset=_refit(trainer.dataset)))
+    dataset = trainer.dataset
+    whole = dataset.refit() if isinstance(dataset, Dataset) else dataset
+    makes = _Trials(replace(trainer, dataset=whole))
     again: dict[tuple[str, int, Choice], Trial] = {}
     before: dict[Trial, Trial] = {}
     for trial in finished:
@@ -151,10 +153,6 @@ def _trained_again(
         for own, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
             own.take_validation(chosen, trial.until, study.federation.rounds)
     return trials
-
-
-def _refit(dataset: Examples) -> Examples:
-    return dataset.refit() if isinstance(dataset, Dataset) else dataset
 
 
 class _Job:
@@ -190,7 +188,8 @@ class _Job:
                 self.running = [trial for trial in self.trials if trial.until >= end]
             if after < end:
                 rounds = range(after + 1, end + 1)
-                run(self._federations, self.trainer.engine, rounds, self._report)
+                federations = [part.federation for part in self._parts]
+                run(federations, self.trainer.engine, rounds, self._report)
                 after = end
             if end < self.settings.rounds and not self.is_final:
                 self.running = halved(self.running, end)
@@ -200,10 +199,6 @@ class _Job:
     def _parts(self) -> list[Part]:
         """The parts that train, each once."""
         return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
-
-    @property
-    def _federations(self) -> list[Federation]:
-        return [part.federation for part in self._parts]
 
     def _recorded(self) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
         """The federation, the records and the recorder of each part of each trial."""

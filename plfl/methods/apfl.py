@@ -84,8 +84,5 @@ class APFL(FedOpt):
         return instructions
 
     def scored(self, f: Federation, state: State) -> Tensor:
-        return _mixed(state.share, state.v, f.local)
-
-
-def _mixed(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
-    return share[:, None] * v + (1 - share[:, None]) * w
+        share = state.share[:, None]
+        return share * state.v + (1 - share) * f.local

@@ -60,6 +60,22 @@ class Branching(nn.Module):
         return -out if bool((sequence > 9).any()) else out
 
 
+class InPlace(nn.Module):
+    """What changes a tensor that is used again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = nn.Linear(SHAPE.inputs, 4)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        z = self.read(sequence[:, -1])
+        z += 1
+        z[:, 0].mul_(2)
+        out: Tensor = self.head(z)
+        return out.squeeze(1)
+
+
 def of_class(module: type[nn.Module]) -> Model:
     class Given(Model):
         name = module.__name__
@@ -87,7 +103,7 @@ def trained(network: ModuleNetwork, rows: Tensor, *given: Tensor) -> tuple[Tenso
 
 @pytest.mark.parametrize(
     "model",
-    [*MODELS, *map(of_class, (Convolution, Recurrent, Branching))],
+    [*MODELS, *map(of_class, (Convolution, Recurrent, Branching, InPlace))],
     ids=lambda model: model.name,
 )
 def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
@@ -132,48 +148,12 @@ def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
 
 
 @BUILT_IN
-def test_names_are_those_of_the_module(model: Model) -> None:
-    network = model.network(SHAPE)
-    module = network.module()
-    assert network.layout.names == [name for name, _ in module.named_parameters()]
-    row = torch.arange(float(network.layout.width))
-    nn.utils.vector_to_parameters(row, module.parameters())
-    for name, parameter in module.named_parameters():
-        assert torch.equal(network.layout.views(row[None])[name][0], parameter)
-
-
-@BUILT_IN
 @pytest.mark.parametrize("shape", [SHAPE, SHAPE._replace(context=0), WindowShape(1, 1)])
 def test_built_in_models_train_on_any_window(model: Model, shape: WindowShape) -> None:
     assert model.problems(shape) == []
     layout = model.layout(shape)
     assert layout.matching("body")
     assert layout.matching("head")
-
-
-class InPlace(nn.Module):
-    """What changes a tensor that is used again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Linear(SHAPE.inputs, 4)
-        self.head = nn.Linear(4, 1)
-
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        z = self.read(sequence[:, -1])
-        z += 1
-        z[:, 0].mul_(2)
-        out: Tensor = self.head(z)
-        return out.squeeze(1)
-
-
-def test_changes_in_place_are_traced() -> None:
-    network = ModuleNetwork.of(of_class(InPlace), SHAPE)
-    rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
-    given = inputs(3, 5)
-    forecasts, _ = trained(network, rows, *given)
-    assert network._traced(3, *given)
-    torch.testing.assert_close(network.forecasts(rows, *given), forecasts)
 
 
 def test_a_trace_by_hand() -> None:
