@@ -61,10 +61,6 @@ class MethodRules(Algorithm):
     has_teacher: ClassVar[bool] = False
     """Whether it mixes a teacher's outputs into the targets."""
 
-    selects: ClassVar[bool] = False
-    """Whether the method, not the round, chooses the participants (`Method.strata`,
-    `Method.select`)."""
-
     reads_rate: ClassVar[bool] = False
     """Whether its equations contain the learning rate of the local steps, which must be constant
     then."""
@@ -79,6 +75,12 @@ class MethodRules(Algorithm):
 
     no_codec: ClassVar[str | None] = None
     """Why the channel cannot code what crosses in it (`channel`); None if it can."""
+
+    # The following are told by the hooks that a method has, see `Method`.
+
+    selects: ClassVar[bool] = False
+    """Whether the method, not the round, chooses the participants (`Method.strata`,
+    `Method.select`)."""
 
     has_own_model: ClassVar[bool] = False
     """Whether clients forecast with another model than the one that they train for the server

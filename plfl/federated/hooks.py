@@ -34,6 +34,15 @@ class Hooks(MethodRules):
     Every function after `init` gets the federation `f`, and as `state` what `init` has returned.
     """
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        # The hooks of a method say what it does.
+        cls.selects = cls.strata is not Method.strata or cls.select is not Method.select
+        cls.has_own_model = cls.scored is not Method.scored
+        cls.adapts = cls.adapt is not Method.adapt
+        cls.mixes = cls.mixed is not Method.mixed
+
     # Required: what crosses the channel in a round.
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
@@ -98,7 +107,6 @@ class Hooks(MethodRules):
     ) -> list[Tensor] | None:
         """Outputs of client i for the windows `starts[i]`, if they are not those of a model.
 
-        `rows` are those of `adapt`. A method that returns any sets `mixes`. None: they are those of
-        `adapt` or `scored`.
+        `rows` are those of `adapt`. None: they are those of `adapt` or `scored`.
         """
         return None

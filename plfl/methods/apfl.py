@@ -47,7 +47,6 @@ class APFL(FedOpt):
     name = "apfl"
     updates_only = True
     own_steps = True
-    has_own_model = True
     no_proximal = "its steps would have the term twice, for two models with one anchor"
 
     alpha: float = Field(0.5, ge=0, le=1)

@@ -55,7 +55,6 @@ class CCFedAdagrad(FedOpt):
     """Client-centric server Adagrad: updates arrive whenever clients finish."""
 
     name = "cc_fedadagrad"
-    selects = True
     own_server = "it has its own server step"
     server_lr = "η_g"
 

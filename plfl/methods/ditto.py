@@ -42,7 +42,6 @@ class Ditto(FedOpt):
     name = "ditto"
     updates_only = True
     own_steps = True
-    has_own_model = True
     no_proximal = "it pulls the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)

@@ -34,7 +34,6 @@ class FedCluster(FedOpt):
     """One step of the server for each cluster in turn."""
 
     name = "fedcluster"
-    selects = True
     simulation_only = "it initialises all clients together"
 
     clusters: int = Field(3, ge=1)

@@ -37,7 +37,6 @@ class FineTuning(FedOpt):
     label = "FT"
     updates_only = True
     ignores_sharing = True
-    adapts = True
 
     steps: int | None = Field(None, ge=1)
     """Local steps K of a round; null: `federation.local_steps`."""

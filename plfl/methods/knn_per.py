@@ -44,7 +44,6 @@ class KnnPer(FedOpt):
     updates_only = True
     ignores_sharing = True
     reads_features = True
-    mixes = True
 
     k: int = Field(10, ge=1)
     """Neighbours of a window."""

@@ -38,7 +38,6 @@ class PerFedAvg(FedOpt):
     label = "Per-FedAvg"
     updates_only = True
     own_steps = True
-    adapts = True
     no_proximal = "the point to which a proximal term refers would be unclear"
 
     alpha: float = Field(0.01, ge=0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
-from plfl.methods import Method, available
+from plfl.methods import available
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -240,10 +240,3 @@ def test_on_the_forecaster(name: str) -> None:
         twin = tiny.cell(str(cell).replace(f"-{name}-", "-fedopt-"), plain)
         (other,) = train(plain, [twin], dataset).values()
         assert not other.records["mase"].equals(together[cell].records["mase"])
-
-
-@pytest.mark.parametrize("cls", available().values(), ids=lambda cls: cls.name)
-def test_what_a_method_does_itself_it_says(cls: type[Method]) -> None:
-    assert cls.has_own_model == (cls.scored is not Method.scored)
-    assert cls.adapts == (cls.adapt is not Method.adapt)
-    assert cls.selects == (cls.strata is not Method.strata or cls.select is not Method.select)
