@@ -147,10 +147,9 @@ def test_with_every_quirk_corrected_it_is_the_papers_algorithm(
             np.testing.assert_allclose(everything, real[own][["mase"]].to_numpy(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("server", ["fedavgadaptive", "fedavgm", "slowmo"])
-def test_a_server_that_the_program_does_not_have_steps_once(server: str) -> None:
+def test_a_server_that_the_program_does_not_have_steps_once() -> None:
     once, twice = (
-        scores("authors_code", "adam", server, server=s)["P1"] for s in ("once", "twice")
+        scores("authors_code", "adam", "fedavgm", server=s)["P1"] for s in ("once", "twice")
     )
     np.testing.assert_array_equal(local(once), local(twice))
 
