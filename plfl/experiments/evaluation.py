@@ -41,8 +41,11 @@ class Evaluation:
 def agree(
     task: Task, own: Margins, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
 ) -> Margins:
-    """The margins (n, ...) that the server takes of those that n clients have of their `own`, by
-    model, from so many windows (n,), int32. Both cross the channel."""
+    """The margins (n, ...) of each model on which n clients and their server agree.
+
+    Each client sends its `own` margins, and from how many `windows` (n,), int32, it has them; the
+    server answers with the same margins for all.
+    """
     sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
     arrived = channel.send_extras("up", clients, sent)
     answers = []

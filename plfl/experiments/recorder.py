@@ -106,8 +106,8 @@ class Recorder:
         self.parts = [*kept, *(part.assign(round=last) for part in scored if len(part))]
 
     def validation(self, t: int, model: Model, task: Task) -> float:
-        """Mean validation score of the models after round `t`, the one by which the task selects; ∞
-        where a prediction is not finite."""
+        """Validation score of the models after round `t`, by which the task selects, as a mean over
+        the clients; ∞ if a prediction is not finite."""
         for part in self.parts:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue

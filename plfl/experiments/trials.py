@@ -41,7 +41,7 @@ class Trial:
 
     @property
     def method(self) -> Method:
-        """The method as which the clients forecast."""
+        """The method by which the clients forecast."""
         return cast(Method, self.candidate.method or self.parts[0].federation.method)
 
     @property

@@ -143,8 +143,8 @@ class Clock:
         self._work[clients] += steps
 
     def send_ahead(self, clients: NDArray[np.int64], size: int) -> None:
-        """Note that of what `clients` (n,) download in this round, `size` bytes each were on their
-        way while the participants of the round before computed."""
+        """Note that `size` bytes of what each of `clients` (n,) downloads in this round were sent
+        while the participants of the round before computed."""
         self._ahead[clients] += size
 
     def wait_for_all(self, traffic: Traffic) -> None:

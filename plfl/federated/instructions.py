@@ -111,7 +111,7 @@ class TrainResult:
     update: Tensor
     """D = y − x (n, d_s): shared parameters after the steps minus those at the start."""
     gradients: Tensor | None
-    """Mean over the steps of the minibatch gradients (n, d_s), without terms of the method; where
-    they are taken, `TrainInstructions.gradients` says."""
+    """Mean over the steps of the minibatch gradients (n, d_s), without terms of the method.
+    `TrainInstructions.gradients` says of which models they are."""
     storm: Storm | None = None
     """`instructions.storm` after the steps."""

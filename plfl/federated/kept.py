@@ -26,8 +26,8 @@ class KeptMoments:
     def of(self, clients: Tensor, shared: Tensor) -> Moments:
         """A copy of the state for a round of `clients` (n,).
 
-        A state that each round begins with afresh is empty. With `keep_personal`, that of the
-        `shared` parameters (P,) is 0.
+        With `reset` it is empty, because every round begins afresh. With `keep_personal` it is 0
+        for the `shared` parameters (P,).
         """
         steps = self.steps[clients]
         if self.mode == "reset":

@@ -4,7 +4,7 @@ Updates that `torch.optim` has are taken from there. The others (the paper's Ada
 `plfl.optimizers.client`, which are tested separately.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -93,19 +93,18 @@ class Reference:
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        forecasts = []
-        for row, windows in zip(rows, starts, strict=True):
-            nn.utils.vector_to_parameters(row, self.module.parameters())
-            forecasts.append(self.module(*self.inputs(windows)))
-        return forecasts
+        return [self.module(*inputs) for inputs in self._placed(rows, starts)]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        found = []
+        placed = self._placed(rows, starts)
+        return [self.module.features(inputs[0], "penultimate") for inputs in placed]
+
+    def _placed(self, rows: Tensor, starts: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+        """The inputs of each row's windows, while the module has its parameters."""
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
-            found.append(self.module.features(self.inputs(windows)[0], "penultimate"))
-        return found
+            yield self.inputs(windows)
 
 
 class _Minibatch(NamedTuple):

@@ -274,20 +274,20 @@ class Trainer {
 
   // Take the model after the average's step `t` into it.
   void advance_average(double t) {
-    const float weight = float(1 - std::min((1 + t) / (10 + t), job_.limit));
-    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
-      const V average = load(average_.get() + k);
-      store(average_.get() + k, average + weight * (load(y_.get() + k) - average));
-    }
+    follow_model(average_, float(1 - std::min((1 + t) / (10 + t), job_.limit)));
   }
 
   void advance_anchor() {
-    const float rate = float(job_.anchor_rate);
-    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
-      const V anchor = load(anchor_.get() + k);
-      store(anchor_.get() + k, anchor + rate * (load(y_.get() + k) - anchor));
-    }
+    follow_model(anchor_, float(job_.anchor_rate));
     moments_.clear(layout_);
+  }
+
+  // Let `rows` go a part of the way to the model.
+  void follow_model(const Floats& rows, float part) const {
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      const V own = load(rows.get() + k);
+      store(rows.get() + k, own + part * (load(y_.get() + k) - own));
+    }
   }
 
   // The optimiser at local step k, the one with the number `since` after a fresh start of the
