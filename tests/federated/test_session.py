@@ -1,4 +1,4 @@
-"""Which minibatches the steps of a routine use."""
+"""Which minibatches and rates the steps of a routine use."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,50 +9,48 @@ from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
 from tests.federated.test_calibration import TWO, head, models
 
+EVERYONE, ROWS = torch.arange(2), models(TWO)
 
-def test_every_step_has_the_minibatches_that_it_should() -> None:
-    """With a look-ahead, each step takes two; near an anchor, several steps take the same one."""
+
+def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[Any]]:
+    """A session whose engine trains nothing, and the tasks that it is given."""
     tasks: list[Any] = []
 
     def keep(task: Any) -> torch.Tensor:
         tasks.append(task)
         return torch.zeros(len(task.rows))
 
-    engine: Any = SimpleNamespace(train=keep)
     f: Any = SimpleNamespace(
-        client_data=TWO, settings=TWO.settings, client_opt=Sgd(), shared=head(TWO)
+        client_data=TWO,
+        settings=TWO.settings.model_copy(update=settings),
+        client_opt=Sgd(lr=0.4),
+        shared=head(TWO),
     )
-    everyone, rows = torch.arange(2), models(TWO)
-    session = Session(f, engine, 1, everyone, rows, 5)
-    drawn = TWO.minibatches(everyone, 1, 5)
-    session.train(rows, 1, 2, inner=0.1, inner_first=3)
+    engine: Any = SimpleNamespace(train=keep)
+    return Session(f, engine, t, EVERYONE, ROWS, minibatches), tasks
+
+
+def test_every_step_has_the_minibatches_that_it_should() -> None:
+    """With a look-ahead, each step takes two; near an anchor, several steps take the same one."""
+    session, tasks = watched(1, 5)
+    drawn = TWO.minibatches(EVERYONE, 1, 5)
+    session.train(ROWS, 1, 2, inner=0.1, inner_first=3)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
     assert torch.equal(tasks[-1].terms.lookahead.minibatches.starts, drawn[:, 3:])
-    session.gradient(rows, 4)
+    session.gradient(ROWS, 4)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 4:])
-    session.gradient(rows, 4, torch.tensor([False, True]))
+    session.gradient(ROWS, 4, torch.tensor([False, True]))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[1:, 4:])
-    session.train_mixed(rows, rows, rows[:, 0], 3, learns=0, rate=0.1)
+    session.train_mixed(ROWS, ROWS, ROWS[:, 0], 3, learns=0, rate=0.1)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, :3])
-    session.train_near(rows, 2, 3, pull=1.0, rate=0.1)
+    session.train_near(ROWS, 2, 3, pull=1.0, rate=0.1)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, [0, 0, 0, 1, 1, 1]])
     assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
 
 
 def test_without_a_rate_of_its_own_a_share_is_learned_with_that_of_the_steps() -> None:
     """The rate of round 3 with a decay of one half."""
-    tasks: list[Any] = []
-
-    def keep(task: Any) -> torch.Tensor:
-        tasks.append(task)
-        return torch.zeros(len(task.rows))
-
-    settings = TWO.settings.model_copy(update={"decay": 0.5})
-    f: Any = SimpleNamespace(
-        client_data=TWO, settings=settings, client_opt=Sgd(lr=0.4), shared=head(TWO)
-    )
-    rows = models(TWO)
-    session = Session(f, SimpleNamespace(train=keep), 3, torch.arange(2), rows, 2)  # type: ignore[arg-type]
+    session, tasks = watched(3, 2, decay=0.5)
     for rate, expected in ((None, 0.1), (0.7, 0.7)):
-        session.train_mixed(rows, rows, rows[:, 0], 2, learns=1, rate=rate)
+        session.train_mixed(ROWS, ROWS, ROWS[:, 0], 2, learns=1, rate=rate)
         assert tasks[-1].terms.mixture.rate == expected

@@ -253,6 +253,15 @@ def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
 
 
 @needs_kernel
+@pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
+def test_a_gradient_within_the_limit_is_left_alone(engine):
+    free, limited = task(SMALL, Adam()), changed(task(SMALL, Adam()), clip=1e3)
+    engine = engine(SMALL, dataset(SMALL), CPU)
+    torch.testing.assert_close(engine.train(free), engine.train(limited))
+    torch.testing.assert_close(free.rows, limited.rows, rtol=0, atol=1e-6)
+
+
+@needs_kernel
 def test_rows_and_state_may_lie_anywhere_in_memory():
     data = dataset(SMALL)
     plain, odd = task(SMALL, Adam()), task(SMALL, Adam())
