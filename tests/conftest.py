@@ -1,13 +1,22 @@
 """What tests of several rooms share."""
 
 import os
+import sys
 
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
 # spin: small matrices then cost several times as much processor time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import settings
 
 # How long an example takes is up to the machine, which others may keep busy.
 settings.register_profile("plfl", deadline=None)
 settings.load_profile("plfl")
+
+
+@pytest.fixture(autouse=True)
+def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
+    if (module := sys.modules.get("plfl.training.stack_sizes")) is not None:
+        monkeypatch.setattr(module, "SIZES", (2, 8))

@@ -28,12 +28,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
 
 
-@pytest.fixture(autouse=True)
-def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks of two sizes, because tracing a model for each size takes long."""
-    monkeypatch.setattr("plfl.training.stack_sizes.SIZES", (2, 8))
-
-
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The guide's example in the working directory, and its block of the configuration."""

@@ -280,13 +280,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def few_sizes(monkeypatch):
-    """Stacks of two sizes, because tracing a model for each size takes long."""
-    monkeypatch.setattr("plfl.training.stack_sizes.SIZES", (2, 8))
-
-
-@pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize(("model", "outputs", "loss"), CASES, ids=lambda x: getattr(x, "name", x))
 def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
     """With all terms; and a row has the same bits beside fewer rows."""
@@ -307,7 +300,6 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
     assert found.shape == ((7,) if outputs == 1 else (7, outputs))
 
 
-@pytest.mark.usefixtures("few_sizes")
 @pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
 def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
     network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()

@@ -23,6 +23,11 @@ from tests.models.test_network import MODELS, SHAPE, Convolution
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 
+@pytest.fixture(autouse=True)
+def few_sizes() -> None:
+    """All sizes, unless a test says otherwise."""
+
+
 class Convolutional(Model):
     name = "convolutional"
 
