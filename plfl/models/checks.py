@@ -11,8 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from plfl.base.errors import PlflError
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.network import initial_of
+from plfl.models.network import Buildable, initial_of
 from plfl.plugins import line_of
 
 WINDOWS = 3
@@ -22,7 +21,7 @@ COMPANY = 32
 _found: dict[tuple[str, WindowShape], list[str]] = {}
 
 
-def problems_of(model: Model, shape: WindowShape) -> list[str]:
+def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
     """One line per problem of a model on windows of some shape."""
     try:
         key = json.dumps(model.settings), shape
@@ -35,7 +34,7 @@ def problems_of(model: Model, shape: WindowShape) -> list[str]:
     return _found[key]
 
 
-def _problems(model: Model, shape: WindowShape) -> Iterator[str]:
+def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, context={shape.context}"
     if shape.outputs > 1:
         sizes += f", outputs={shape.outputs}"
@@ -56,7 +55,7 @@ def _problems(model: Model, shape: WindowShape) -> Iterator[str]:
         yield from _of_forward(model, module, shape)
 
 
-def _of_parameters(model: Model, module: nn.Module, again: nn.Module) -> Iterator[str]:
+def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
     if lazy := [name for name, p in module.named_parameters() if is_lazy(p)]:
         yield (
@@ -86,7 +85,7 @@ def _of_parameters(model: Model, module: nn.Module, again: nn.Module) -> Iterato
             yield f".head: {pattern!r} matches no parameter of {model.summary}; allowed: {listed}"
 
 
-def _of_forward(model: Model, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     random = torch.Generator().manual_seed(0)
     sequence = torch.rand(WINDOWS, shape.look_back, shape.inputs, generator=random)
     context = torch.rand(WINDOWS, shape.context, generator=random)
@@ -144,7 +143,7 @@ def _of_forward(model: Model, module: nn.Module, shape: WindowShape) -> Iterator
         )
 
 
-def _of_company(model: Model, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     """Report forecasts that depend on the other windows of a minibatch.
 
     A module may branch on a sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of
@@ -194,7 +193,7 @@ def _learned(outputs: Tensor) -> Iterator[Tensor]:
         waiting += [before for before, _ in node.next_functions]
 
 
-def _said(model: Model, error: Exception) -> str:
+def _said(model: Buildable, error: Exception) -> str:
     text = str(error).split("\n")[0]
     line = line_of(error, Path(model.summary.rpartition(":")[0]))
     return type(error).__name__ + line + (f": {text}" if text else "")

@@ -7,6 +7,7 @@ operations. Where PyTorch cannot trace them, they are computed one after the oth
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -16,7 +17,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.models import Model
 from plfl.models.dropout import Dropout
 from plfl.models.traced import Traced
 
@@ -81,7 +81,23 @@ class Network(Protocol):
         reads."""
 
 
-def initial_of(model: Model, shape: WindowShape, seed: int) -> nn.Module:
+class Buildable(Protocol):
+    """What this module needs of a `plfl.models.Model`."""
+
+    def build(self, shape: WindowShape) -> nn.Module: ...
+    @property
+    def head_patterns(self) -> Sequence[str]: ...
+    @property
+    def kernel_form(self) -> KernelForm | None: ...
+    @property
+    def dropped(self) -> Dropout | None: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    @property
+    def summary(self) -> str: ...
+
+
+def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
     """A module whose initial parameters depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         # `torch.manual_seed` would also note it for every kind of GPU, with a trace of the stack.
@@ -93,7 +109,7 @@ def initial_of(model: Model, shape: WindowShape, seed: int) -> nn.Module:
 class ModuleNetwork:
     """A model that is any `nn.Module`."""
 
-    model: Model
+    model: Buildable
     shape: WindowShape
     layout: ParameterLayout
     stateless: nn.Module
@@ -104,7 +120,7 @@ class ModuleNetwork:
     """Passes, by numbers of rows and windows, type and device."""
 
     @classmethod
-    def of(cls, model: Model, shape: WindowShape) -> ModuleNetwork:
+    def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
         """The network of a model for windows of some shape."""
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
