@@ -38,10 +38,10 @@ class Hooks(MethodRules):
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         super().__pydantic_init_subclass__(**options)
         # The hooks of a method say what it does.
-        cls.selects = cls.strata is not Method.strata or cls.select is not Method.select
-        cls.has_own_model = cls.scored is not Method.scored
-        cls.adapts = cls.adapt is not Method.adapt
-        cls.mixes = cls.mixed is not Method.mixed
+        cls.selects = cls.strata is not Hooks.strata or cls.select is not Hooks.select
+        cls.has_own_model = cls.scored is not Hooks.scored
+        cls.adapts = cls.adapt is not Hooks.adapt
+        cls.mixes = cls.mixed is not Hooks.mixed
 
     # Required: what crosses the channel in a round.
 
