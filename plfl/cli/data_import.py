@@ -144,6 +144,6 @@ def as_options(message: str) -> str:
             return " ".join(f"{flag} {shlex.quote(str(entry))}" for entry in value)
         return flag if value == "true" else f"{flag} {found['value']}"
 
-    value = r"\[.*?\]|\{.*?\}|true"
+    value = r"\[.*?\]|\{.*?\}|(?:true|end|start|[kM]?Wh?|\d+)\b"
     key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
     return re.sub(key, option, message)

@@ -301,10 +301,10 @@ def _of_exports(data: Data) -> Iterator[str]:
             f"data.meters.exports: the {len(data.states)} states would have the same meters; "
             "write {state} into a path, or into a pattern of data.meters.only"
         )
-    if meters.cumulative and meters.unit in ("kW", "W"):
+    if meters.cumulative and meters.unit in ("kW", "W", "MW"):
         yield (
             f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
-            f"{meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
+            f"{meters.unit}; use kWh, Wh or MWh, or remove data.meters.cumulative"
         )
     if meters.cumulative and meters.stamp == "start":
         yield (

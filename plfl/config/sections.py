@@ -94,9 +94,9 @@ class Meters(Section):
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
     """Intervals that end after this local time are left out."""
-    unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
-    """Unit of the readings: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
-    `W`)."""
+    unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] = "kWh"
+    """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power during it
+    (`kW`, `W`, `MW`)."""
     cumulative: bool = False
     """The readings are those of a cumulative register: the load is the difference between them,
     and there is a gap where the register decreases."""

@@ -69,6 +69,12 @@ def check_load(
         )
 
 
+def never_decreases(load: pd.Series) -> bool:
+    """Whether a load rises and never falls, like the readings of a cumulative register."""
+    load = load.dropna()
+    return bool(load.is_monotonic_increasing and load.iloc[0] < load.iloc[-1])
+
+
 def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:
     """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
+from plfl.data.checks import never_decreases
 from plfl.data.dataset import SPLITS, WEEK
 from plfl.data.windows import build
 
@@ -69,7 +70,7 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
         "persistence_mae": persistence_mae,
         "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
         "test_persistence_mae": test.diff(windows.look_ahead).abs().mean(),
-        "rises": load.is_monotonic_increasing and load.iloc[0] < load.iloc[-1],
+        "rises": never_decreases(load),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),

@@ -581,7 +581,7 @@ def test_an_existing_folder_and_missing_files_are_refused(tmp_path: Path) -> Non
         (tmp_path / "y.pdf").touch()
         import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Meters())
     (tmp_path / "m" / "old.csv").touch()
-    with pytest.raises(DataError, match=r"m: exists; remove it or choose another folder with --to"):
+    with pytest.raises(DataError, match=r"m: exists; remove it, or choose another with --to"):
         import_meters([], tmp_path / "m", Meters())
 
 

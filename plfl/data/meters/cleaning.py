@@ -23,7 +23,7 @@ from plfl.data.meters.tables import Table
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""
-_KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
+_KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 _INTERVALS = (15, 30, 60)
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
 """What is done to a meter without a warning; `fill_gaps` warns of gaps."""
@@ -347,7 +347,7 @@ def _energy(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[
         back = np.asarray(load < 0)
         done["steps back of the register made gaps"] += int(back.sum())
         load = load.mask(back)
-    hours = minutes / 60 if meters.unit in ("kW", "W") else 1.0
+    hours = minutes / 60 if meters.unit in ("kW", "W", "MW") else 1.0
     return load * (_KWH[meters.unit] * hours)
 
 

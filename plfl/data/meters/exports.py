@@ -28,7 +28,7 @@ from plfl.data.meters.series import collected
 from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
 
-_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]k?Wh?[\])]$")
+_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(][kM]?Wh?[\])]$")
 """A unit behind the name of a meter."""
 Progress = Callable[[str, int, int], None]
 """Is told what is being read, how many steps are done, and how many there are."""
@@ -227,6 +227,8 @@ def _parts(
         found.names += names.values()
         names = {c: name for c, name in names.items() if layout.is_chosen(name, meters)}
     with collected(problems):
+        _check_units(table, names, meters)
+    with collected(problems):
         values = _values(table, [*names, *columns.inputs.values()], meters)
     if problems:
         raise DataError("\n".join(problems))
@@ -245,6 +247,24 @@ def _parts(
         for name, lines in groups.items()
         if layout.is_chosen(str(name), meters)
     }
+
+
+def _check_units(table: Table, columns: Iterable[str], meters: Meters) -> None:
+    """Refuse readings in another unit than that of the study, unless the user names the unit.
+
+    Raises:
+        DataError: the message names the units.
+    """
+    stated = {unit for column in columns if (unit := layout.unit_of(table, column))}
+    if "unit" in meters.model_fields_set or not stated - {meters.unit}:
+        return
+    if len(stated) > 1:
+        raise DataError(
+            f"{table.path}: has readings in {' and '.join(sorted(stated))}; import those of each "
+            "unit by itself, with data.meters.only and data.meters.unit"
+        )
+    (unit,) = stated
+    raise DataError(f"{table.path}: says that its readings are in {unit}; set data.meters.unit: {unit}")
 
 
 def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:

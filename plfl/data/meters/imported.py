@@ -19,7 +19,7 @@ from plfl.base.errors import DataError
 from plfl.base.files import sha256
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
+from plfl.data.checks import counted, never_decreases
 from plfl.data.meters.cleaning import Meter
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
@@ -69,7 +69,9 @@ def import_meters(
             and nothing has been written.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise DataError(f"{to}: exists; remove it or choose another folder with --to")
+        raise DataError(f"{to}: exists; remove it, or choose another with --to. "
+            "Exports that need different options: import each into a folder of its own, then all "
+            "folders into one")
     raw, given = raw_files(paths), meters.model_fields_set
     interval = meters.interval if "interval" in given else None
     meters = meters.model_copy(update={"exports": raw})
@@ -87,6 +89,12 @@ def import_meters(
         problems.append(
             f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
         )
+    problems += [
+        f"{exports.files[name]}: {name}: the readings never decrease, like those of a cumulative "
+        "register; set data.meters.cumulative: true"
+        for name, meter in exports.meters.items()
+        if not meters.cumulative and never_decreases(meter.load)
+    ]
     with collected(problems):
         check_chosen(exports.names, meters)
     with collected(problems):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import get_args
 
 import pandas as pd
 
@@ -15,7 +16,8 @@ from plfl.data.meters.tables import DATED, DIGITS, Table
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
 _QUANTITY = re.compile(
     r"(?:\w+[ _])?(?:load|energy|power|consumption|demand|usage|electricity|readings?|values?|"
-    r"Verbrauch|Leistung|Energie|Wert|[kM]?Wh?)(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
+    r"meter|register|index|counter|total|"
+    r"Verbrauch|Leistung|Energie|Wert|Zählerstand|Stand|[kM]?Wh?)(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
     re.IGNORECASE,
 )
 """Names of columns that say what is measured, not by which meter."""
@@ -138,6 +140,12 @@ def _has_clock(column: pd.Series) -> bool:
     """Whether a column of dates has times of day other than midnight."""
     clock = r"\d:\d\d(?!:?\d*$)|[1-9]\d?:\d\d|0\d:\d[1-9]"
     return column.dtype.kind == "M" or bool(column.astype(str).str.contains(clock).any())
+
+
+def unit_of(table: Table, column: str) -> str | None:
+    """The unit of energy or power that a file states for a column of readings."""
+    written = table.units.get(column) or re.split(r"[ _(\[]", column.rstrip(")] "))[-1]
+    return written if written in get_args(Meters.model_fields["unit"].annotation) else None
 
 
 def _sample(column: pd.Series) -> pd.Series:

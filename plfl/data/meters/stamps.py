@@ -29,6 +29,7 @@ _TIMES = (
     *(" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %H%M", "%H%M"),
     *("T%H:%M", "T%H:%M:%S", "T%H%M", "T%H%M%S", "%H%M%S", ":%H:%M", ":%H:%M:%S", ""),
 )
+COMPACT_HOUR = "%Y%m%d%H"
 _OFFSET = (
     r"\d{2}:?\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[Zz]|[+-]\d{2}:?\d{2})$"
     r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
@@ -120,10 +121,19 @@ def _offset_of(stamp: str) -> timedelta | None:
 
 
 def _is_epoch(text: pd.Series) -> bool:
-    # Twelve digits are rather YYYYmmddHHMM if they read so.
-    if (text.str.len() != 12).any():
-        return True
-    return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
+    # Twelve digits are rather YYYYmmddHHMM if they read so, and ten are YYYYmmddHH rather than
+    # seconds until a day after 2030.
+    if (text.str.len() == 12).all():
+        return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
+    return not _is_compact_hour(text)
+
+
+def _is_compact_hour(text: pd.Series) -> bool:
+    """Whether stamps are written as YYYYmmddHH, as weather services do."""
+    sample = text.head(50)
+    if not sample.str.fullmatch(r"(?:19|20)\d{8}").all():
+        return False
+    return not _to_time(sample, COMPACT_HOUR).isna().any()
 
 
 def _to_time(text: pd.Series, form: str) -> pd.Series:
@@ -145,6 +155,8 @@ def _find(table: Table, text: pd.Series) -> str:
     """
     if text.head(50).str.match(r"\d{4}-\d{2}-\d{2}").mean() > 0.5:
         return "ISO8601"
+    if _is_compact_hour(text):
+        return COMPACT_HOUR
     unique = text[text != ""].drop_duplicates()
     sample = unique.head(20)
     counts = {}

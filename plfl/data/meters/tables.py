@@ -4,8 +4,8 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +34,7 @@ DATED = re.compile(
 """The beginning of a field that holds a date."""
 DIGITS = re.compile(r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13})\s*")
 """A date without separators, or seconds or milliseconds since 1970."""
+_UNITS = re.compile(r"[\[(]?(?:[kM]?(?:Wh?|VA|VArh?)|°[CF]|[KV%A]|)[\])]?")
 _SAMPLE = 300  # lines in which the header must be
 _CELL = 8  # bytes that a cell of a typed file counts
 
@@ -54,6 +55,8 @@ class Table:
     """What the index counts: `line` or `row`."""
     separator: str = ""
     """What separates the fields of text."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """The units that a line between the header and the readings states, by column."""
 
     def at(self, line: object) -> str:
         """A place in the file, for messages."""
@@ -187,7 +190,8 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     names, repeated = _unique(rows[head])
     table = pd.DataFrame(data, columns=names, dtype=str)
     table.index = pd.Index(kept) + 1
-    return Table(path, table, f"XLSX, header in row {head + 1}", repeated, "row")
+    units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
+    return Table(path, table, f"XLSX, header in row {head + 1}", repeated, "row", units=units)
 
 
 def _sheet(path: Path, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
@@ -253,7 +257,8 @@ def _read_text(path: Path, meters: Meters) -> Table:
             cells = cells.drop(columns=names[-1])
         shown = {"\t": "tab"}.get(separator, separator)
         form = f"text, header in line {sample[head]}, separator {shown}"
-        return Table(path, cells, form, repeated, separator=separator)
+        units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
+        return Table(path, cells, form, repeated, separator=separator, units=units)
     raise failure or DataError(f"{path}: is empty; export it again")
 
 
@@ -290,7 +295,8 @@ def _header(
     """Positions of the header and of the first row of data.
 
     The data begin with the first three consecutive rows (fewer at the end of the file) that hold a
-    date and have the same number of fields; the header is the row before them.
+    date and have the same number of fields; the header is the row before them, or the one before
+    a row of units.
     """
     dated = [len(row) > 1 and any(map(is_date, row)) for row in rows[:_SAMPLE]]
     for begin in range(len(dated)):
@@ -316,11 +322,32 @@ def _header(
             and not words
         ):
             break
-        return begin - 1, begin
+        head = begin - 1
+        if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
+            head -= 1
+        return head, begin
     raise DataError(
         f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
         "give the line of the header in data.meters.header"
     )
+
+
+def _is_units(row: Sequence[str]) -> bool:
+    """Whether a row states units and nothing else; its first field may say so."""
+    first, *units = row
+    said = re.fullmatch(r"units?|einheit(en)?|", first.strip(), re.IGNORECASE)
+    return bool(said and any(units)) and all(_UNITS.fullmatch(field.strip()) for field in units)
+
+
+def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
+    """What a row between the header and the readings states about the columns, if it is units."""
+    if not _is_units(row):
+        return {}
+    return {
+        name: unit.strip("[()] ")
+        for name, unit in zip(names[1:], row[1:], strict=False)
+        if unit.strip("[()] ")
+    }
 
 
 def is_date(field: str) -> bool:
