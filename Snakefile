@@ -15,6 +15,7 @@ from plfl.config.study import Study
 from plfl.config.loading import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced
+from plfl.publish import tracking
 from plfl.results import family
 
 min_version("9.8")
@@ -94,7 +95,7 @@ rule all:
         # MLflow compares forecasters.
         (
             local(f"{study.results}/tracked.json")
-            if study.tracking.enabled and study.task.forecasts
+            if study.tracking.enabled and study.task.forecasts and tracking.installed()
             else []
         ),
     message:

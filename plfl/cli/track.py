@@ -16,6 +16,9 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Log a results folder and print what was logged."""
+    from plfl.publish import tracking
+
+    tracking.check_installed()
     from plfl.publish.tracking.store import track
     from plfl.results.overview import study_of
 

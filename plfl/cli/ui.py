@@ -22,6 +22,9 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the MLflow database of a study until the user ends it."""
+    from plfl.publish import tracking
+
+    tracking.check_installed()
     from plfl.publish.tracking.server import serve
     from plfl.results.overview import study_of
 

@@ -878,7 +878,7 @@ class Tracking(Section):
     """The MLflow database of a study."""
 
     enabled: bool = True
-    """Log the study into an MLflow database in its results folder."""
+    """Log the study into an MLflow database in its results folder, if MLflow is installed."""
     port: int = Field(5077, ge=1, le=65535)
     """Port on 127.0.0.1 of `plfl ui`."""
     target_mase: float = Field(1.0, gt=0)

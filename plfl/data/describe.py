@@ -155,7 +155,8 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
 
 def _spans(description: pd.DataFrame) -> list[str]:
     first, last = description["first"], description["last"]
-    if first.min() == first.max() and last.min() == last.max():
+    day = pd.Timedelta(days=1)
+    if first.max() - first.min() < day and last.max() - last.min() < day:
         return []
     return [
         f"the clients cover different periods, which begin between {first.min()} and {first.max()} "

@@ -14,6 +14,7 @@ import pandas as pd
 from plfl.report.forest import Scale
 from plfl.report.opening import listed
 from plfl.results.findings import LOCAL_TRAINING, Findings
+from plfl.results.labels import spaced
 from plfl.results.meters import ALONE, BOOSTING, FEDERATION, Choice, Meter, choices, meters
 from plfl.results.tables import Tables
 from plfl.results.verdict import Answer as Judged
@@ -84,10 +85,10 @@ def answer(tables: Tables, findings: Findings) -> Answer | None:
     if not found:
         return None
     every = [one for _, some in found for one in some]
-    values = [v for one in every for v in one.mase.values() if math.isfinite(v)]
-    sizes = np.array(values)
+    # Persistence, to whose error of 1 the axis has a line, is always in the plot.
+    sizes = np.array([1, *(v for one in every for v in one.mase.values() if math.isfinite(v))])
     unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
-    scale = Scale(0.0, float(sizes.max()), unit)
+    scale = Scale(float(sizes.min()), float(sizes.max()), unit, marked=1.0)
     energy = tables.load_unit.startswith("kWh")
     judged = {choice.scores.state: _judged(findings, choice.scores.state) for choice, _ in found}
     shown = {choice.scores.state: _extremes(some) for choice, some in found}
@@ -128,13 +129,18 @@ def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -
     """What is better by how much, and who gains and loses."""
     where = f"{choice.scores.state}: " if len(tables.study.data.states) > 1 else ""
     means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.numbers}
-    gain = means[choice.rival] - means[FEDERATION]
     rivals = [f"{means[kind]:.2f} {text}" for kind, text in WITHOUT.items() if kind in means]
-    share = f" ({_percent(abs(gain) / means[choice.rival])})" if means[choice.rival] else ""
+    rival = means[choice.rival]
+    share = (rival - means[FEDERATION]) / rival if rival else 0.0
+    compared = f"{_percent(abs(share))} {'better' if share > 0 else 'worse'} than"
+    if abs(share) < 0.005:
+        compared = "as good as"
+    beaten = ", which none of them beats" if min(means.values()) >= 1 else ""
     yield (
-        f"{where}The mean error (MASE) was {means[FEDERATION]:.2f} with the federation, "
-        f"{' and '.join(rivals)}: the federation {'gains' if gain > 0 else 'loses'} "
-        f"{abs(gain):.2g}{share}. {_who(some, energy, tables.study.participant)}"
+        f"{where}The mean error was {means[FEDERATION]:.2f} with the federation, "
+        f"{' and '.join(rivals)}; 1 is the error of repeating the last reading (MASE){beaten}. "
+        f"The federation is {compared} {KINDS[choice.rival]}. "
+        f"{_who(some, energy, tables.study.participant)}"
     )
 
 
@@ -163,7 +169,7 @@ def _who(some: Sequence[Meter], energy: bool, one_of_them: str) -> str:
     parts = []
     for one, word in ((best, "gains"), (worst, "loses")):
         if one.gain * (1 if word == "gains" else -1) > 0:
-            saved = f", {abs(one.energy):,.0f} kWh of errors a month" if energy else ""
+            saved = f", {spaced(abs(one.energy))} kWh of errors a month" if energy else ""
             share = _percent(abs(one.share))
             doubt = "" if one.answer or math.isnan(one.low) else ", but not clearly"
             parts.append(f"{one.client} {word} most{doubt}: {abs(one.gain):.2f} ({share}{saved})")
@@ -185,7 +191,7 @@ def _row(one: Meter, scale: Scale, energy: bool) -> Row:
         words[one.answer],
         f"{one.gain:+.2f}{interval}",
         f"{100 * one.share:+.0f}",
-        f"{one.energy:+,.0f}" if energy else "",
+        f"{'-' if one.energy < 0 else '+'}{spaced(abs(one.energy))}" if energy else "",
         [
             (kind, scale.at(one.mase[kind]), f"{one.mase[kind]:.2f}")
             for kind in reversed(KINDS)  # the federation on top

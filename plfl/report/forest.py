@@ -35,6 +35,8 @@ class Scale:
     high: float
     unit: float | None
     """Where the axis turns from linear to logarithmic (asinh); None if it is linear."""
+    marked: float = 0.0
+    """The value on the axis that always has a mark."""
 
     @classmethod
     def of(cls, verdicts: Iterable[Verdict]) -> Scale:
@@ -57,13 +59,13 @@ class Scale:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Positions and labels of the marks on the axis; zero is always among them."""
+        """Positions and labels of the marks on the axis."""
         if self.unit is None:
             nice = ticks(self.low, self.high)
         else:
             powers = [10.0**k for k in range(-3, 7)]
             nice = [sign * power for power in powers for sign in (-1, 1)]
-        shown: list[tuple[float, float]] = [(self.at(0), 0.0)]
+        shown = [(self.at(self.marked), self.marked)]
         # The outer ones first, because they say how far the axis reaches.
         for value in sorted(nice, key=abs, reverse=True):
             at = self.at(value)

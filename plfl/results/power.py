@@ -116,9 +116,9 @@ def _reach(study: Study) -> str:
     )
     one = study.participant
     return (
-        f"with {clients} {one}s, a mean difference in MASE is decided only if it is above about "
-        f"{few:.1f} standard deviations of the single {one}s' differences, whatever the number of "
-        f"seeds; with {MANY}, above {many:.1f}"
+        f"{clients} {one}s decide only large differences: the mean gain must be above about "
+        f"{few:.1f} times the standard deviation of the single {one}s' gains, with {MANY} {one}s "
+        f"above {many:.1f} times; more seeds do not help"
     )
 
 

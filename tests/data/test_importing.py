@@ -173,11 +173,31 @@ def test_separators_and_preambles(
 
 
 def test_compressed_text_with_a_line_of_units(tmp_path: Path) -> None:
-    lines = ["stamp,load", "-,kWh", *text(hours(), loads())]
+    lines = ["1234,5678", "stamp,load", "-,kWh", *text(hours(), loads())]
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("\n".join(lines))
-    options = Meters(timezone="UTC", header=1)
+    options = Meters(timezone="UTC")
     same(load(import_meters([tmp_path / "a.csv.gz"], tmp_path / "m", options)), hours(), loads())
+
+
+@pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
+def test_units_in_a_file_are_those_of_the_readings(
+    bring: Callable[..., Imported], lines: list[str]
+) -> None:
+    lines = [*lines, *text(hours(), loads(), loads(seed=1))]
+    with pytest.raises(DataError, match=r"its readings are in MWh; set data\.meters\.unit: MWh"):
+        bring("a.csv", lines)
+    imported = bring("a.csv", lines, unit="MWh")
+    same(load(imported, "A"), hours(), 1000 * loads())
+    same(load(imported, "B"), hours(), 1000 * loads(seed=1))
+
+
+def test_a_register_is_recognised(bring: Callable[..., Imported]) -> None:
+    counts = loads().cumsum().round(3)
+    lines = ["time,Zählerstand [kWh]", *text(hours(), counts)]
+    with pytest.raises(DataError, match=r"a: the readings never decrease.*meters\.cumulative"):
+        bring("a.csv", lines)
+    same(load(bring("a.csv", lines, cumulative=True)), hours()[1:], np.diff(counts))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +251,15 @@ def test_decimals_are_told_from_thousands(
     "form",
     [
         *("%Y-%m-%dT%H:%M:%S", "%-m/%-d/%Y %-H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
-        *("%m/%d/%y %I:%M %p", "%Y%m%d%H%M", "%d-%b-%Y %H:%M", "%Y/%m/%d %H:%M", "%s", "%s000"),
+        *(
+            "%m/%d/%y %I:%M %p",
+            "%Y%m%d%H%M",
+            "%Y%m%d%H",
+            "%d-%b-%Y %H:%M",
+            "%Y/%m/%d %H:%M",
+            "%s",
+            "%s000",
+        ),
         *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00"),
     ],
 )

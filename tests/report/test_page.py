@@ -476,7 +476,7 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     assert len(scored) > 5
     for row in scored:
         assert float(row[4]) == pytest.approx(float(row[1]) / 2, abs=1e-3)
-    assert "as Hyndman and Koehler (2006) define it" in parsed.text
+    assert "in-sample MASE of Hyndman and Koehler (2006)" in parsed.text
 
 
 def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) -> None:
@@ -525,7 +525,7 @@ def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: P
     evidence = parsed.table("Evidence on each claim")
     assert evidence[0] == ["Claim", "State, model", "Verdict", "Evidence"]
     assert [(row[0], row[2]) for row in evidence[1:]] == [(v.text, v.answer) for v in judged]
-    assert evidence[1][0] == "some federated cell beats the best baseline that sends no data"
+    assert evidence[1][0] == "some federation beats the best baseline that sends no data"
     assert evidence[1][1] == "CA, local"
     needed = ("Run at least 3 seeds (grid.seeds).", "lower learning rates.")
     local = [row for row in evidence[1:] if row[2] == "undecided" and row[1].endswith("local")]
@@ -624,6 +624,9 @@ def test_a_reader_of_six_meters_walks_the_page(
 
     assert ends("#answer strong")[1] < ends(".gains tbody tr")[1] < height
     assert ends("#standings td.n")[0] < width, "the score is in sight"
+    for number in tab.locator(".gains td.n").all():
+        box = number.bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width
     parts = tab.locator("main > section").evaluate_all("all => all.map((part) => part.id)")
     first = ["answer", "weeks", "standings", "found", "figures", "compare", "verdicts"]
     assert parts[: len(first)] == first

@@ -66,7 +66,7 @@ def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
     ]
     text = claims.as_text(folder.study, found)
     assert (
-        "(n1) some federated cell beats the best baseline that sends no data\n  CA, local: HOLDS"
+        "(n1) some federation beats the best baseline that sends no data\n  CA, local: HOLDS"
         in (text)
     )
     assert "  NY, global: DOES NOT HOLD" in text

@@ -264,7 +264,9 @@ def _check_units(table: Table, columns: Iterable[str], meters: Meters) -> None:
             "unit by itself, with data.meters.only and data.meters.unit"
         )
     (unit,) = stated
-    raise DataError(f"{table.path}: says that its readings are in {unit}; set data.meters.unit: {unit}")
+    raise DataError(
+        f"{table.path}: says that its readings are in {unit}; set data.meters.unit: {unit}"
+    )
 
 
 def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:

@@ -69,9 +69,11 @@ def import_meters(
             and nothing has been written.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise DataError(f"{to}: exists; remove it, or choose another with --to. "
+        raise DataError(
+            f"{to}: exists; remove it, or choose another with --to. "
             "Exports that need different options: import each into a folder of its own, then all "
-            "folders into one")
+            "folders into one"
+        )
     raw, given = raw_files(paths), meters.model_fields_set
     interval = meters.interval if "interval" in given else None
     meters = meters.model_copy(update={"exports": raw})

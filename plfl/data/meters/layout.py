@@ -17,7 +17,8 @@ _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts
 _QUANTITY = re.compile(
     r"(?:\w+[ _])?(?:load|energy|power|consumption|demand|usage|electricity|readings?|values?|"
     r"meter|register|index|counter|total|"
-    r"Verbrauch|Leistung|Energie|Wert|Zählerstand|Stand|[kM]?Wh?)(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
+    r"Verbrauch|Leistung|Energie|Wert|Zählerstand|Stand|[kM]?Wh?)"
+    r"(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
     re.IGNORECASE,
 )
 """Names of columns that say what is measured, not by which meter."""
