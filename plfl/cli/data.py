@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> None:
             continue
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
-        clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), 'client')}"
+        clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(as_text(description[list(COLUMNS)].reset_index()))
-        warnings = [f"- {warning}" for warning in judge(description, study.windows)]
+        warnings = [f"- {warning}" for warning in map(study.worded, judge(description, study.windows))]
         refused = _refused(study, tables)
         problems += [f"{state}: {refused}"] if refused else []
         found = warnings or ([] if refused else ["no problems found"])

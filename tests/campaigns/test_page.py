@@ -344,7 +344,7 @@ def test_it_can_be_printed(opened):
     assert not opened.locator(".live").first.is_visible()
     assert not opened.locator("nav").is_visible()
     opened.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
-    for drawing in opened.locator("figure > .drawing > svg").all():
+    for drawing in opened.locator("figure > .drawing > img").all():
         assert 100 < drawing.bounding_box()["width"] <= 700
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
     paper = opened.pdf(format="A4")

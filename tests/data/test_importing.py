@@ -654,7 +654,7 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
     capsys.readouterr()
     for config in ("meters.yaml", "meters/data.yaml"):
         assert main(["data", "check", config]) == 0
-        assert "all: 2 clients, load in kWh per 60 min" in capsys.readouterr().out
+        assert "all: 2 meters, load in kWh per 60 min" in capsys.readouterr().out
 
 
 def test_the_guide_shows_what_happens(
@@ -672,7 +672,7 @@ def test_the_guide_shows_what_happens(
     assert capsys.readouterr().out == printed
     assert main(shlex.split(init)[1:]) == 0
     assert main(shlex.split(check)[1:]) == 0
-    assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
+    assert "2 meters, load in kWh per 15 min" in capsys.readouterr().out
     imported = tables_of(Path("meters/data.yaml").read_text(encoding="utf-8"))
     found = tables_of(direct)
     for client, table in imported.items():
