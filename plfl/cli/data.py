@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> None:
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(as_text(description[list(COLUMNS)].reset_index()))
-        warnings = [f"- {warning}" for warning in map(study.worded, judge(description, study.windows))]
+        worries = judge(description, study.windows)
+        warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)
         problems += [f"{state}: {refused}"] if refused else []
         found = warnings or ([] if refused else ["no problems found"])
