@@ -40,8 +40,8 @@ def test_the_whole_way(
     loads = days + dice.uniform(0, 0.3, (len(stamps), len(names)))
     pd.DataFrame(loads, stamps, names).to_csv("electricity_cleaned.csv")
 
-    takes_part, new, init, check, _, old_meter, new_meter, later = commands()
-    for command in (takes_part, new, init, check):
+    takes_part, new, init, check, cells, _, old_meter, new_meter, later = commands()
+    for command in (takes_part, new, init, check, cells):
         assert main(command) == 0
 
     # Its study with one short round, instead of `plfl study`.
