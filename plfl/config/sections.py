@@ -95,11 +95,11 @@ class Meters(Section):
     until: str | None = None
     """Intervals that end after this local time are left out."""
     unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] = "kWh"
-    """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power during it
-    (`kW`, `W`, `MW`)."""
+    """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power (`kW`, `W`,
+    `MW`)."""
     cumulative: bool = False
-    """The readings are those of a cumulative register: the load is the difference between them,
-    and there is a gap where the register decreases."""
+    """The readings are those of a cumulative register: the load is their difference, with a gap
+    where they decrease."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
