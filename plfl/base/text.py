@@ -52,9 +52,3 @@ class Visible:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def of_meters(text: str) -> str:
-    """A text about clients, said of meters; keys such as `data.clients` stay."""
-    named = {"client": "meter", "Client": "Meter"}
-    return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda found: named[found[1]], text)

@@ -98,8 +98,7 @@ class Meters(Section):
     """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power (`kW`, `W`,
     `MW`)."""
     cumulative: bool = False
-    """The readings are those of a cumulative register: the load is their difference, with a gap
-    where they decrease."""
+    """The readings are those of a cumulative register: the load is their difference."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
@@ -878,7 +877,7 @@ class Tracking(Section):
     """The MLflow database of a study."""
 
     enabled: bool = True
-    """Log the study into an MLflow database in its results folder, if MLflow is installed."""
+    """Log the study into a database in its results folder, if MLflow is installed."""
     port: int = Field(5077, ge=1, le=65535)
     """Port on 127.0.0.1 of `plfl ui`."""
     target_mase: float = Field(1.0, gt=0)

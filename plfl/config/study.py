@@ -22,7 +22,7 @@ from pydantic import (
 from plfl import plugins
 from plfl.base.errors import ConfigError, DataError, did_you_mean
 from plfl.base.files import sha256
-from plfl.base.text import of_meters, some
+from plfl.base.text import some
 from plfl.config import axes, checks, privacy, task_rules
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
@@ -446,8 +446,10 @@ class Study(Section):
         return "meter" if self.data.source == "meters" else "client"
 
     def worded(self, text: str) -> str:
-        """A text of plfl about clients in the words of the study."""
-        return of_meters(text) if self.participant == "meter" else text
+        """A text of plfl about clients in the words of the study; keys stay as they are."""
+        one = self.participant
+        named = {"client": one, "Client": one.capitalize()}
+        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda found: named[found[1]], text)
 
     @property
     def federated(self) -> list[str]:
