@@ -888,19 +888,17 @@ class Compute(Section):
     """Use of the machine. Only `device` and `engine` can change the results."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where models are trained: `cpu`, `cuda`, or `auto`, a GPU if there is one and it is faster
-    for a job of the study, which its log explains."""
+    """Where models are trained: `cpu`, `cuda`, or `auto`, a GPU if there is one that is faster."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
     engine: Literal["auto", "fused", "stacked", "compiled", "reference"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
-    CPU or GPU), `compiled` (`stacked` on a GPU, where torch also compiles the steps of optimisers:
-    for thousands of models), `reference` (simple and slow, to check the others), or `auto`, `fused`
-    or else `stacked`."""
+    CPU or GPU), `compiled` (the same on a GPU, optimisers compiled), `reference` (simple and slow,
+    to check the others), or `auto`, `fused` or else `stacked`."""
     stack: Literal["auto", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of a state (`state`), those of a state and sharing
-    scheme (`sharing`), or one cell with all its seeds (`cell`). `auto` is `state` with `device:
-    cuda` and for a few seconds of training, otherwise `sharing`."""
+    scheme (`sharing`), or one cell with all its seeds (`cell`). `auto`: `state` with `device: cuda`
+    or for seconds of training, else `sharing`."""
     checkpoint_seconds: float = Field(20.0, ge=0)
     """Least seconds between checkpoints of a training job. A killed job loses this much work and
     the current round; Ctrl-C and SIGTERM lose nothing."""
