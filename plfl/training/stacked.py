@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 TOGETHER = 256
 """Windows of one model that are forecast together on a GPU. A model with fewer repeats its last."""
 NUMBERS = 2**26
-"""Most numbers of all windows that are forecast together on a GPU, which takes some gigabytes."""
+"""Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes."""
 FEATURES = 4096
 """Most windows whose features are computed together, because a forward pass keeps all of them."""
 CLOSE = 1e-6
@@ -85,7 +85,8 @@ class Stacked:
                     self.network, self.sizes, like, contrast
                 )
             found.append(self._compared[kind])
-        return min(found)
+        common = [size for size in self.sizes if all(size in sizes for sizes in found)]
+        return tuple(common) or min(found)
 
     def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
         """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the
@@ -105,7 +106,7 @@ class Stacked:
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        if self.device.type != "cpu":
+        if self.device.type != "cpu" and any(map(len, starts)):
             return self._predict_together(rows, starts)
         return [
             self.network.forecasts(rows[s : s + 1], *self.inputs(windows[None]))[0]

@@ -17,7 +17,7 @@ from plfl.models.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training import stack_sizes, stacked
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, LookAhead
 from tests.helpers.elsewhere import THERE, elsewhere
 from tests.models.test_network import MODELS, SHAPE, Convolution
 from tests.training.test_engines import CPU, SMALL, dataset, task
@@ -154,6 +154,33 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(
     with elsewhere():
         inputs = [torch.zeros(1, 16, 5, 3, device=THERE), torch.zeros(1, 16, 0, device=THERE)]
         assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, None) == left
+
+
+def test_stacks_have_sizes_that_agree_in_all_passes_of_a_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = work(SMALL, 4)
+    ahead = replace(whole.minibatches, starts=whole.minibatches.starts[..., :8])
+    found = {16: (2, 8, 16), 8: (16,)}
+    monkeypatch.setattr(
+        stack_sizes, "comparable", lambda network, sizes, like, contrast: found[like[0].shape[1]]
+    )
+    engine = Stacked(SMALL, windows(SMALL), CPU)
+    engine.sizes = (2, 8, 16)
+    both = replace(whole, terms=replace(whole.terms, lookahead=LookAhead(0.1, ahead)))
+    assert engine._sizes(both) == (16,)
+    found[8] = stack_sizes.ROW_BY_ROW
+    engine._compared.clear()
+    assert engine._sizes(both) == stack_sizes.ROW_BY_ROW
+
+
+@pytest.mark.parametrize("device", [CPU, THERE], ids=str)
+def test_models_without_windows_forecast_nothing(device: torch.device) -> None:
+    with elsewhere():
+        engine = Stacked(SMALL, windows(SMALL), device)
+        none = [torch.zeros(0, dtype=torch.int64, device=device)] * 2
+        found = engine.predict(work(SMALL, 2).rows.to(device), none)
+    assert [len(one) for one in found] == [0, 0]
 
 
 def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
