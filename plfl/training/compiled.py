@@ -62,6 +62,6 @@ def _compiled(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Ste
             )
             compiled(*given)
         except Exception as error:  # whatever a compiler says
-            log.info("%s: steps are not compiled: %s", optimiser.name, str(error).split("\n")[0])
+            log.warning("%s: steps are not compiled: %s", optimiser.name, str(error).split("\n")[0])
             return step
     return compiled
