@@ -142,6 +142,15 @@ def test_spreadsheets(tmp_path: Path) -> None:
     assert imported.sources[0]["form"] == "XLSX, header in row 4"
 
 
+def test_a_spreadsheet_may_have_an_empty_row_below_the_header(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"Zeit": ["", *map(str, hours())], "x": [None, *loads()]})
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    imported = import_meters(
+        [tmp_path / "a.xlsx"], tmp_path / "m", Meters(timezone="UTC", header=1)
+    )
+    same(load(imported, "x"), hours(), loads())
+
+
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"PK\3\4")
     monkeypatch.setattr("plfl.data.meters.tables.find_spec", lambda name: None)

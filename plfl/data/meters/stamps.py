@@ -121,8 +121,8 @@ def _offset_of(stamp: str) -> timedelta | None:
 
 
 def _is_epoch(text: pd.Series) -> bool:
-    # Twelve digits are rather YYYYmmddHHMM if they read so, and ten are YYYYmmddHH rather than
-    # seconds until a day after 2030.
+    # Twelve digits are rather YYYYmmddHHMM if they read so. Ten are rather YYYYmmddHH: as seconds
+    # they would be dates after 2030.
     if (text.str.len() == 12).all():
         return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
     return not _is_compact_hour(text)

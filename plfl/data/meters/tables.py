@@ -334,7 +334,7 @@ def _header(
 
 def _is_units(row: Sequence[str]) -> bool:
     """Whether a row states units and nothing else; its first field may say so."""
-    first, *units = row
+    first, *units = row or [""]
     said = re.fullmatch(r"units?|einheit(en)?|-|", first.strip(), re.IGNORECASE)
     return bool(said and any(units)) and all(_UNITS.fullmatch(field.strip()) for field in units)
 
