@@ -12,6 +12,7 @@ With a margin m, a difference is (1 + m) · MASE of the other side less that of 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from plfl.results.claims import scope
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
-from plfl.results.variants import Variant, variants
+from plfl.results.variants import Variant, comparable, variants
 from plfl.results.verdict import Evidence, NotInStudyError, Verdict, judge, settle
 
 CLAIMS = "claims.csv"
@@ -132,19 +133,23 @@ def _evidence(claim: Contrast, about: Sequence[Variant], axes: Sequence[Axis]) -
     lost: tuple[list[str], list[str]] = ([], [])
     for group in _groups(claim, about, axes):
         for state in group[0].tables.study.data.states:
-            best = []
+            best, used = [], dict[str, Variant]()
             for side, to in zip((claim.better, claim.than), lost, strict=True):
                 among = list(_candidates(group, state, side, axes))
-                finite = [one for one in among if np.isfinite(one[0].validation[one[1]])]
-                best += [min(finite, key=lambda one: one[0].validation[one[1]])] if finite else []
-                to += [] if finite else [name for *_, name in among]
+                used |= {one.variant.label: one.variant for one in among}
+                finite = [one for one in among if np.isfinite(one.validation)]
+                best += [min(finite, key=lambda one: one.validation)] if finite else []
+                to += [] if finite else [one.name for one in among]
+            _check_comparable(list(used.values()), state)
             if len(best) < len(lost):
                 continue
-            (ours, k, one), (theirs, j, other) = best
-            names += [one, other]
-            trained |= not (is_baseline(ours, k) and is_baseline(theirs, j))
+            names += [one.name for one in best]
+            trained |= not all(is_baseline(one.scores, one.k) for one in best)
             origin = group[0].place.get(ORIGINS, "")
-            a, b = (Piece(state, origin, of.clients, of.by_client(n)) for of, n, _ in best)
+            a, b = (
+                Piece(state, origin, one.scores.clients, one.scores.by_client(one.k))
+                for one in best
+            )
             left = (1 + claim.margin) * b.of(a.clients) - a.weekly
             pieces.append(replace(a, weekly=left))
     comparison = pooled(names, pieces, trained)
@@ -165,16 +170,47 @@ def _groups(
     yield from groups.values()
 
 
+def _check_comparable(used: Sequence[Variant], state: str) -> None:
+    """Refuse variants whose MASE are of other clients or other test sets.
+
+    Raises:
+        NotInStudyError: they have others.
+    """
+    one, *others = (variant.tables for variant in used)
+    for other in others:
+        here, there = (
+            set(tables.clients.loc[tables.clients["state"] == state, "client"])
+            for tables in (one, other)
+        )
+        if here != there or not comparable(one, other, state):
+            raise NotInStudyError("the variants that it compares have other clients or test sets")
+
+
 def is_baseline(of_state: Scores, k: int) -> bool:
     """Whether a combination is a baseline."""
     return of_state.combinations[k][AXES.index("sharing")] == BASELINE
 
 
+class _Candidate(NamedTuple):
+    """A combination that a side of a claim names."""
+
+    scores: Scores
+    """Those that it belongs to."""
+    k: int
+    """Its place among them."""
+    name: str
+    """A name that tells the variants of a group apart."""
+    variant: Variant
+
+    @property
+    def validation(self) -> float:
+        return float(self.scores.validation[self.k])
+
+
 def _candidates(
     group: Sequence[Variant], state: str, names: Sequence[str], axes: Sequence[Axis]
-) -> Iterator[tuple[Scores, int, str]]:
-    """The combinations that a side of a claim names, with the scores that they belong to, and names
-    for them that tell the variants of a group apart."""
+) -> Iterator[_Candidate]:
+    """The combinations that a side of a claim names."""
     columns = {axis.key: axis.column for axis in axes}
     for full in names:
         place, name = named(full, axes)
@@ -191,7 +227,7 @@ def _candidates(
                 where = variant.tables.folder
                 raise NotInStudyError(f"{where}: {state} has no cell or baseline {name}")
             for k in np.flatnonzero(these):
-                yield of_state, int(k), label + of_state.names[k]
+                yield _Candidate(of_state, int(k), label + of_state.names[k], variant)
 
 
 def table(judged: Sequence[Verdict], folder: Path) -> pd.DataFrame:

@@ -11,9 +11,10 @@ from plfl.config.study import Study
 from plfl.report import reporting
 from plfl.report.make import make
 from plfl.results import family
-from plfl.results.contrasts import Piece, of_folder, pooled
+from plfl.results.contrasts import Piece, of_folder, pooled, verdicts
 from plfl.results.overview import Overview, gather
 from plfl.results.statistics import holm
+from plfl.results.variants import variants
 from tests.helpers import constructed
 
 CONFIG: dict[str, Any] = {
@@ -108,6 +109,20 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
     assert Overview(study.results).table("claims.csv")["answer"].tolist() == [
         one.answer for one in found
     ]
+
+
+def test_variants_with_other_test_sets_or_clients_are_not_compared(study: Study) -> None:
+    for change in ("test set", "clients"):
+        found = variants(study, study.results)
+        for variant in found:
+            if "16" in variant.place.values():
+                clients = variant.tables.clients
+                if change == "clients":
+                    variant.tables.__dict__["clients"] = clients.groupby("state").head(2)
+                else:
+                    clients["persistence_mae_test"] *= 2
+        answers = [verdict.answer for verdict in verdicts(study, found)]
+        assert [answer == "not in this study" for answer in answers] == 5 * [False] + 3 * [True]
 
 
 def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
