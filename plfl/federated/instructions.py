@@ -86,6 +86,11 @@ class TrainInstructions:
     """Work of each client (n,) before its first step, in local steps; the clock charges it."""
 
     @property
+    def pulls(self) -> bool:
+        """Whether a `pull` acts on some parameter."""
+        return not isinstance(self.pull, int | float) or self.pull != 0
+
+    @property
     def work_per_step(self) -> float:
         """Work of a local step, with all passes besides that of its own gradient."""
         work = 1.0

@@ -47,7 +47,8 @@ class Cohort:
         """Equal for cohorts whose models can train as one stack."""
         asked, f = self.instructions, self.f
         keeps = f.moments.mode != "reset"
-        reads_shared = keeps or f.client_opt.proximal or asked.storm is not None
+        pulls = asked.pulls or bool(f.client_opt.proximal)
+        reads_shared = keeps or pulls or asked.storm is not None
         same = (f.shared if reads_shared else None, asked.frozen, asked.pull)
         per_client = (asked.constant, asked.step_offset, asked.term)
         return (
@@ -134,10 +135,9 @@ class _Part:
     def _terms(self) -> Terms:
         """The terms of the instructions, as values of all P parameters."""
         f, asked = self.f, self.asked
-        pulls = isinstance(asked.pull, Tensor) or asked.pull != 0
         previous = asked.previous
         return Terms(
-            pull=f.full(asked.pull * torch.ones_like(f.x0)) if pulls else None,
+            pull=f.full(asked.pull * torch.ones_like(f.x0)) if asked.pulls else None,
             constant=self._full(asked.constant),
             step_offset=self._full(asked.step_offset),
             frozen=asked.frozen,

@@ -76,7 +76,7 @@ def test_data_check_lists_the_errors_of_all_states(
         (project / "meters" / state / "a.csv").write_text("timestamp,load\n2018-01-01,much\n,\n")
     assert cli.main(["data", "check", "my.yaml"]) == 2
     said = capsys.readouterr()
-    assert "west: 1 client," in said.out
+    assert "west: 1 meter," in said.out
     for state in ("north", "south"):
         assert f"meters/{state}/a.csv" in said.err
 
