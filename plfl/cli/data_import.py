@@ -57,7 +57,7 @@ def _add_option(group: argparse._ArgumentGroup, key: str, meaning: str) -> None:
         meaning += f" Default: {field.default}."
     known: dict[str, Any] = {"default": argparse.SUPPRESS, "help": meaning.replace("%", "%%")}
     if isinstance(field.default, bool):
-        known["action"] = "store_true"
+        known["action"] = argparse.BooleanOptionalAction
     elif isinstance(field.default, dict):
         known |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
     elif isinstance(field.default, list):
@@ -142,8 +142,10 @@ def as_options(message: str) -> str:
             value = [f"{name}={entry}" for name, entry in value.items()]
         if isinstance(value, list):
             return " ".join(f"{flag} {shlex.quote(str(entry))}" for entry in value)
+        if value == "false":
+            return f"--no-{flag[2:]}"
         return flag if value == "true" else f"{flag} {found['value']}"
 
-    value = r"\[.*?\]|\{.*?\}|(?:true|end|start|[kM]?Wh?|\d+)\b"
+    value = r"\[.*?\]|\{.*?\}|(?:true|false|end|start|[kM]?Wh?|\d+)\b"
     key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
     return re.sub(key, option, message)

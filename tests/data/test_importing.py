@@ -201,12 +201,21 @@ def test_units_in_a_file_are_those_of_the_readings(
     same(load(imported, "B"), hours(), 1000 * loads(seed=1))
 
 
-def test_a_register_is_recognised(bring: Callable[..., Imported]) -> None:
+@pytest.mark.parametrize("is_register", [True, False])
+def test_whether_rising_readings_are_a_register(
+    bring: Callable[..., Imported], is_register: bool
+) -> None:
     counts = loads().cumsum().round(3)
     lines = ["time,Zählerstand [kWh]", *text(hours(), counts)]
     with pytest.raises(DataError, match=r"a: the readings never decrease.*meters\.cumulative"):
         bring("a.csv", lines)
-    same(load(bring("a.csv", lines, cumulative=True)), hours()[1:], np.diff(counts))
+    wanted = (hours()[1:], np.diff(counts)) if is_register else (hours(), counts)
+    same(load(bring("a.csv", lines, cumulative=is_register)), *wanted)
+
+
+def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Imported]) -> None:
+    lines = ["time,Wing E,Wing W", *text(hours(), loads(), loads(seed=1))]
+    same(load(bring("a.csv", lines), "Wing W"), hours(), loads(seed=1))
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,10 @@ def import_meters(
         )
     problems += [
         f"{exports.files[name]}: {name}: the readings never decrease, like those of a cumulative "
-        "register; set data.meters.cumulative: true"
+        "register; set data.meters.cumulative: true, or data.meters.cumulative: false if they are "
+        "loads"
         for name, meter in exports.meters.items()
-        if not meters.cumulative and never_decreases(meter.load)
+        if "cumulative" not in given and never_decreases(meter.load)
     ]
     with collected(problems):
         check_chosen(exports.names, meters)

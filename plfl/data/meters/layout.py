@@ -145,7 +145,8 @@ def _has_clock(column: pd.Series) -> bool:
 
 def unit_of(table: Table, column: str) -> str | None:
     """The unit of energy or power that a file states for a column of readings."""
-    written = table.units.get(column) or re.split(r"[ _(\[]", column.rstrip(")] "))[-1]
+    # A W after a space may be the name of a wing or a house.
+    written = table.units.get(column) or re.split(r"[_(\[]| (?!W$)", column.rstrip(")] "))[-1]
     return written if written in get_args(Meters.model_fields["unit"].annotation) else None
 
 
