@@ -55,11 +55,9 @@ def _audit(study: Study, name: str, canaries: int) -> None:
     from plfl.experiments.audit import audit
 
     variant, cell = study.find(name)
+    total = variant.federation.rounds
     with progress_bar(name) as advance:
-        total, examples = (
-            variant.federation.rounds,
-            sources.of(variant.data).examples_of(variant, cell.state),
-        )
+        examples = sources.of(variant.data).examples_of(variant, cell.state)
         found = audit(variant, cell, examples, canaries, lambda t: advance("audit", t, total))
     print(
         f"{name}: {found.right} of {found.guesses} guesses about {found.canaries} canaries are "

@@ -19,6 +19,7 @@ class NamedClaims:
     rows: list[dict[Any, Any]]
     """Those of `plfl.results.contrasts.table`."""
     dated: str
+    """When the claims were named, in sentences."""
 
 
 def named_claims(claims: pd.DataFrame, folder: Path) -> NamedClaims | None:
