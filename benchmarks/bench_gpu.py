@@ -27,6 +27,7 @@ from bench_quick import BATCH, FORECASTER, PlainLoop, random_dataset
 from torch import Tensor
 from torch.func import grad, vmap
 
+from plfl.base.errors import ConfigError
 from plfl.data.dataset import Dataset
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused
@@ -115,7 +116,7 @@ def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict
         try:
             taken = seconds(train, lambda n=count, at=where: task(dataset, n, steps, at))  # type: ignore[misc]
             rates[name] = count * steps / taken
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, ConfigError):  # no room, or no compiler
             rates[name] = float("nan")
     return rates
 

@@ -51,7 +51,7 @@ def check_load(
     where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
     """Refuse a load series (kWh per interval) with missing values (unless `gaps` are allowed),
-    infinite, negative (unless allowed) or constant ones.
+    none at all, infinite, negative (unless allowed) or constant ones.
 
     Raises:
         DataError: the message names the file, the column, the first timestamp, the number of
@@ -61,6 +61,11 @@ def check_load(
     if not allow_negative:
         _refuse(where, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
     load = load.dropna()
+    if load.empty:
+        raise DataError(
+            f"{where}: column {load.name!r} has no values; replace the file or leave this building "
+            "out"
+        )
     if (load == load.iloc[0]).all():
         raise DataError(
             f"{where}: column {load.name!r} is constant, all {len(load)} values from "
@@ -72,7 +77,7 @@ def check_load(
 def never_decreases(load: pd.Series) -> bool:
     """Whether a load rises and never falls, like the readings of a cumulative register."""
     load = load.dropna()
-    return bool(load.is_monotonic_increasing and load.iloc[0] < load.iloc[-1])
+    return bool(load.is_monotonic_increasing and load.min() < load.max())
 
 
 def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:

@@ -4,7 +4,6 @@ With thousands of models a step is limited by reads and writes of their paramete
 operation Adam has about 26 of them for each parameter, in one kernel seven.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +12,8 @@ from torch import Tensor
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from plfl.base.errors import ConfigError
 from plfl.optimizers.client import ClientOpt
-
-log = logging.getLogger(__name__)
 
 BACKEND = "inductor"
 """Of `torch.compile`."""
@@ -47,7 +45,12 @@ class CompiledSteps:
 
 
 def _compiled(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Step:
-    """The step in one kernel, or operation by operation where there is no compiler."""
+    """The step in one kernel.
+
+    Raises:
+        ConfigError: PyTorch cannot compile it here. Operation by operation it would round
+            otherwise, and results would name the same engine.
+    """
 
     def step(y: Tensor, g: Tensor, k: Tensor, *rest: Tensor) -> None:
         state = dict(zip(names, rest, strict=False))
@@ -61,7 +64,8 @@ def _compiled(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Ste
                 make_fx(functionalize(step))(*given), backend=BACKEND, dynamic=False
             )
             compiled(*given)
-        except Exception as error:  # whatever a compiler says
-            log.warning("%s: steps are not compiled: %s", optimiser.name, str(error).split("\n")[0])
-            return step
+        except Exception as error:  # compilers raise many kinds
+            reason = str(error).split("\n")[0]
+            problem = f"'compiled' cannot compile {optimiser.name}: {reason}; set it to auto"
+            raise ConfigError("compute.engine", [problem]) from error
     return compiled

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.data.checks import check_finite, check_load, check_stamps
+from plfl.data.checks import check_finite, check_load, check_stamps, never_decreases
 from tests.helpers.refusals import naming
 
 STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
@@ -83,6 +83,13 @@ def test_negative_load_can_be_allowed() -> None:
 def test_a_constant_load_is_refused(value: float) -> None:
     with naming(DataError, "8 values", f"{value:g}"):
         check_load("m.csv", LOAD * 0 + value)
+
+
+def test_a_load_that_is_missing_everywhere_is_refused() -> None:
+    missing = LOAD * np.nan
+    assert not never_decreases(missing)
+    with naming(DataError, "m.csv", "'load'"):
+        check_load("m.csv", missing, gaps=True)
 
 
 def test_other_columns_may_be_constant_and_negative_but_not_missing() -> None:

@@ -181,6 +181,11 @@ def test_an_import_gives_what_a_study_of_the_export_reads(
     assert {one["sha256"] for one in imported.sources} == set(files.values())
 
 
+def test_a_station_may_measure_energy(two: Callable[..., tuple[Path, Path]]) -> None:
+    export, weather = two(GHI_Wh=np.arange(ROWS))
+    assert read(export, weather, columns={"temperature": "GHI_Wh"}).max() == ROWS - 1
+
+
 @pytest.mark.parametrize(
     ("columns", "keys", "named"),
     [

@@ -126,7 +126,9 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
         DataError: the file cannot be used, or has none of the inputs.
     """
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
-    station = meters.model_copy(update=detected | {"only": [], "leave_out": [], "exports": [path]})
+    # A unit that is given is not compared with that of a column: a station measures no energy.
+    own = {"only": [], "leave_out": [], "exports": [path], "unit": meters.unit}
+    station = meters.model_copy(update=detected | own)
     zone = meters.weather_timezone or meters.timezone
     try:
         table = tables.read(path, station)

@@ -41,7 +41,7 @@ class Source(SourceRules):
     """A source of series of loads. Sources of other examples define all functions anew, but not
     `clients` and `load`."""
 
-    blocks_read: ClassVar[tuple[str, ...]]
+    blocks_read: ClassVar[tuple[str, ...]] = ()
     """Blocks of keys of `data` that determine the series."""
     assumed: ClassVar[str] = "a year of data per client"
     """What estimates of work assume of the data; empty if their amount is known."""
