@@ -97,9 +97,13 @@ def _accepted(method: str) -> tuple[str, str] | None:
 
 
 def _study(blocks: dict[str, Any]) -> Study:
-    # FedADC with double momentum averages its gradients; no other method minds.
+    # FedADC with double momentum averages its gradients; no other method minds. FedALA would learn
+    # its weights on all windows.
     raw = {
-        "hyperparameters": {"client_opt": {"sgdm": {"dampening": 0.9}}},
+        "hyperparameters": {
+            "client_opt": {"sgdm": {"dampening": 0.9}},
+            "method": {"fedala": {"most_steps": 1}},
+        },
         "federation": {"rounds": ROUNDS, "local_steps": 2, "batch_size": 4},
     }
     data = {"source": "sample", "states": ["XX"], **blocks.get("data", {})}
