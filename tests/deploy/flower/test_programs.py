@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import inspect
-import subprocess
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,15 +33,6 @@ def test_flower_has_the_private_parts_that_are_changed(module, text, use):
         f"Flower {version.__version__}: {module} has no {text!r}; change what "
         f"plfl/deploy/flower/programs.py and substitutes.py do there ({use})"
     )
-
-
-@pytest.mark.parametrize("name", ["supernode", "superexec", "superlink"])
-def test_a_changed_program_starts(name, tmp_path):
-    pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
-    command = [*runtime.PROGRAMS, name, "--help"]
-    environment = runtime.environment(tmp_path)
-    ran = subprocess.run(command, capture_output=True, env=environment, check=False)
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_the_extra_names_the_versions_that_can_be_used():
