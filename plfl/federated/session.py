@@ -10,7 +10,7 @@ whichever models train together.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,16 +18,7 @@ from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
 from plfl.training import schedule
-from plfl.training.task import (
-    STANDING,
-    Anchor,
-    Engine,
-    LocalTask,
-    LookAhead,
-    Minibatches,
-    Mixture,
-    Tracked,
-)
+from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
 if TYPE_CHECKING:
     from plfl.federated.client_data import Passes
@@ -62,105 +53,40 @@ class Session:
         return self._losses / self.steps.clamp(min=1)
 
     def train(
-        self,
-        rows: Tensor,
-        first: int,
-        steps: int,
-        *,
-        frozen: Tensor | None = None,
-        pull: float = 0.0,
-        towards: Tensor | None = None,
-        inner: float = 0.0,
-        inner_first: int | None = None,
+        self, rows: Tensor, first: int, steps: int, *, repeats: int = 1, **terms: Any
     ) -> Tensor:
         """The models `rows` (n, P) after local steps of the ClientOpt, with fresh moments.
 
         Args:
             rows: where the steps start; they are not modified.
             first: number of the first minibatch, from 0.
-            steps: number of steps, on one minibatch after the other.
-            frozen: mask (P,) of parameters that stay as they are.
-            pull: a of a term a · (y − `towards`) in every gradient, on the shared parameters.
-            towards: models (n, P), or (1, P), towards which `pull` draws.
-            inner: α, if `inner_first` is given: a step takes its gradient at y − α g′ instead of y.
-            inner_first: number of the minibatch whose gradient is the first step's g′; each step
-                takes the next.
+            steps: number of minibatches, one after the other. The schedule of the learning rate
+                counts these.
+            repeats: steps on each of them.
+            terms: what else there is in the steps, by the fields of `plfl.training.task.Terms`, as
+                values of all P parameters (`Federation.full`). An `anchor` and a `mixture` are
+                advanced in place.
         """
         if not steps:
             return rows.clone()
-        f, settings = self.f, self.f.settings
-        task = self._task(rows, self._some(first, steps), f.client_opt).with_terms(frozen=frozen)
-        if inner_first is not None:
-            task = task.with_terms(lookahead=LookAhead(inner, self._some(inner_first, steps)))
-        if pull and towards is not None:
-            strength = pull * f.shared.to(rows.dtype)
-            task = task.with_terms(pull=strength, constant=strength * (rows - towards))
-        rates = schedule.factors(settings, self.t, first, steps)
-        self._run(replace(task, rates=rates), steps)
+        rates = schedule.factors(self.f.settings, self.t, first, steps)
+        minibatches = self.minibatches(first, steps)
+        if repeats > 1:
+            minibatches = minibatches.map(lambda x: x.repeat_interleave(repeats, 1))
+            rates = None if rates is None else tuple(np.repeat(rates, repeats).tolist())
+        task = self._task(rows, minibatches, self.f.client_opt).with_terms(**terms)
+        self._run(replace(task, rates=rates), steps * repeats)
         return task.rows
 
-    def train_near(
-        self, rows: Tensor, minibatches: int, repeats: int, *, pull: float, rate: float
-    ) -> tuple[Tensor, Tensor]:
-        """Local steps near an anchor that follows them, several on each of the first minibatches.
+    def minibatches(self, first: int, number: int) -> Minibatches:
+        """So many of the round's minibatches from number `first`, from 0."""
+        return self._minibatches.map(lambda x: x[:, first : first + number])
 
-        Args:
-            rows: the models (n, P) where steps and anchor start.
-            minibatches: number of minibatches.
-            repeats: steps on each, with fresh moments and one rate; then the anchor moves.
-            pull: a of the term a · (y − anchor) in every gradient, on the shared parameters.
-            rate: part of the way to y that the anchor goes in a move.
-
-        Returns:
-            y and the anchor (n, P) after the steps.
-        """
-        f, settings = self.f, self.f.settings
-        anchor = Anchor(rows.clone(), repeats, rate)
-        each_again = self._some(0, minibatches).map(lambda x: x.repeat_interleave(repeats, 1))
-        task = self._task(rows, each_again, f.client_opt)
-        # The schedule counts minibatches, so that it ends with the rounds.
-        each = schedule.factors(settings, self.t, 0, minibatches)
-        rates = None if each is None else tuple(np.repeat(each, repeats).tolist())
-        strength = pull * f.shared.to(rows.dtype)
-        if minibatches:
-            task = task.with_terms(anchor=anchor, pull=strength)
-            self._run(replace(task, rates=rates), minibatches * repeats)
-        return task.rows, anchor.rows
-
-    def train_mixed(
-        self,
-        rows: Tensor,
-        mixed: Tensor,
-        share: Tensor,
-        steps: int,
-        *,
-        learns: int,
-        rate: float | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Local steps of two models per client, on the first minibatches, with fresh moments.
-
-        Args:
-            rows: the models y (n, P), which take plain steps.
-            mixed: the models v (n, P); each steps along the gradient of its mixture with y.
-            share: α (n,) of v in the mixture. `rows`, `mixed` and `share` are not modified.
-            steps: number of steps.
-            learns: first steps in which α is learned.
-            rate: learning rate of α; None: that of the ClientOpt in the first step.
-
-        Returns:
-            y, v and α after the steps, see `plfl.training.task.Mixture`.
-        """
-        f = self.f
-        rates = schedule.factors(f.settings, self.t, 0, steps)
-        if rate is None:
-            rate = f.client_opt.lr * (rates[0] if rates else 1.0)
-        mixture = Mixture(
-            mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
-        )
-        task = self._task(rows, self._some(0, steps), f.client_opt).with_terms(mixture=mixture)
-        if steps:
-            self._run(replace(task, rates=rates), steps)
-        return task.rows, mixture.rows, mixture.share
+    @property
+    def first_rate(self) -> float:
+        """Learning rate of the ClientOpt in the first step of the round."""
+        rates = schedule.factors(self.f.settings, self.t, 0, 1)
+        return float(self.f.client_opt.lr * (rates[0] if rates else 1.0))
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
         """Gradients (n, P) of the models `rows` (n, P), 0 for others than `who`.
@@ -172,7 +98,7 @@ class Session:
             who: mask (n,) of the clients that compute one; None: all.
         """
         if isinstance(minibatch, int):
-            one = self._some(minibatch, 1)
+            one = self.minibatches(minibatch, 1)
         else:
             one = Minibatches(minibatch[:, None])
         gradient = torch.zeros_like(rows)
@@ -194,10 +120,6 @@ class Session:
     def optimiser(self, rows: Tensor) -> Steps:
         """The ClientOpt with fresh moments, for gradients that the routine has computed."""
         return Steps(self, rows)
-
-    def _some(self, first: int, minibatches: int) -> Minibatches:
-        """So many of the round's minibatches from number `first`, from 0."""
-        return self._minibatches.map(lambda x: x[:, first : first + minibatches])
 
     def _task(self, rows: Tensor, minibatches: Minibatches, optimiser: ClientOpt) -> LocalTask:
         f = self.f

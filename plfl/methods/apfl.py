@@ -63,20 +63,17 @@ class APFL(FedOpt):
         return State(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        from plfl.training.task import Mixture
+
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
-            clients = session.clients
+            v, share = state.v[session.clients], state.share[session.clients]
+            rate = session.first_rate if self.alpha_lr is None else self.alpha_lr
             learns = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
-            w, v, share = session.train_mixed(
-                session.start,
-                state.v[clients],
-                state.share[clients],
-                K,
-                learns=learns,
-                rate=self.alpha_lr,
-            )
+            mixture = Mixture(v, f.client_opt.init(v), share, rate, learns)
+            w = session.train(session.start, 0, K, mixture=mixture)
             return Trained(w, kept={"v": v, "share": share})
 
         instructions.routine = Routine(run, minibatches=K)

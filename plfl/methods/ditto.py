@@ -64,7 +64,9 @@ class Ditto(FedOpt):
         def run(session: Session) -> Trained:
             y = session.train(session.start, 0, K)
             v = state.v[session.clients]
-            v = session.train(v, 0, K_v, pull=self.lam, towards=session.start)
+            lam = f.full(self.lam)
+            # λ (v − x) is the sum of a pull towards the start of v and a constant.
+            v = session.train(v, 0, K_v, pull=lam, constant=lam * (v - session.start))
             return Trained(y, kept={"v": v})
 
         instructions.routine = Routine(run, minibatches=max(K, K_v))

@@ -53,18 +53,20 @@ class PerFedAvg(FedOpt):
     """Steps of the adaptation (paper: 1)."""
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        from plfl.training.task import LookAhead
+
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
             if self.order == "fo":
-                return Trained(session.train(session.start, 0, K, inner=self.alpha, inner_first=K))
+                ahead = LookAhead(self.alpha, session.minibatches(K, K))
+                return Trained(session.train(session.start, 0, K, lookahead=ahead))
             y, optimiser = session.start, session.optimiser(session.start)
             for k in range(K):
                 d = session.gradient(y - self.alpha * session.gradient(y, K + k), k)
-                ahead, behind = y + self.delta * d, y - self.delta * d
-                change = session.gradient(ahead, 2 * K + k)
-                change = change - session.gradient(behind, 2 * K + k)
+                change = session.gradient(y + self.delta * d, 2 * K + k)
+                change = change - session.gradient(y - self.delta * d, 2 * K + k)
                 d = d - self.alpha / (2 * self.delta) * change
                 y = optimiser.step(y, d)
             return Trained(y)

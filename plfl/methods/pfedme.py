@@ -50,13 +50,16 @@ class PFedMe(FedOpt):
     times K gradients."""
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        from plfl.training.task import Anchor
+
         instructions = super().broadcast(f, state, t, clients)
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> Trained:
-            theta, w = session.train_near(
-                session.start, R, self.inner_steps, pull=self.lam, rate=self.eta * self.lam
-            )
+            w, K = session.start.clone(), self.inner_steps
+            near = Anchor(w, every=K, rate=self.eta * self.lam)
+            pull = f.full(self.lam)
+            theta = session.train(w, 0, R, repeats=K, anchor=near, pull=pull)
             return Trained(theta, shared=w[:, f.columns])
 
         instructions.routine = Routine(run, minibatches=R)

@@ -7,6 +7,7 @@ import torch
 
 from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
+from plfl.training.task import Anchor, LookAhead, Mixture
 from tests.federated.test_calibration import TWO, head, models
 
 EVERYONE, ROWS = torch.arange(2), models(TWO)
@@ -34,7 +35,7 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     """With a look-ahead, each step takes two; near an anchor, several steps take the same one."""
     session, tasks = watched(1, 5)
     drawn = TWO.minibatches(EVERYONE, 1, 5)
-    session.train(ROWS, 1, 2, inner=0.1, inner_first=3)
+    session.train(ROWS, 1, 2, lookahead=LookAhead(0.1, session.minibatches(3, 2)))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
     assert torch.equal(tasks[-1].terms.lookahead.minibatches.starts, drawn[:, 3:])
     keys = TWO.keys(EVERYONE, 1, 5)
@@ -44,16 +45,16 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 4:])
     session.gradient(ROWS, 4, torch.tensor([False, True]))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[1:, 4:])
-    session.train_mixed(ROWS, ROWS, ROWS[:, 0], 3, learns=0, rate=0.1)
+    session.train(ROWS, 0, 3, mixture=Mixture(ROWS, {}, ROWS[:, 0], 0.1, 0))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, :3])
-    session.train_near(ROWS, 2, 3, pull=1.0, rate=0.1)
+    session.train(ROWS, 0, 2, repeats=3, anchor=Anchor(ROWS, 3, 0.1))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, [0, 0, 0, 1, 1, 1]])
     assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
 
 
-def test_without_a_rate_of_its_own_a_share_is_learned_with_that_of_the_steps() -> None:
-    """The rate of round 3 with a decay of one half."""
+def test_the_rates_are_those_of_the_round() -> None:
+    """In round 3 with a decay of one half; steps on one minibatch have one rate."""
     session, tasks = watched(3, 2, decay=0.5)
-    for rate, expected in ((None, 0.1), (0.7, 0.7)):
-        session.train_mixed(ROWS, ROWS, ROWS[:, 0], 2, learns=1, rate=rate)
-        assert tasks[-1].terms.mixture.rate == expected
+    assert session.first_rate == 0.1
+    session.train(ROWS, 0, 2, repeats=2)
+    assert tasks[-1].rates == (0.25,) * 4
