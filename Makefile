@@ -11,7 +11,6 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
 TORCH = $(shell grep '^torch==' requirements.lock)
-SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,11 +41,10 @@ $(FLOWER): $(READY)
 	@touch $@
 
 demo: $(READY) ## run a short study on sample data; a minute on two cores
-	$(SNAKEMAKE) --configfile config/demo.yaml
-	@echo "The report of the study: $(CURDIR)/results/demo/index.html"
+	$(BIN)/plfl study config/demo.yaml -- --cores $(CORES)
 
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
-	$(SNAKEMAKE) --configfile config.yaml
+	$(BIN)/plfl study config.yaml -- --cores $(CORES)
 
 map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STUDY=map-size, map-day-ahead, channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
@@ -60,7 +58,7 @@ test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 smoke: $(READY) ## run the complete pipeline on three clients; 46 seconds on two cores
-	$(SNAKEMAKE) --configfile config/smoke.yaml
+	$(BIN)/plfl study config/smoke.yaml -- --cores $(CORES)
 
 lint: $(READY) ## check format, lint, types and workflow
 	$(BIN)/ruff format --check .

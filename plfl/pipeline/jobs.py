@@ -1,17 +1,15 @@
-"""What the rules of the workflow share: logging, errors, progress and dependencies of jobs."""
+"""What the rules of the workflow share: logging, errors and dependencies of jobs."""
 
 import atexit
 import gc
-import itertools
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
-import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -100,38 +98,6 @@ def claim(study: Study) -> None:
         sweep(folder)
     # Fail now rather than after the training.
     hold(study.figures / ".lock").release()
-
-
-class Progress:
-    """Reports the progress of a training job, in its log and now and then on the terminal."""
-
-    EVERY = 10.0
-    """Seconds between lines on the terminal."""
-
-    def __init__(self, label: str, rungs: Sequence[int]):
-        """Start the clock."""
-        self.label, self.rungs = label, rungs
-        self.before: int | None = None
-        self.begun = self.told = time.monotonic()
-
-    def __call__(self, t: int) -> None:
-        """Report that round `t` is finished."""
-        now, rounds = time.monotonic(), self.rungs[-1]
-        if self.before is None:  # not 0 if training resumes from a checkpoint
-            self.before = t - 1
-        log.info("%s: round %d of %d", self.label, t, rounds)
-        if now - self.told >= self.EVERY and t < rounds:
-            self.told = now
-            done = self._work(t)
-            speed = (done - self._work(self.before)) / (now - self.begun)
-            left = (self._work(rounds) - done) / speed
-            text = f"{self.label}: round {t} of {rounds}, about {duration(left)} left"
-            print(text, file=sys.stderr, flush=True)
-
-    def _work(self, t: int) -> float:
-        """Work up to round `t`, in rounds of all trials."""
-        spans = itertools.pairwise([0, *self.rungs])
-        return sum(max(0, min(t, end) - after) * 0.5**i for i, (after, end) in enumerate(spans))
 
 
 def duration(seconds: float) -> str:

@@ -1,9 +1,10 @@
 """A training job: trains the cells that no earlier job has trained, and reuses the others."""
 
 import ctypes
+import logging
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -15,10 +16,12 @@ from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
 from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
-from plfl.pipeline.jobs import Progress, training_code
+from plfl.pipeline.jobs import training_code
 from plfl.pipeline.locks import hold
 from plfl.results.records import Files
 from plfl.training.engines import choose
+
+log = logging.getLogger(__name__)
 
 
 def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label: str) -> None:
@@ -42,16 +45,21 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
             folder / f"{name}.checkpoint", key, study.compute.checkpoint_seconds
         )
         if new:
-            progress = Progress(label, study.rungs)
+            noted = _noted(label, study.federation.rounds)
             with _saving_on_interrupt(checkpoint, label):
                 examples = sources.of(study.data).read(study, dataset)
-                results = train(study, new, examples, progress, checkpoint)
+                results = train(study, new, examples, noted, checkpoint)
             for cell, result in results.items():
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, cells[cell])
         checkpoint.remove()
+
+
+def _noted(label: str, rounds: int) -> Callable[[int], None]:
+    """Notes in the log, where `plfl study` reads it, how far a training is."""
+    return lambda t: log.info("%s: round %d of %d", label, t, rounds)
 
 
 def _give_back_memory() -> None:

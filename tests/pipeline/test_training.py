@@ -13,7 +13,6 @@ from plfl.experiments import cell_cache
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
-from plfl.pipeline.jobs import Progress
 from plfl.pipeline.training import train_cells
 from plfl.results.records import Files, cell_digest
 from tests.helpers import tiny
@@ -45,13 +44,12 @@ def interrupting(
     """Have the process receive a signal after these rounds; returns the rounds that finish."""
     finished: list[int] = []
 
-    class Interrupting(Progress):
-        def __call__(self, t: int) -> None:
-            finished.append(t)
-            for _ in range(rounds.count(t)):
-                os.kill(os.getpid(), number)
+    def interrupt(t: int) -> None:
+        finished.append(t)
+        for _ in range(rounds.count(t)):
+            os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(training, "Progress", Interrupting)
+    monkeypatch.setattr(training, "_noted", lambda label, rounds: interrupt)
     return finished
 
 
