@@ -77,15 +77,13 @@ def run(options: argparse.Namespace) -> None:
 def _write_models(
     path: Path, study: Study, cell: Cell, result: CellResult, dataset: Dataset
 ) -> None:
-    from plfl.data import sources
     from plfl.experiments.trainer import Trainer
     from plfl.forecast.contents import describe
     from plfl.results.models import write_models
 
-    tables = sources.of(study.data).load(study.data, cell.state)
     models = _models(cell, result)
     margins = Trainer.of(study, dataset).evaluator.margins(models)
-    write_models(path, models, describe(study, cell, tables, dataset.interval, margins))
+    write_models(path, models, describe(study, cell, dataset, margins))
 
 
 def _models(cell: Cell, result: CellResult) -> Models:

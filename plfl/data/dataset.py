@@ -35,7 +35,7 @@ EVALUATED = SPLITS[1:]
 
 
 _OF_CLIENTS = (
-    *("clients", "bounds", "load_offset", "load_scale", "held", "federation"),
+    *("clients", "bounds", "load_offset", "load_scale", "scaling", "held", "federation"),
     *("whole_bounds", "whole_offset", "whole_scale"),
 )
 """Fields with an entry for each client."""
@@ -52,6 +52,10 @@ def nobody() -> NDArray[np.int64]:
 
 def _nothing() -> NDArray[np.float64]:
     return np.empty(0)
+
+
+def _unsaid() -> NDArray[np.str_]:
+    return np.empty(0, np.str_)
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,9 @@ class Dataset:
     """Minutes between rows."""
     horizons: int = 1
     """H, targets of a window."""
+    scaling: NDArray[np.str_] = field(default_factory=_unsaid)
+    """`plfl.data.windows.Scaling` (N,) of each client as JSON, with which later readings become
+    windows, too; empty for made-up series."""
     held: NDArray[np.int64] = field(default_factory=nobody)
     """Number of rows (N,) at the end of each client's history on which everything is chosen: a
     window is for validation if its targets lie there. Empty: there is a validation set."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,9 @@ def _of_client(
 
 
 def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
-    offset, scale = _scales(cut, windows, limits)
-    part = _series(cut.table, windows, cut.training, offset, scale)
-    return _dataset(name, part, context.compute(part), cut.edges)
+    scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
+    dataset = _dataset(name, part, context.compute(part, scaling.context), cut.edges)
+    return replace(dataset, scaling=np.array([json.dumps(scaling.stored())]))
 
 
 def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -204,30 +205,37 @@ class Scaling:
     """Stamp of the last row that the model and the margins of its intervals come from: the end of
     the validation set."""
 
+    def stored(self) -> dict[str, Any]:
+        """As values of JSON."""
+        numbers = {name: getattr(self, name).tolist() for name in NUMBERS}
+        context = [one.tolist() for one in self.context]
+        return {**numbers, "context": context, "known": str(self.known)}
 
-def scalings(
-    tables: Mapping[str, pd.DataFrame],
-    windows: Windows,
-    limits: Limits | None = None,
-    origin: date | None = None,
-) -> list[Scaling]:
-    """What `build` estimates for each of the clients, given the same. Raises the same errors."""
-    limits = _agreed(tables, windows, limits, origin)
-    found = []
-    for name, table in _alike(tables):
-        cut = cut_of(name, table, windows, origin)
-        scaling = _scaling(cut, windows, *_scales(cut, windows, limits))
-        found.append(scaling)
-    return found
+    @classmethod
+    def of(cls, context: list[Any], known: str, **numbers: list[float]) -> Scaling:
+        """The inverse of `stored`."""
+        arrays = {name: np.array(own, float) for name, own in numbers.items()}
+        estimated = [np.array(one, float) for one in context]
+        return cls(**arrays, context=estimated, known=np.datetime64(known, "s"))
 
 
-def _scaling(
+NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("context", "known")]
+"""The arrays (F,) of a scaling."""
+
+
+def scalings(dataset: Dataset) -> dict[str, Scaling]:
+    """What `build` has estimated for each client, by name."""
+    stored = zip(dataset.clients.tolist(), dataset.scaling.tolist(), strict=True)
+    return {name: Scaling.of(**json.loads(text)) for name, text in stored}
+
+
+def _scaled(
     cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
-) -> Scaling:
+) -> tuple[Scaling, context.Series]:
+    """The scaling of a client, and its scaled series."""
     part = _series(cut.table, windows, cut.training, offset, scale)
-    estimated = context.estimate(part)
     known = part.stamps[cut.edges[0, 2] - 1]
-    return Scaling(offset, scale, *_limits(cut), estimated, known=known)
+    return Scaling(offset, scale, *_limits(cut), context.estimate(part), known=known), part
 
 
 def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
@@ -240,7 +248,7 @@ def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> S
     if windows.scaling == "pooled":
         first = 1 if windows.target == "change" else 0  # that of the load is its own
         offset[first:], scale[first:] = trained.offset[first:], trained.scale[first:]
-    return _scaling(cut, windows, offset, scale)
+    return _scaled(cut, windows, offset, scale)[0]
 
 
 def build_later(

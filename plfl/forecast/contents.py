@@ -4,17 +4,17 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 from pydantic import BaseModel, Field, FiniteFloat
 
 from plfl import __version__, plugins
 from plfl.base.files import digest
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import windows
+from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
 from plfl.results.records import MODELS, Margins, Model
 
@@ -34,13 +34,7 @@ class StoredScaling(BaseModel):
 
     def scaling(self) -> Scaling:
         """The scaling itself."""
-        numbers = {name: np.array(getattr(self, name), float) for name in NUMBERS}
-        context = [np.array(one, float) for one in self.context]
-        return Scaling(**numbers, context=context, known=np.datetime64(self.known, "s"))
-
-
-NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("context", "known")]
-"""The arrays (F,) of a scaling."""
+        return Scaling.of(**self.model_dump())
 
 
 class Header(BaseModel):
@@ -75,20 +69,10 @@ class Header(BaseModel):
         }
 
 
-def describe(
-    study: Study,
-    cell: Cell,
-    tables: Mapping[str, pd.DataFrame],
-    interval: int,
-    margins: Margins,
-) -> dict[str, Any]:
-    """The header of a file with the models of a cell, given the tables that the windows of its
-    clients were made of, and the minutes between their rows."""
-    scalings = dict(
-        zip(tables, windows.scalings(tables, study.windows, origin=study.data.cut), strict=True)
-    )
-    columns = [str(column) for column in next(iter(tables.values()))]
-    return describe_scaled(study, cell, columns, interval, scalings, margins)
+def describe(study: Study, cell: Cell, dataset: Dataset, margins: Margins) -> dict[str, Any]:
+    """The header of a file with the models of a cell, which trained on a dataset."""
+    columns, scalings = dataset.columns.tolist(), windows.scalings(dataset)
+    return describe_scaled(study, cell, columns, dataset.interval, scalings, margins)
 
 
 def describe_scaled(
@@ -99,7 +83,8 @@ def describe_scaled(
     scalings: Mapping[str, Scaling],
     margins: Margins,
 ) -> dict[str, Any]:
-    """The same as `describe`, given the `columns` of the tables and the clients' scalings."""
+    """The same as `describe`, given the columns and the minutes between the rows of the clients'
+    series, and their scalings."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -111,12 +96,6 @@ def describe_scaled(
         "model": study.model.settings,
         "columns": list(columns),
         "interval": interval,
-        "clients": {name: _as_lists(scaling) for name, scaling in scalings.items()},
+        "clients": {name: scaling.stored() for name, scaling in scalings.items()},
         "margins": {str(model): own.tolist() for model, own in margins.items()},
     }
-
-
-def _as_lists(scaling: Scaling) -> dict[str, Any]:
-    numbers = {name: getattr(scaling, name).tolist() for name in NUMBERS}
-    context = [one.tolist() for one in scaling.context]
-    return {**numbers, "context": context, "known": str(scaling.known)}

@@ -23,9 +23,9 @@ from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
-from plfl.data.windows import Scaling, build_later
+from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import NUMBERS, Header, describe_scaled
+from plfl.forecast.contents import Header, describe_scaled
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
 from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models

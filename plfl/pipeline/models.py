@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from plfl.config.study import Cell, Study
-from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.forecast.contents import describe
@@ -36,22 +35,21 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     are those of the first seed. A scheme in which every cell diverged has none.
 
     Raises:
-        DataError: the files of the clients cannot be read.
+        DataError: the file of a dataset is damaged.
         ResultsError: the tables of the study are missing or damaged.
     """
     tables = Tables(study.results)
     rows: list[dict[str, str]] = []
     for state, dataset in datasets.items():
         best = [tables.best("local", state=state, sharing=name) for name in study.grid.sharing]
-        series = sources.of(study.data).load(study.data, state)
-        interval = Dataset.load_file(dataset).interval
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
             asked = study.task.margins != "none"
             margins = _evaluator(study, dataset).margins(models) if asked else {}
-            write_models(file, models, describe(study, cell, series, interval, margins))
+            about = describe(study, cell, Dataset.load_file(dataset), margins)
+            write_models(file, models, about)
             forecasts = file.with_name(f"{file.stem}{FORECASTS}")
             if study.forecasts == "all":
                 found = _evaluator(study, dataset).test_forecasts(models)

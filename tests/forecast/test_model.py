@@ -11,7 +11,6 @@ import pytest
 import plfl
 from plfl.base.errors import DataError, ResultsError
 from plfl.config.study import Study
-from plfl.data import sources
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.contents import describe
@@ -61,9 +60,8 @@ def trained(study: Study, file: Path) -> CellResult:
     dataset = plfl.load_dataset(study, "XX")
     result = train(study, [cell], dataset)[cell]
     assert result.models is not None
-    tables = sources.of(study.data).load(study.data, "XX")
     margins = Trainer.of(study, dataset).evaluator.margins(result.models)
-    write_models(file, result.models, describe(study, cell, tables, dataset.interval, margins))
+    write_models(file, result.models, describe(study, cell, dataset, margins))
     TRAINED[study.model_dump_json()] = result, file.read_bytes()
     return result
 

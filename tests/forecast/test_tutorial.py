@@ -13,7 +13,6 @@ import yaml
 import plfl
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.data import sources
 from plfl.experiments.train import train
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models
@@ -50,11 +49,11 @@ def test_the_whole_way(
     raw["federation"] |= {"rounds": 1, "local_steps": 3}
     study = Study.parse(raw, "campus.yaml")
     (cell,) = study.cells
-    models = train(study, [cell], plfl.load_dataset(study, "all"))[cell].models
+    dataset = plfl.load_dataset(study, "all")
+    models = train(study, [cell], dataset)[cell].models
     assert models is not None
     Path(old_meter[1]).parent.mkdir(parents=True)
-    about = describe(study, cell, sources.of(study.data).load(study.data, "all"), 60, {})
-    write_models(Path(old_meter[1]), models, about)
+    write_models(Path(old_meter[1]), models, describe(study, cell, dataset, {}))
     capsys.readouterr()
 
     assert main(old_meter) == 0

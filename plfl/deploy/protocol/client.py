@@ -21,7 +21,7 @@ from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
-from plfl.data.windows import Limits, limits_of, scalings
+from plfl.data.windows import Limits, limits_of
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
@@ -38,7 +38,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
-from plfl.forecast.contents import describe_scaled
+from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
 from plfl.results.models import fill
 from plfl.results.records import MODELS, Margins, Models
@@ -194,7 +194,6 @@ class Client:
 
     def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
         """Save the models that were scored last, as `plfl forecast` reads them."""
-        dataset = self.trainer.series
         rows = {} if received is None else {"global": received}
         if not f.method.mixes:  # what such clients forecast with is no model
             rows = {"local": f.own_models(received), **rows}
@@ -203,12 +202,8 @@ class Client:
         models: Models = {
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
-        (scaling,) = scalings(self.windows, self.study.windows, self._limits, self.study.data.cut)
-        about = describe_scaled(
-            *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
-            {self.name: scaling},
-            {model: some for model, some in margins.items() if model in models},
-        )
+        known = {model: some for model, some in margins.items() if model in models}
+        about = describe(self.study, self.cell, self.trainer.series, known)
         with private(self.folder / self._run[0] / MODEL) as temporary:
             fill(temporary, models, about)
 
