@@ -13,11 +13,12 @@ Drift Control", 2021, https://arxiv.org/abs/2012.09102, section IV-D.
 The key `federation.calibration` switches it on.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from plfl.config.sections import Calibration
-from plfl.federated.adaptation import adapted
 from plfl.federated.client_data import ClientData
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import CorrectedDistillation
@@ -45,15 +46,16 @@ def calibrate(
     if options.epochs == 0:
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
-    passes = client_data.passes("calibration", everyone, options.epochs)
-    term = targets = None
+    minibatches, steps = client_data.passes("calibration", everyone, options.epochs)
+    term = None
     if distils:
         agreed = client_data.agreed_bins(options.bins)
         term = CorrectedDistillation(options.lam, *agreed, options.temperature)
-        targets = _taught(models, client_data, passes.starts, term)
+        targets = _taught(models, client_data, minibatches.starts, term)
+        minibatches = replace(minibatches, targets=targets)
     pull = options.mu * head.to(models.dtype) if options.variant == "prox" else None
-    return adapted(
-        models, client_data, optimiser, passes, frozen=~head, pull=pull, term=term, targets=targets
+    return client_data.trained(
+        models, optimiser, minibatches, steps, term=term, frozen=~head, pull=pull
     )
 
 

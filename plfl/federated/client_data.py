@@ -7,7 +7,7 @@ machine. What it then reports to the server crosses the channel.
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,17 +25,6 @@ from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
-
-
-class Passes(NamedTuple):
-    """Minibatches of passes of n clients over their training windows."""
-
-    starts: Tensor
-    """Start rows (n, K, B), padded to the longest."""
-    steps: Tensor
-    """The number (n,) of each client's own minibatches, at most K."""
-    keys: Tensor
-    """Keys (n, K) of the minibatches, which say what dropout drops there."""
 
 
 class ClientData:
@@ -143,8 +132,9 @@ class ClientData:
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
-    ) -> Passes:
-        """Minibatches of shuffled passes over the clients' training windows, outside of any round.
+    ) -> tuple[Minibatches, Tensor]:
+        """Minibatches of shuffled passes over the clients' training windows, outside of any round,
+        padded to the most; and the number (n,) of each client's own.
 
         Args:
             purpose: name of the random stream; the same passes in every call.
@@ -155,18 +145,17 @@ class ClientData:
         """
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
-            starts, name = self._starts(i), f"/{purpose}/{self.names[i]}"
-            steps = batches.steps_of(epochs, len(starts), size)
-            steps = steps if most is None else min(steps, most)
-            drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
+            every, name = self._starts(i), f"/{purpose}/{self.names[i]}"
+            count = batches.steps_of(epochs, len(every), size)
+            count = count if most is None else min(count, most)
+            drawn.append(every[batches.epoch(self.seed, name, 0, len(every), count, size)])
         longest = max(map(len, drawn))
         padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
         names = [f"/dropout/{purpose}/{self.names[i]}" for i in clients.tolist()]
-        return Passes(
-            torch.from_numpy(np.stack(padded)).to(self.engine.device),
-            torch.tensor([len(d) for d in drawn], device=self.engine.device),
-            self._keys([(name, 0) for name in names], longest),
-        )
+        starts = torch.from_numpy(np.stack(padded)).to(self.engine.device)
+        keys = self._keys([(name, 0) for name in names], longest)
+        steps = torch.tensor([len(d) for d in drawn], device=self.engine.device)
+        return Minibatches(starts, keys), steps
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
@@ -246,10 +235,62 @@ class ClientData:
         `steps` is a number for all, or (n,). A proximal term of the optimiser acts on the
         parameters of the mask `shared` (P,), by default on all.
         """
+        minibatches, each = self._of_round(clients, t, steps)
+        if shared is None:
+            shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
+        return self.trained(rows, optimiser, minibatches, each, shared=shared)
+
+    def trained(
+        self,
+        rows: Tensor,
+        optimiser: ClientOpt,
+        minibatches: Minibatches,
+        steps: Tensor | None,
+        *,
+        shared: Tensor | None = None,
+        term: Term | None = None,
+        **terms: Any,
+    ) -> Tensor:
+        """The models `rows` (n, P) after local steps outside of any round.
+
+        Args:
+            rows: one per client; they are not modified.
+            optimiser: the ClientOpt, with fresh state.
+            minibatches: those of the steps.
+            steps: how many (n,) of them each client takes; None: all.
+            shared: mask (P,) of the parameters on which the optimiser's own proximal term acts;
+                None: it is ignored.
+            term: what changes the loss.
+            terms: what else there is in the steps, by the fields of `plfl.training.task.Terms`.
+        """
         trained = rows.clone()
-        task = self._task(trained, clients, optimiser, t, steps)
-        self.engine.train(task if shared is None else replace(task, shared=shared))
+        if shared is None:
+            shared = torch.zeros(rows.shape[1], dtype=torch.bool, device=rows.device)
+        task = self.task_of(optimiser, trained, minibatches, shared, term).with_terms(**terms)
+        self.engine.train(replace(task, steps=steps))
         return trained
+
+    def fine_tuned(
+        self,
+        rows: Tensor,
+        optimiser: ClientOpt,
+        epochs: float,
+        *,
+        purpose: str = "fine_tuning",
+        frozen: Tensor | None = None,
+        most_steps: int | None = None,
+    ) -> Tensor:
+        """The models `rows` (N, P) after E `epochs` of each client over its own training windows,
+        as `trained` takes them.
+
+        `purpose`: name of the random stream of the minibatches; `most_steps`: steps after which a
+        client stops, even within a pass.
+        """
+        if not epochs or most_steps == 0:
+            return rows.clone()
+        everyone = torch.arange(len(rows), device=rows.device)
+        minibatches, steps = self.passes(purpose, everyone, epochs, most_steps)
+        return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         """Mean gradients (n, P) of models `rows` over the first `steps` minibatches of round `t`.
@@ -257,17 +298,19 @@ class ClientData:
         `steps` is a number for all, or (n,).
         """
         gradients = torch.zeros_like(rows)
-        task = self._task(rows.clone(), clients, STANDING, t, steps)
-        self.engine.train(replace(task, tracked=Tracked(gradients=gradients)))
+        minibatches, each = self._of_round(clients, t, steps)
+        everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
+        task = self.task_of(STANDING, rows.clone(), minibatches, everything)
+        self.engine.train(replace(task, steps=each, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
-    def _task(
-        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int | Tensor
-    ) -> LocalTask:
-        most = steps if isinstance(steps, int) else int(steps.max())
-        everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
-        task = self.task_of(optimiser, rows, self.drawn(clients, t, most), everything)
-        return replace(task, steps=None if isinstance(steps, int) else steps)
+    def _of_round(
+        self, clients: Tensor, t: int, steps: int | Tensor
+    ) -> tuple[Minibatches, Tensor | None]:
+        """The minibatches of so many steps; and their numbers (n,), unless all have the same."""
+        if isinstance(steps, int):
+            return self.drawn(clients, t, steps), None
+        return self.drawn(clients, t, int(steps.max())), steps
 
     def task_of(
         self,

@@ -21,7 +21,6 @@ from plfl.training import schedule
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
 if TYPE_CHECKING:
-    from plfl.federated.client_data import Passes
     from plfl.federated.federation import Federation
 
 
@@ -112,7 +111,7 @@ class Session:
             gradient[who] = gradients
         return gradient
 
-    def passes(self, purpose: str, epochs: float, most: int | None) -> Passes:
+    def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Minibatches, Tensor]:
         """Minibatches of passes over the training windows, others in every round; see
         `ClientData.passes`."""
         return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)

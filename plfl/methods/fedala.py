@@ -105,11 +105,11 @@ class FedALA(FedOpt):
                 s[:, subset] = own[:, subset] + gap * W
 
             passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
-            one = session.passes("fedala", self.sample, self.most_steps)
+            one, steps = session.passes("fedala", self.sample, self.most_steps)
             for n in range(int(passes.max())):
                 for b in range(one.starts.shape[1]):
                     mix()
-                    who = (passes > n) & (one.steps > b)
+                    who = (passes > n) & (steps > b)
                     slope = session.gradient(s, one.starts[:, b], who)[:, subset] * gap
                     W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()

@@ -67,15 +67,9 @@ class FedBABU(FedOpt):
         return replace(instructions, steps=self.steps, frozen=self._head(f.shared, f.layout))
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
-        from plfl.federated.adaptation import fine_tuned
-
         head = self._head(f.shared, f.layout)
         frozen = {"all": None, "head": ~head, "body": head}[self.tune]
-        return fine_tuned(
-            rows,
-            f.client_data,
-            f.client_opt,
-            self.epochs,
-            frozen=frozen,
-            most_steps=self.most_steps,
+        most = self.most_steps
+        return f.client_data.fine_tuned(
+            rows, f.client_opt, self.epochs, frozen=frozen, most_steps=most
         )

@@ -59,18 +59,14 @@ class FineTuning(FedOpt):
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
         import torch
 
-        from plfl.federated.adaptation import fine_tuned
-
         head = torch.from_numpy(head_mask(f.layout, self.head)).to(rows.device)
-        probed = fine_tuned(
+        tuned, most = f.client_data.fine_tuned, self.most_steps
+        probed = tuned(
             rows,
-            f.client_data,
             f.client_opt,
             self.head_epochs,
             purpose="head_tuning",
             frozen=~head,
-            most_steps=self.most_steps,
+            most_steps=most,
         )
-        return fine_tuned(
-            probed, f.client_data, f.client_opt, self.epochs, most_steps=self.most_steps
-        )
+        return tuned(probed, f.client_opt, self.epochs, most_steps=most)

@@ -75,7 +75,5 @@ class PerFedAvg(FedOpt):
         return instructions
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
-        from plfl.federated.adaptation import fine_tuned
-
         sgd, n = Sgd.model_construct(lr=self.alpha), self.adapt_steps
-        return fine_tuned(rows, f.client_data, sgd, epochs=n, most_steps=n)
+        return f.client_data.fine_tuned(rows, sgd, epochs=n, most_steps=n)

@@ -14,12 +14,10 @@ from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated import calibration
-from plfl.federated.adaptation import fine_tuned
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
 from plfl.layout import head_mask
 from plfl.models.forecaster import Forecaster
-from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
@@ -106,7 +104,7 @@ def test_against_pytorch(variant, monkeypatch):
     own_targets = [TWO.training_targets(i) for i in range(2)]
     edges = np.quantile(torch.cat(own_targets).numpy(), np.arange(1, bins) / bins)
     for i in range(2):
-        student, teacher = (Module(forecaster_of(TWO)).double() for _ in range(2))
+        student, teacher = (forecaster_of(TWO).module().double() for _ in range(2))
         for module in (student, teacher):
             nn.utils.vector_to_parameters(start[i].clone(), module.parameters())
         student.lstm.requires_grad_(False)
@@ -139,11 +137,11 @@ def test_no_client_takes_more_steps_than_it_may():
     all_steps = [2 * (len(TWO.dataset.starts(i, "train")) // 8) for i in range(2)]
     few = min(all_steps)
     head_only = {"epochs": 2, "frozen": ~mask}
-    capped = fine_tuned(start, TWO, ADAM, **head_only, most_steps=few)
-    free = fine_tuned(start, TWO, ADAM, **head_only)
+    capped = TWO.fine_tuned(start, ADAM, **head_only, most_steps=few)
+    free = TWO.fine_tuned(start, ADAM, **head_only)
     for i, steps in enumerate(all_steps):
         assert torch.equal(capped[i], free[i]) == (steps <= few)
-    assert torch.equal(fine_tuned(start, TWO, ADAM, **head_only, most_steps=max(all_steps)), free)
+    assert torch.equal(TWO.fine_tuned(start, ADAM, **head_only, most_steps=max(all_steps)), free)
 
 
 def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
@@ -158,7 +156,7 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
             data.gradients(rows, everyone, 1, 1),
             data.train(rows, everyone, sgd, 1, 1) - rows,
             session.train(rows, 0, 1) - rows,
-            fine_tuned(rows, data, sgd, 1, frozen=~head(TWO), most_steps=1) - rows,
+            data.fine_tuned(rows, sgd, 1, frozen=~head(TWO), most_steps=1) - rows,
         ]
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plfl.config.sections import Channel
 from plfl.config.sections import Federation as Settings
-from plfl.federated.client_data import ClientData, Passes
+from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
@@ -18,7 +18,7 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.tasks.forecast import Forecast
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 
 class Quadratic:
@@ -114,13 +114,12 @@ class QuadraticData(ClientData):
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
-    ) -> Passes:
+    ) -> tuple[Minibatches, Tensor]:
         epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
         windows = self.minibatches(clients, 0, steps)
-        return Passes(
-            windows, torch.full((len(clients),), steps), torch.zeros_like(windows[..., 0])
-        )
+        keys = torch.zeros_like(windows[..., 0])
+        return Minibatches(windows, keys), torch.full((len(clients),), steps)
 
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
