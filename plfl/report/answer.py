@@ -90,8 +90,8 @@ def answer(tables: Tables, findings: Findings) -> Answer | None:
     unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
     scale = Scale(float(sizes.min()), float(sizes.max()), unit, marked=1.0)
     energy = tables.load_unit.startswith("kWh")
-    judged = {choice.scores.state: _judged(findings, choice.scores.state) for choice, _ in found}
-    shown = {choice.scores.state: _extremes(some) for choice, some in found}
+    judged = {choice.state: _judged(findings, choice.state) for choice, _ in found}
+    shown = {choice.state: _extremes(some) for choice, some in found}
     return Answer(
         _short(judged),
         [
@@ -127,8 +127,8 @@ def _short(judged: dict[str, Judged]) -> str:
 
 def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
     """What is better by how much, and who gains and loses."""
-    where = f"{choice.scores.state}: " if len(tables.study.data.states) > 1 else ""
-    means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.numbers}
+    where = f"{choice.state}: " if len(tables.study.data.states) > 1 else ""
+    means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.best}
     rivals = [f"{means[kind]:.2f} {text}" for kind, text in WITHOUT.items() if kind in means]
     rival = means[choice.rival]
     share = (rival - means[FEDERATION]) / rival if rival else 0.0

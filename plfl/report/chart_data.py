@@ -219,7 +219,7 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
     """
     weeks = {}
     states = tables.study.data.states
-    compared = {choice.scores.state: choice for choice in choices(tables)}
+    compared = {choice.state: choice for choice in choices(tables)}
     for state in states if tables.keeps_forecasts else []:
         cell = tables.shown_cell(state)
         if cell is None:
@@ -251,9 +251,7 @@ def _chief(
     """The numbers of the forecasters that the answer compares, by name; else of what is `shown`."""
     axes = {name: list(without_seed(cell).values()) for name, cell in shown.items()}
     if choice:
-        of_state = choice.scores
-        for kind, k in choice.numbers.items():
-            axes[KINDS[kind]] = [of_state.state, *of_state.combinations[k]]
+        axes |= {KINDS[kind]: [one.state, *one.axes] for kind, one in choice.best.items()}
     places = [one["axes"] for one in forecasters]
     return {name: places.index(wanted) for name, wanted in axes.items()}
 

@@ -6,6 +6,7 @@ the `local` models, in every sharing scheme that shares parameters and at all pl
 axes. P values are corrected by Holm's method over these claims.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,15 @@ from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.results.claim import texts
 from plfl.results.method_claims import AVERAGING
+from plfl.results.scores import Forecaster, best
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
-from plfl.results.variants import Variant, comparable, variants
+from plfl.results.variants import Variant, grouped, variants
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
     Verdict,
+    best_of,
     judge,
     need,
     settle,
@@ -81,7 +84,7 @@ def _better_value(
 
     def evidence(study: Study, placed: Sequence[Variant]) -> Evidence:
         _axis(study, key)
-        comparisons, blocking, excused = [], [], []
+        found = []
         for group, sharing in _groups(study, placed, method, [key, *free]):
             sides = [
                 [p for p in group if better(_value(study, p, key)) is side]
@@ -90,16 +93,12 @@ def _better_value(
             if not all(sides):
                 raise NotInStudyError(f"all values of the axis {key} are on one side of the claim")
             for state in study.data.states:
-                ours, theirs = (_chosen(side, state, sharing, method) for side in sides)
-                names = tuple(_name(p, state, sharing, method) for p in (ours, theirs))
-                a, b = (_weekly(p, state, sharing, method) for p in (ours, theirs))
-                if np.isnan(a).all():
-                    blocking.append(names[0])
-                elif np.isnan(b).all():
-                    excused.append(names[1])
-                else:
-                    comparisons.append(Comparison(names, {state: b - a}))
-        return Evidence(comparisons, tuple(blocking), tuple(excused))
+                ours, theirs = (
+                    [one for p in side for one in _cells(p, state, sharing, method)]
+                    for side in sides
+                )
+                found.append(best_of([(ours, theirs)]))
+        return Evidence.of(found)
 
     return evidence
 
@@ -144,17 +143,18 @@ def _more_history(study: Study, placed: Sequence[Variant]) -> Evidence:
         need(study, "method", [AVERAGING])
         short, long = (end[0] for end in _ends(study, group))
         for state in study.data.states:
-            if not comparable(short.tables, long.tables, state):
-                raise NotInStudyError("persistence has another error with another history")
             early, late = (
-                _weekly(p, state, sharing, AVERAGING) - _weekly(p, state, sharing, "knn_per")
+                [_chosen(p, state, sharing, method) for method in ("knn_per", AVERAGING)]
                 for p in (short, long)
             )
-            names = tuple(_name(p, state, sharing, "knn_per") for p in (long, short))
-            if np.isnan(late - early).all():
+            if not early[0].is_comparable(late[0]):
+                raise NotInStudyError("persistence has another error with another history")
+            gained = early[0].lead(early[1]).lead(late[0].lead(late[1]))
+            names = late[0].name, early[0].name
+            if np.isnan(gained.weekly).all():
                 lost += names
             else:
-                comparisons.append(Comparison(names, {state: late - early}))
+                comparisons.append(Comparison(names, {state: gained.weekly}))
     return Evidence(comparisons, tuple(lost))
 
 
@@ -189,13 +189,8 @@ def _groups(
     schemes = [s for s in shared_schemes(study) if (method, s) not in study.unshareable]
     if not schemes:
         raise NotInStudyError("the method does not work with any sharing scheme of the grid")
-    groups: dict[str, list[Variant]] = {}
-    for p in placed:
-        place = repr([p.place[axis.column] for axis in study.axes if axis.key not in free])
-        groups.setdefault(place, []).append(p)
-    for group in groups.values():
-        for sharing in schemes:
-            yield group, sharing
+    columns = [axis.column for axis in study.axes if axis.key in free]
+    yield from itertools.product(grouped(placed, columns), schemes)
 
 
 def _ends(study: Study, group: Sequence[Variant]) -> tuple[list[Variant], list[Variant]]:
@@ -211,21 +206,11 @@ def _ends(study: Study, group: Sequence[Variant]) -> tuple[list[Variant], list[V
     return those(min(weeks)), those(max(weeks))
 
 
-def _chosen(side: Sequence[Variant], state: str, sharing: str, method: str) -> Variant:
-    """The variant whose best cell has the lowest validation MASE; the first if all diverged."""
-
-    def validation(p: Variant) -> float:
-        k = _best(p, state, sharing, method)
-        return np.inf if k is None else float(p.scores["local"][state].validation[k])
-
-    return min(side, key=validation)
-
-
 def _lowest(
     study: Study, group: Sequence[Variant], key: str, state: str, sharing: str, method: str
 ) -> Array:
     """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN without."""
-    mase = np.stack([_weekly(p, state, sharing, method).sum(axis=-1) for p in group])
+    mase = np.stack([_chosen(p, state, sharing, method).weekly.sum(axis=-1) for p in group])
     values = np.log2([float(_value(study, p, key)) for p in group])
     lowest: Array = values[np.where(np.isnan(mase), np.inf, mase).argmin(axis=0)]
     return np.where(np.isnan(mase).all(axis=0), np.nan, lowest)
@@ -236,21 +221,14 @@ def _value(study: Study, variant: Variant, key: str) -> Any:
     return axis.choices[variant.place[axis.column]]
 
 
-def _best(variant: Variant, state: str, sharing: str, method: str) -> int | None:
-    """The best cell on validation; None if all diverged."""
+def _cells(variant: Variant, state: str, sharing: str, method: str) -> list[Forecaster]:
+    """The cells of a method, with the variant in their names."""
     of_state = variant.scores["local"][state]
-    return of_state.best(of_state.where(sharing=sharing, method=method, server_opt="fedavg"))
+    cells = of_state.those(sharing=sharing, method=method, server_opt="fedavg")
+    return [replace(one, name=f"{variant.label}/{one.name}") for one in cells]
 
 
-def _weekly(variant: Variant, state: str, sharing: str, method: str) -> Array:
-    """Test MASE (clients, seeds, weeks) of the best cell; NaN if all diverged."""
-    of_state, k = variant.scores["local"][state], _best(variant, state, sharing, method)
-    return of_state.by_client(0) * np.nan if k is None else of_state.by_client(k)
-
-
-def _name(variant: Variant, state: str, sharing: str, method: str) -> str:
-    """Name of the best cell, or of the cells of which all diverged."""
-    k = _best(variant, state, sharing, method)
-    of_state = variant.scores["local"][state]
-    cell = f"{state}-{sharing}-{method}-*" if k is None else of_state.names[k]
-    return f"{variant.label}/{cell}"
+def _chosen(variant: Variant, state: str, sharing: str, method: str) -> Forecaster:
+    """The best cell on validation; if all diverged the first, without a score."""
+    cells = _cells(variant, state, sharing, method)
+    return best(cells) or replace(cells[0], weekly=cells[0].weekly * np.nan)

@@ -1,6 +1,6 @@
 """Compare two studies or two cells client by client, with intervals and tests."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Scores, scores
-from plfl.results.statistics import Array, Comparison, holm
+from plfl.results.scores import AXES, Forecaster, scores
+from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
 
 EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
@@ -49,19 +49,6 @@ class _Side:
     cell: str | None
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """Test MASE of one cell or baseline, shape (seeds, clients, weeks), with its labels."""
-
-    name: str
-    state: str
-    seeds: tuple[int, ...]
-    """Empty for a baseline, whose only row of MASE stands for every seed."""
-    clients: tuple[str, ...]
-    weekly: Array
-    hyperparameters: str = ""
-
-
 def compare(a: str, b: str) -> Compared:
     """Compare two results folders cell by cell, or two cells.
 
@@ -86,12 +73,18 @@ def compare(a: str, b: str) -> Compared:
         notes: list[str] = list(_data_notes(*sides))
         for model in MODELS:
             cells = [_cells(side, model) for side in sides]
+            given = [_hyperparameters(side.tables, model) for side in sides]
             pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
             without_model = not any(cell.seeds for pair in pairs for cell in pair)
             label = BASELINE if without_model else model
             for one, other in pairs:
                 row, table = _compare(one, other, notes if model == MODELS[0] else [])
-                rows.append({"a": one.name, "b": other.name, "model": label, **row})
+                about = {"a": one.name, "b": other.name, "model": label}
+                for name, of, cell in zip("ab", given, (one, other), strict=True):
+                    about[f"hyperparameters_{name}"] = of.get(
+                        "-".join([cell.state, *cell.axes]), ""
+                    )
+                rows.append(about | row)
                 clients.append(table.assign(a=one.name, b=other.name, model=label))
             if without_model:
                 break
@@ -113,15 +106,22 @@ def _side(text: str) -> _Side:
     return _Side(text, Tables(Path(folder) / variant), cell)
 
 
-def _cells(side: _Side, model: Model) -> dict[str, _Cell]:
-    """All combinations of a study, each with all seeds, or the one cell or baseline of the side."""
+def _cells(side: _Side, model: Model) -> dict[str, Forecaster]:
+    """All combinations of a study, each with all seeds, or the one cell or baseline of the side.
+
+    Baselines have no seeds; their only row of MASE stands for every seed.
+    """
     of_states = scores(side.tables, model, baselines=side.cell is not None)
-    chosen_for = _hyperparameters(side.tables, model)
-    cells = dict(_named(of_states, chosen_for))
+    cells = {}
+    for one in (one for of_state in of_states.values() for one in of_state.those()):
+        if one.is_baseline:
+            name = one.name.removesuffix("-none-none")
+            one = replace(one, name=name, seeds=(), weekly=one.weekly[:, :1])
+        cells[one.name] = one
     if side.cell is None:
         return cells
     single = {
-        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), weekly=c.weekly[[i]])
+        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), weekly=c.weekly[:, [i]])
         for name, c in cells.items()
         for i, seed in enumerate(c.seeds)
     }
@@ -133,21 +133,6 @@ def _cells(side: _Side, model: Model) -> dict[str, _Cell]:
     return {side.cell: known[side.cell]}
 
 
-def _named(
-    of_states: Mapping[str, Scores], chosen_for: Mapping[str, str]
-) -> Iterator[tuple[str, _Cell]]:
-    for state, of_state in of_states.items():
-        for name, combination, weekly in zip(
-            of_state.names, of_state.combinations, of_state.weekly, strict=True
-        ):
-            if combination[AXES.index("sharing")] == BASELINE:
-                short = f"{state}-{BASELINE}-{combination[AXES.index('method')]}"
-                yield short, _Cell(short, state, (), of_state.clients, weekly[:1])
-            else:
-                given = chosen_for.get(name, "")
-                yield name, _Cell(name, state, of_state.seeds, of_state.clients, weekly, given)
-
-
 def _hyperparameters(tables: Tables, model: Model) -> dict[str, str]:
     """The tuned hyperparameters by name of the cell without its seed; they are the same for all."""
     table = tables.summary
@@ -157,8 +142,8 @@ def _hyperparameters(tables: Tables, model: Model) -> dict[str, str]:
 
 
 def _pairs(
-    sides: tuple[_Side, _Side], cells: list[dict[str, _Cell]], notes: list[str]
-) -> Iterator[tuple[_Cell, _Cell]]:
+    sides: tuple[_Side, _Side], cells: list[dict[str, Forecaster]], notes: list[str]
+) -> Iterator[tuple[Forecaster, Forecaster]]:
     first, second = cells
     if sides[0].cell is not None:
         yield next(iter(first.values())), next(iter(second.values()))
@@ -175,7 +160,9 @@ def _pairs(
     yield from ((first[name], second[name]) for name in common)
 
 
-def _compare(one: _Cell, other: _Cell, notes: list[str]) -> tuple[dict[str, Any], pd.DataFrame]:
+def _compare(
+    one: Forecaster, other: Forecaster, notes: list[str]
+) -> tuple[dict[str, Any], pd.DataFrame]:
     one, other = _for_seeds_of(one, other), _for_seeds_of(other, one)
     common = [client for client in one.clients if client in other.clients]
     if not common:
@@ -185,11 +172,7 @@ def _compare(one: _Cell, other: _Cell, notes: list[str]) -> tuple[dict[str, Any]
         )
     if lone := len(set(one.clients) ^ set(other.clients)):
         notes.append(f"{lone} clients of {one.name} and {other.name} exist on one side only")
-    # (clients, seeds, weeks)
-    a, b = (
-        cell.weekly[:, [cell.clients.index(client) for client in common]].swapaxes(0, 1)
-        for cell in (one, other)
-    )
+    a, b = one.of(common), other.of(common)
     seeds = [seed for seed in one.seeds if seed in other.seeds]
     trained = bool(one.seeds or other.seeds)
     if seeds:
@@ -214,8 +197,6 @@ def _compare(one: _Cell, other: _Cell, notes: list[str]) -> tuple[dict[str, Any]
         "clients": int(np.isfinite(table["difference"]).sum()),
         "weeks": a.shape[2],
         "seeds": len(seeds) or np.nan,
-        "hyperparameters_a": one.hyperparameters,
-        "hyperparameters_b": other.hyperparameters,
         **dict.fromkeys(["difference", "low", "high", "p"], np.nan),
     }
     comparison = Comparison((one.name, other.name), {one.state: b - a}, trained)
@@ -226,11 +207,11 @@ def _compare(one: _Cell, other: _Cell, notes: list[str]) -> tuple[dict[str, Any]
     return row, table
 
 
-def _for_seeds_of(cell: _Cell, other: _Cell) -> _Cell:
+def _for_seeds_of(cell: Forecaster, other: Forecaster) -> Forecaster:
     """The cell; if it is a baseline, repeated for each seed of the other side."""
     if cell.seeds or not other.seeds:
         return cell
-    weekly = np.repeat(cell.weekly, len(other.seeds), axis=0)
+    weekly = np.repeat(cell.weekly, len(other.seeds), axis=1)
     return replace(cell, seeds=other.seeds, weekly=weekly)
 
 

@@ -13,7 +13,7 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Cell, Study
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.records import Model
-from plfl.results.scores import AXES, Scores, scores
+from plfl.results.scores import AXES, Scores, best, scores
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
@@ -22,7 +22,6 @@ from plfl.results.verdict import (
     Verdict,
     contest,
     judge,
-    over_persistence,
     settle,
     shared_schemes,
 )
@@ -83,9 +82,9 @@ def findings(tables: Tables) -> Findings:
             for state, of_state in of_states.items()
             if shared and (evidence := _against(tables.study, rival, of_state, shared))
         ]
-        best = [_best(of_state) for of_state in of_states.values()]
+        every = [_best(of_state) for of_state in of_states.values()]
         federated = [_best(of_state, sharing=shared) for of_state in of_states.values()]
-    return Findings(list(filter(None, best)), list(filter(None, federated)), settle(judged))
+    return Findings(list(filter(None, every)), list(filter(None, federated)), settle(judged))
 
 
 def _judged(rival: str, state: str, evidence: Evidence, metered: bool) -> Verdict:
@@ -97,19 +96,19 @@ def _judged(rival: str, state: str, evidence: Evidence, metered: bool) -> Verdic
 
 
 def _best(of_state: Scores, **among: str | list[str]) -> Best | None:
-    k = of_state.best(of_state.where(**among))
-    if k is None:
+    found = best(of_state.those(**among))
+    if found is None:
         return None
-    axes = dict(zip(AXES, of_state.combinations[k], strict=True))
-    baseline = axes["sharing"] == BASELINE
-    own = {of_state.state: of_state.by_client(k)}
-    scored = Comparison((of_state.names[k],), own, trained=not baseline)
+    axes = dict(zip(AXES, found.axes, strict=True))
+    own = {found.state: found.weekly}
+    scored = Comparison((found.name,), own, trained=not found.is_baseline)
     if not scored.scored:  # a load that never changes has no MASE
         return None
+    cell = Cell(state=found.state, **axes, seed=found.seeds[0])
     return Best(
-        of_state.state,
-        None if baseline else Cell(state=of_state.state, **axes, seed=of_state.seeds[0]),
-        axes["method"] if baseline else None,
+        found.state,
+        None if found.is_baseline else cell,
+        axes["method"] if found.is_baseline else None,
         scored.effect,
         *scored.interval,
     )
@@ -133,13 +132,10 @@ def _against(study: Study, rival: str, of_state: Scores, shared: list[str]) -> E
 
 def _against_persistence(of_state: Scores, shared: list[str]) -> Evidence:
     """The MASE against 1, which is that of persistence by definition, with or without baselines."""
-    cells = of_state.where(sharing=shared)
-    best = of_state.best(cells)
-    if best is None:
-        return Evidence(
-            [], blocking=tuple(n for n, c in zip(of_state.names, cells, strict=True) if c)
-        )
+    cells = of_state.those(sharing=shared)
+    found = best(cells)
+    if found is None:
+        return Evidence([], blocking=tuple(one.name for one in cells))
     # As in claim (e2): the claim is that the MASE is below 1.
-    own = {of_state.state: over_persistence(of_state, best)}
-    comparison = Comparison((of_state.names[best],), own)
+    comparison = Comparison((found.name,), {found.state: found.over_persistence})
     return Evidence([comparison], witness=comparison, denied=True)

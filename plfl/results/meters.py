@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from plfl.baselines import BASELINE
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.findings import MODEL
-from plfl.results.scores import Scores, scores
+from plfl.results.scores import Forecaster, best, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.verdict import NotInStudyError, shared_schemes
@@ -26,17 +26,16 @@ MONTH = 30
 class Choice:
     """The forecasters of a state that are compared, each the best of its kind on validation."""
 
-    scores: Scores
-    """All forecasters of the state."""
-    numbers: dict[str, int]
-    """The combination in `scores` of each kind that the study has: the federation, training alone,
-    and a LightGBM on a client's own data."""
+    state: str
+    best: dict[str, Forecaster]
+    """That of each kind that the study has: the federation, training alone, and a LightGBM on a
+    client's own data."""
 
     @property
     def rival(self) -> str:
         """The kind of lowest validation MASE that needs no federation."""
-        rivals = [kind for kind in self.numbers if kind != FEDERATION]
-        return min(rivals, key=lambda kind: self.scores.validation[self.numbers[kind]])
+        rivals = [kind for kind in self.best if kind != FEDERATION]
+        return min(rivals, key=lambda kind: self.best[kind].validation)
 
 
 @dataclass(frozen=True)
@@ -74,23 +73,22 @@ def choices(tables: Tables) -> Iterator[Choice]:
     alone = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
     for found in scores(tables, MODEL, baselines=True).values():
         kinds = {
-            FEDERATION: found.where(sharing=shared),
-            ALONE: found.where(sharing=alone),
-            BOOSTING: found.where(sharing=BASELINE, method=LIGHTGBM),
+            FEDERATION: found.those(sharing=shared),
+            ALONE: found.those(sharing=alone),
+            BOOSTING: found.those(sharing=BASELINE, method=LIGHTGBM),
         }
-        best = {kind: found.best(among) for kind, among in kinds.items()}
-        numbers = {kind: k for kind, k in best.items() if k is not None}
-        if FEDERATION in numbers and len(numbers) > 1:
-            yield Choice(found, numbers)
+        chosen = {kind: one for kind, among in kinds.items() if (one := best(among))}
+        if FEDERATION in chosen and len(chosen) > 1:
+            yield Choice(found.state, chosen)
 
 
 def meters(tables: Tables, choice: Choice) -> list[Meter]:
     """The clients of a state whose MASE is defined, in the order of the study."""
-    about = tables.clients[tables.clients["state"] == choice.scores.state].set_index("client")
+    about = tables.clients[tables.clients["state"] == choice.state].set_index("client")
     energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
-    weekly = {k: choice.scores.weekly[n].mean(axis=0) for k, n in choice.numbers.items()}
+    weekly = {kind: one.weekly.mean(axis=1) for kind, one in choice.best.items()}
     found = []
-    for i, client in enumerate(choice.scores.clients):
+    for i, client in enumerate(choice.best[FEDERATION].clients):
         mase = {kind: float(of_clients[i].sum()) for kind, of_clients in weekly.items()}
         gain = mase[choice.rival] - mase[FEDERATION]
         if not np.isfinite(gain):
@@ -98,8 +96,9 @@ def meters(tables: Tables, choice: Choice) -> list[Meter]:
         reach = _reach(weekly[choice.rival][i] - weekly[FEDERATION][i])
         share = gain / mase[choice.rival] if mase[choice.rival] else np.nan
         saved = gain * float(energy[client])
-        state = choice.scores.state
-        found.append(Meter(state, client, mase, gain, gain - reach, gain + reach, share, saved))
+        found.append(
+            Meter(choice.state, client, mase, gain, gain - reach, gain + reach, share, saved)
+        )
     return found
 
 

@@ -29,10 +29,10 @@ from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
 from plfl.results import contrasts, worth
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_csv
-from plfl.results.scores import Scores
+from plfl.results.scores import Forecaster
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
-from plfl.results.variants import Variant, comparable, variants
+from plfl.results.variants import Variant, variants
 
 BEST = "best.csv"
 EFFECTS = "effects.csv"
@@ -109,11 +109,9 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     for state in states:
         for sharing, method in variant.tables.kinds():
             for model in variant.models(sharing, method):
-                of_state = variant.scores[model][state]
                 row = {"state": state, "sharing": sharing, "method": method, "model": model}
-                k = of_state.best(of_state.where(sharing=sharing, method=method))
-                if k is not None:
-                    row |= _scored(of_state, k)
+                if found := variant.best(model, state, sharing=sharing, method=method):
+                    row |= _scored(found)
                     summarised = variant.summarised(model, row["cell"])
                     row["bytes"] = (summarised["bytes_down"] + summarised["bytes_up"]).mean()
                     row |= _of_intervals(summarised)
@@ -135,21 +133,21 @@ def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
     return {m[1]: float(table[column].mean(skipna=False)) for column, m in matches.items() if m}
 
 
-def _scored(of_state: Scores, k: int) -> dict[str, Any]:
-    own = Comparison((of_state.names[k],), {of_state.state: of_state.by_client(k)})
+def _scored(one: Forecaster) -> dict[str, Any]:
+    own = Comparison((one.name,), {one.state: one.weekly})
     if not own.scored:
-        return {"cell": of_state.names[k]}
-    by_seed = own.scored[of_state.state].mean(axis=0)
+        return {"cell": one.name}
+    by_seed = own.scored[one.state].mean(axis=0)
     low, high = own.interval
     return {
-        "cell": of_state.names[k],
+        "cell": one.name,
         "mase": by_seed.mean(),
         "low": low,
         "high": high,
         "std": by_seed.std(ddof=1) if len(by_seed) > 1 else np.nan,
-        "validation_mase": of_state.validation[k],
-        "seeds": len(of_state.seeds),
-        "clients": len(own.scored[of_state.state]),
+        "validation_mase": one.validation,
+        "seeds": len(one.seeds),
+        "clients": len(own.scored[one.state]),
     }
 
 
@@ -188,19 +186,14 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
 def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
     for sharing, method in one.tables.kinds():
         for model in one.models(sharing, method):
-            for state, here in one.scores[model].items():
-                there = other.scores[model].get(state)
-                if there is None or not comparable(one.tables, other.tables, state):
+            for state in one.scores[model]:
+                both = [v.best(model, state, sharing=sharing, method=method) for v in (other, one)]
+                there, here = both
+                if there is None or here is None or not here.is_comparable(there):
                     continue
-                k, j = (s.best(s.where(sharing=sharing, method=method)) for s in (here, there))
-                if k is None or j is None:
-                    continue
-                common = [name for name in here.clients if name in there.clients]
-                a, b = (
-                    s.weekly[i][:, [s.clients.index(name) for name in common]].swapaxes(0, 1)
-                    for s, i in ((there, j), (here, k))
-                )
-                comparison = Comparison((there.names[j], here.names[k]), {state: b - a})
+                change = there.lead(here)
+                a, b = (side.of(change.clients) for side in (there, here))
+                comparison = Comparison((there.name, here.name), {state: change.weekly})
                 if not comparison.scored:
                     continue
                 low, high = comparison.interval

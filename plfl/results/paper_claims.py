@@ -10,7 +10,7 @@ from scipy import special
 
 from plfl.config.study import Study
 from plfl.results.claim import texts
-from plfl.results.scores import AXES, Scores
+from plfl.results.scores import AXES, Scores, best
 from plfl.results.statistics import ALPHA, Array, Comparison
 from plfl.results.tables import Tables
 from plfl.results.verdict import (
@@ -21,7 +21,6 @@ from plfl.results.verdict import (
     best_of,
     contest,
     need,
-    over_persistence,
 )
 
 CLAIMS = texts("paper")
@@ -96,14 +95,12 @@ def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     need(study, "client_opt", FAVOURED + BEATEN)
     found = []
     for of_state in of_states.values():
-        row = {key: k for k, key in enumerate(of_state.combinations)}
-        alone = np.eye(len(row), dtype=np.bool_)
-        kept = _distinct(study, of_state)
+        cells = {one.axes: one for one in of_state.those()}
         client = AXES.index("client_opt")
-        for key, k in row.items():
-            if key[client] in FAVOURED and kept[k]:
-                others = [row[(*key[:client], rival, *key[client + 1 :])] for rival in BEATEN]
-                found += [best_of([(of_state, alone[k], alone[other])]) for other in others]
+        for one in of_state.masked(_distinct(study, of_state)):
+            if one.axes[client] in FAVOURED:
+                others = [cells[(*one.axes[:client], b, *one.axes[client + 1 :])] for b in BEATEN]
+                found += [best_of([([one], [other])]) for other in others]
     return Evidence.of(found)
 
 
@@ -123,7 +120,7 @@ def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     for of_state in of_states.values():
         named = of_state.where(sharing=schemes["PL-FL"], client_opt="adam")
         others = of_state.where(sharing=list(schemes.values())) & ~named
-        found.append(best_of([(of_state, named, others)]))
+        found.append(best_of([(of_state.masked(named), of_state.masked(others))]))
     return Evidence.of(found)
 
 
@@ -147,16 +144,15 @@ def _persistence(state: str, denied: bool) -> Question:
         if state not in of_states:
             raise NotInStudyError(f"the grid has no state {state}")
         of_state = of_states[state]
-        cells = np.flatnonzero(_distinct(study, of_state)).tolist()
+        distinct = _distinct(study, of_state)
+        cells = of_state.masked(distinct & ~of_state.diverged)
         by_cell = {
-            k: Comparison((of_state.names[k],), {state: over_persistence(of_state, k)})
-            for k in cells
-            if not of_state.diverged[k]
+            one.name: Comparison((one.name,), {state: one.over_persistence}) for one in cells
         }
-        best = of_state.best(_distinct(study, of_state))
         # A diverged cell does not reach the score of persistence.
-        excused = tuple(of_state.names[k] for k in cells if of_state.diverged[k])
-        witness = None if best is None else by_cell[best]
+        excused = tuple(one.name for one in of_state.masked(distinct & of_state.diverged))
+        chosen = best(cells)
+        witness = None if chosen is None else by_cell[chosen.name]
         return Evidence([*by_cell.values()], excused=excused, witness=witness, denied=denied)
 
     return evidence

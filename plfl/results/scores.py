@@ -1,6 +1,8 @@
 """The scores of a study as arrays: combination by combination, seed by seed, client by client."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
+from plfl.results.pooling import Piece
 from plfl.results.records import CELL, Model
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
@@ -18,6 +21,47 @@ DAYS = 7
 """Fewest days of a block of the test set; see `plfl.results.statistics`."""
 AXES = [axis for axis in CELL if axis not in ("state", "seed")]
 """Axes of the grid within a state; each combination of them is trained once per seed."""
+
+
+@dataclass(frozen=True)
+class Forecaster(Piece):
+    """A combination of a state with its scores: a cell with all its seeds, or a baseline."""
+
+    name: str
+    """Such as `CA-P2-fedopt-adam-fedyogi`, a cell without its seed."""
+    axes: tuple[str, ...]
+    """Values on `AXES`."""
+    seeds: tuple[int, ...]
+    validation: float
+    """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
+    persistence: Array
+    """Error of persistence in the test set, by which MASE divides, of each client."""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a baseline."""
+        return self.axes[AXES.index("sharing")] == BASELINE
+
+    @property
+    def over_persistence(self) -> Array:
+        """The MASE less 1, that of persistence, as (clients, seeds, weeks)."""
+        left: Array = self.weekly - 1 / self.weekly.shape[-1]
+        return left
+
+    def is_comparable(self, other: Forecaster) -> bool:
+        """Whether both MASE mean the same: persistence has the same error for common clients."""
+        common = [client for client in self.clients if client in other.clients]
+        here, there = (
+            [one.persistence[one.clients.index(client)] for client in common]
+            for one in (self, other)
+        )
+        return len(common) > 0 and np.allclose(here, there, rtol=1e-6)
+
+
+def best(among: Iterable[Forecaster]) -> Forecaster | None:
+    """The forecaster of lowest validation MASE; None if all diverged."""
+    finite = [one for one in among if np.isfinite(one.validation)]
+    return min(finite, key=lambda one: one.validation, default=None)
 
 
 @dataclass(frozen=True)
@@ -37,17 +81,16 @@ class Scores:
     """Shape (K,): validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     diverged: NDArray[np.bool_]
     """Shape (K,): whether any seed has a forecast that is not finite."""
+    persistence: Array
+    """Shape (clients,): error of persistence in the test set."""
+    origin: str = ""
+    """Where the test set begins, if the study has `data.origins`."""
 
     @cached_property
     def mase(self) -> Array:
         """Test MASE (K, seeds, clients)."""
         total: Array = self.weekly.sum(axis=-1)
         return total
-
-    def by_client(self, k: int) -> Array:
-        """What each week adds to the MASE of a combination, (clients, seeds, weeks)."""
-        weekly: Array = self.weekly[k].swapaxes(0, 1)
-        return weekly
 
     @cached_property
     def names(self) -> list[str]:
@@ -61,10 +104,26 @@ class Scores:
             [all(c[i] in values for i, values in allowed.items()) for c in self.combinations]
         )
 
-    def best(self, among: NDArray[np.bool_]) -> int | None:
-        """The combination of lowest validation MASE `among` these; None if all diverged."""
-        validation = np.where(among, self.validation, np.nan)
-        return None if np.isnan(validation).all() else int(np.nanargmin(validation))
+    def masked(self, among: NDArray[np.bool_]) -> list[Forecaster]:
+        """The combinations that a mask (K,) selects."""
+        return [
+            Forecaster(
+                state=self.state,
+                origin=self.origin,
+                clients=self.clients,
+                weekly=self.weekly[k].swapaxes(0, 1),
+                name=self.names[k],
+                axes=self.combinations[k],
+                seeds=self.seeds,
+                validation=float(self.validation[k]),
+                persistence=self.persistence,
+            )
+            for k in np.flatnonzero(among).tolist()
+        ]
+
+    def those(self, **equal: str | list[str]) -> list[Forecaster]:
+        """The combinations that have these values; see `where`."""
+        return self.masked(self.where(**equal))
 
 
 def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, Scores]:
@@ -79,12 +138,15 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, S
     """
     summary = tables.summary
     summary = summary[(summary["model"] == model) & (summary["chosen"] == "last")]
-    own = tables.errors_of(model)
+    own, cut = tables.errors_of(model), tables.study.data.cut
+    persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     found = {}
     for state in tables.study.data.states:
         here = own[own["state"] == state]
         days = here["day"].unique()
-        found[state] = _of_state(state, here, days, summary[summary["state"] == state])
+        of_state = _of_state(state, here, days, summary[summary["state"] == state])
+        errors = persistence[state].loc[list(of_state.clients)].to_numpy(float)
+        found[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
         if baselines and not tables.baseline_scores.empty:
             found[state] = _with_baselines(found[state], days, tables)
     return found
@@ -133,6 +195,7 @@ def _of_state(
         weekly=np.where(diverged.to_numpy()[:, None, None, None], np.nan, weekly),
         validation=validation.to_numpy(float),
         diverged=diverged.to_numpy(bool),
+        persistence=np.full(len(clients), np.nan),
     )
 
 

@@ -1,15 +1,15 @@
 """The variants of a study with their tables."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Scores, scores
+from plfl.results.scores import AXES, Forecaster, Scores, best, scores
 from plfl.results.tables import Tables
 
 
@@ -33,6 +33,10 @@ class Variant:
             MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
         )
 
+    def best(self, model: Model, state: str, **equal: str) -> Forecaster | None:
+        """The best forecaster of a state with these values on the axes; see `Scores.where`."""
+        return best(self.scores[model][state].those(**equal))
+
     def summarised(self, model: Model, name: str) -> pd.DataFrame:
         """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
         table = self.tables.summary
@@ -55,9 +59,10 @@ def variants(study: Study, folder: Path) -> list[Variant]:
     ]
 
 
-def comparable(one: Tables, other: Tables, state: str) -> bool:
-    """Whether MASE of both means the same: persistence has the same error for common clients."""
-    a, b = (t.clients[t.clients["state"] == state] for t in (one, other))
-    both = a.merge(b, on="client")
-    column = "persistence_mae_test"
-    return len(both) > 0 and np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6)
+def grouped(found: Iterable[Variant], free: Collection[str]) -> list[list[Variant]]:
+    """The variants that differ only on the axes `free`, given by their columns."""
+    groups: dict[tuple[str, ...], list[Variant]] = {}
+    for variant in found:
+        rest = tuple(value for column, value in variant.place.items() if column not in free)
+        groups.setdefault(rest, []).append(variant)
+    return list(groups.values())

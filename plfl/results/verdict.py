@@ -9,21 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plfl.config.study import Study
 from plfl.results.labels import VALUE_LABELS
+from plfl.results.pooling import Piece, pooled
 from plfl.results.power import FEWEST, Spread, advice
 from plfl.results.records import Model
-from plfl.results.scores import Scores
-from plfl.results.statistics import ALPHA, Array, Comparison, holm
+from plfl.results.scores import Forecaster, Scores, best
+from plfl.results.statistics import ALPHA, Comparison, holm
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
-Cells: TypeAlias = NDArray[np.bool_]
-"""Which combinations of a state belong to a side."""
 
 
 @dataclass(frozen=True)
@@ -152,37 +150,32 @@ def contest(
 ) -> Evidence:
     """The best of some cells against the best of others, over all states. Each side is given by its
     values on the axes; see `Scores.where`."""
-    return best_of([(s, s.where(**better), s.where(**worse)) for s in of_states.values()])
+    return best_of((s.those(**better), s.those(**worse)) for s in of_states.values())
 
 
-def best_of(sides: Iterable[tuple[Scores, Cells, Cells]]) -> Evidence:
-    """The best of some cells against the best of others: for each state both as a mask."""
+def best_of(
+    sides: Iterable[tuple[list[Forecaster], list[Forecaster]]], margin: float = 0
+) -> Evidence:
+    """The best of some forecasters against the best of others, each chosen on validation: one
+    comparison over all pairs of sides, which are for one state and origin each.
+
+    With a `margin` m, (1 + m) times the MASE of the others less that of the better ones.
+    """
     names: list[str] = []
-    tables: dict[str, Array] = {}
+    pieces: list[Piece] = []
     lost: tuple[list[str], list[str]] = ([], [])
-    for scores, *among in sides:
-        best = [scores.best(cells) for cells in among]
-        for cells, chosen, to in zip(among, best, lost, strict=True):
-            if chosen is None:
-                to.extend(scores.names[k] for k in np.flatnonzero(cells).tolist())
-        ours, theirs = best
-        if ours is not None and theirs is not None:
-            names += [scores.names[ours], scores.names[theirs]]
-            tables[scores.state] = difference(scores, ours, theirs)
-    comparisons = [Comparison(tuple(names), tables)] if tables else []
-    return Evidence(comparisons, tuple(lost[0]), tuple(lost[1]))
-
-
-def difference(scores: Scores, better: int, worse: int) -> Array:
-    """Differences of MASE (clients, seeds, weeks): positive where `better` has the lower MASE."""
-    return scores.by_client(worse) - scores.by_client(better)
-
-
-def over_persistence(scores: Scores, k: int) -> Array:
-    """The MASE of a combination less 1, that of persistence, as (clients, seeds, weeks)."""
-    weekly = scores.by_client(k)
-    left: Array = weekly - 1 / weekly.shape[-1]
-    return left
+    trained = False
+    for both in sides:
+        ours, theirs = chosen = [best(side) for side in both]
+        for side, one, to in zip(both, chosen, lost, strict=True):
+            to += [] if one else [of.name for of in side]
+        if ours and theirs:
+            names += [ours.name, theirs.name]
+            pieces.append(ours.lead(theirs, margin))
+            trained |= not (ours.is_baseline and theirs.is_baseline)
+    comparison = pooled(names, pieces, trained)
+    blocking, excused = (tuple(dict.fromkeys(side)) for side in lost)
+    return Evidence([comparison] if comparison.scored else [], blocking, excused)
 
 
 def judge(blank: Verdict, evidence: Evidence) -> Verdict:

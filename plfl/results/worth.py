@@ -19,14 +19,17 @@ from scipy import special
 from plfl.baselines import BASELINE, find
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.results.contrasts import EXPLORATORY, ORIGINS, Piece, pooled, stacked
+from plfl.results.contrasts import EXPLORATORY
 from plfl.results.labels import baseline_label, method_label
 from plfl.results.meters import MONTH
+from plfl.results.pooling import Piece, pooled, stacked
 from plfl.results.records import Model
-from plfl.results.scores import Scores
+from plfl.results.scores import Forecaster
 from plfl.results.statistics import ALPHA, Comparison
-from plfl.results.variants import Variant
+from plfl.results.variants import Variant, grouped
 
+ORIGINS = "data.origins"
+"""The axis whose values have test sets of their own."""
 MAP, METERS = "map.csv", "meters.csv"
 Kind = Literal["alone", "federated", "raw"]
 KINDS: tuple[Kind, ...] = ("alone", "federated", "raw")
@@ -56,26 +59,23 @@ class Found:
     """The results of a way of forecasting at a place: its best cell in each state and variant."""
 
     way: Way
-    cells: list[tuple[Variant, Scores, int]]
-    """Variant, scores of a state, and the combination in them."""
+    cells: list[tuple[Variant, Forecaster]]
+
+    @property
+    def pieces(self) -> list[Forecaster]:
+        """The cells without their variants."""
+        return [one for _, one in self.cells]
 
     @property
     def validation(self) -> float:
         """Validation MASE, mean over all clients of all states and origins."""
-        clients = [len(scores.clients) for _, scores, _ in self.cells]
-        return float(np.average([s.validation[k] for _, s, k in self.cells], weights=clients))
+        clients = [len(one.clients) for one in self.pieces]
+        return float(np.average([one.validation for one in self.pieces], weights=clients))
 
     @property
     def mase(self) -> float:
         """Test MASE, mean over all clients and seeds."""
-        return pooled([], self.pieces()).effect
-
-    def pieces(self) -> list[Piece]:
-        """The weekly test MASE of each state and variant."""
-        return [
-            Piece(s.state, v.place.get(ORIGINS, ""), s.clients, s.by_client(k))
-            for v, s, k in self.cells
-        ]
+        return pooled([], self.pieces).effect
 
     def less(self, other: Found) -> Comparison:
         """The MASE of another way less that of this one: positive where this one is better."""
@@ -85,14 +85,13 @@ class Found:
 
     def gains(self, other: Found) -> list[Piece]:
         """The differences that `less` pools, by state and variant."""
-        both = zip(self.pieces(), other.pieces(), strict=True)
-        return [Piece(a.state, a.origin, a.clients, b.of(a.clients) - a.weekly) for a, b in both]
+        return [a.lead(b) for a, b in zip(self.pieces, other.pieces, strict=True)]
 
     @property
     def bytes(self) -> float:
         """Bytes that cross for a client in a training, in both directions."""
-        of_states = [_bytes(v, s, k, self.way) for v, s, k in self.cells]
-        return sum(of_states) / sum(len(scores.clients) for _, scores, _ in self.cells)
+        of_states = [_bytes(variant, one, self.way) for variant, one in self.cells]
+        return sum(of_states) / sum(len(one.clients) for one in self.pieces)
 
 
 Place = dict[str, str]
@@ -129,12 +128,8 @@ def tables(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
 
 
 def _places(found: Sequence[Variant]) -> Iterator[tuple[Place, list[Variant]]]:
-    groups: dict[tuple[str, ...], list[Variant]] = {}
-    for variant in found:
-        place = {c: label for c, label in variant.place.items() if c != ORIGINS}
-        groups.setdefault(tuple(place.values()), []).append(variant)
-    for variants in groups.values():
-        yield {c: v for c, v in variants[0].place.items() if c != ORIGINS}, variants
+    for group in grouped(found, [ORIGINS]):
+        yield {c: v for c, v in group[0].place.items() if c != ORIGINS}, group
 
 
 def _chosen(variants: Sequence[Variant]) -> Chosen:
@@ -165,13 +160,13 @@ def _found(way: Way, variants: Sequence[Variant]) -> Found | None:
     """The best cells of a way; None if it has no score in a state of a variant."""
     cells = []
     for variant in variants:
-        for scores in variant.scores[way.model].values():
-            k = scores.best(scores.where(sharing=way.sharing, method=way.method))
-            if k is None:
+        for state in variant.scores[way.model]:
+            one = variant.best(way.model, state, sharing=way.sharing, method=way.method)
+            if one is None:
                 return None
-            cells.append((variant, scores, k))
+            cells.append((variant, one))
     found = Found(way, cells)
-    return found if pooled([], found.pieces()).scored else None
+    return found if pooled([], found.pieces).scored else None
 
 
 def _row(chosen: Chosen) -> dict[str, Any]:
@@ -186,7 +181,7 @@ def _row(chosen: Chosen) -> dict[str, Any]:
     row |= lead | _difference("price", chosen.get("raw"), best)
     row |= {f"bytes_{name}": found.bytes if found else np.nan for name, found in named.items()}
     if best:
-        own = pooled([], best.pieces())
+        own = pooled([], best.pieces)
         row["clients"] = sum(map(len, own.scored.values()))
         row["states"] = len(own.scored)
         row["origins"] = max(map(len, own.origins.values()))
@@ -206,13 +201,13 @@ def _difference(name: str, better: Found | None, worse: Found | None) -> dict[st
     return dict(zip(columns, (found.effect, *found.interval, *without), strict=True))
 
 
-def _bytes(variant: Variant, scores: Scores, k: int, way: Way) -> float:
+def _bytes(variant: Variant, one: Forecaster, way: Way) -> float:
     """Bytes of all clients of a state."""
     if way.sharing == BASELINE:
         table = variant.tables.baselines
-        here = (table["state"] == scores.state) & (table["baseline"] == way.method)
+        here = (table["state"] == one.state) & (table["baseline"] == way.method)
         return float(table.loc[here & (table["split"] == "test"), "bytes"].sum())
-    rows = variant.summarised(way.model, scores.names[k])
+    rows = variant.summarised(way.model, one.name)
     return float((rows["bytes_down"] + rows["bytes_up"]).mean())
 
 
@@ -221,7 +216,7 @@ _METER += ["percent", "kwh_a_month"]
 
 
 def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
-    alone = stacked(chosen["alone"].pieces())
+    alone = stacked(chosen["alone"].pieces)
     saved = stacked(list(_in_energy(chosen["federated"], chosen["alone"])))
     for state, stack in stacked(chosen["federated"].gains(chosen["alone"])).items():
         for i, client in enumerate(stack.clients):
@@ -242,9 +237,9 @@ def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
 def _in_energy(better: Found, worse: Found) -> Iterator[Piece]:
     """The gains in kWh a month: MASE is in units of the error of persistence."""
     gains = better.gains(worse)
-    for gain, (variant, scores, _) in zip(gains, better.cells, strict=True):
+    for gain, (variant, one) in zip(gains, better.cells, strict=True):
         about = variant.tables.clients
-        about = about[about["state"] == scores.state].set_index("client").loc[list(gain.clients)]
+        about = about[about["state"] == one.state].set_index("client").loc[list(gain.clients)]
         factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
         weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
         yield Piece(gain.state, gain.origin, gain.clients, weekly)

@@ -165,6 +165,7 @@ def null(
             weekly=_by_week(np.concatenate([(logs - mean)[code], of_rivals - mean_of_rivals])),
             validation=np.concatenate([rng.normal(1, 0.1, K)[code], rng.normal(1, 0.1, B)]),
             diverged=np.zeros(K + B, bool),
+            persistence=np.ones(C),
         )
     return found
 

@@ -15,7 +15,7 @@ from plfl.report.figures.style import ACCENT, PAGE, empty, fit, panels
 from plfl.results.labels import client_label, method_label
 from plfl.results.ranking import Ranking, ranking
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, Scores, scores
+from plfl.results.scores import AXES, Scores, best, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 
@@ -63,8 +63,9 @@ def blocks(study: Study, of_states: dict[str, Scores]) -> pd.DataFrame:
         columns = {}
         for combination in of_state.combinations:
             values = [v for axis, v in zip(AXES, combination, strict=True) if axis in axes]
-            best = of_state.best(of_state.where(**dict(zip(axes, values, strict=True))))
-            columns[" ".join(values)] = np.nan if best is None else of_state.mase[best].mean(axis=0)
+            found = best(of_state.those(**dict(zip(axes, values, strict=True))))
+            mase = np.nan if found is None else found.weekly.sum(axis=2).mean(axis=1)
+            columns[" ".join(values)] = mase
         scored = np.isfinite(of_state.mase).any(axis=(0, 1)) | of_state.diverged.all()
         parts.append(pd.DataFrame(columns, index=list(of_state.clients))[scored])
     return pd.concat(parts)

@@ -1,0 +1,78 @@
+"""Scores of several states and origins of the test set put together in one comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plfl.results.statistics import Array, Comparison
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What each week of a variant adds to the scores of a state, or to differences of them."""
+
+    state: str
+    origin: str
+    clients: tuple[str, ...]
+    weekly: Array
+    """Shape (clients, seeds, weeks)."""
+
+    def of(self, clients: Sequence[str]) -> Array:
+        """The part of some clients, in their order."""
+        return self.weekly[[self.clients.index(client) for client in clients]]
+
+    def lead(self, other: Piece, margin: float = 0.0) -> Piece:
+        """(1 + margin) times the scores of another less these, of the clients that both have:
+        positive where these are lower."""
+        common = tuple(client for client in self.clients if client in other.clients)
+        left = (1 + margin) * other.of(common) - self.of(common)
+        return Piece(self.state, self.origin, common, left)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The pieces of a state put together: the mean over the variants of each origin, and one origin
+    after the other."""
+
+    clients: list[str]
+    """Clients that all pieces have."""
+    weekly: Array
+    """Shape (clients, seeds, weeks); its sums over weeks are means over the origins."""
+    weeks: tuple[int, ...]
+    """How many of the weeks belong to each origin."""
+
+
+def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
+    """The pieces by state."""
+    found = {}
+    for state in dict.fromkeys(piece.state for piece in pieces):
+        here = [piece for piece in pieces if piece.state == state]
+        clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
+        tables = [
+            _mean([piece.of(clients) for piece in here if piece.origin == origin])
+            for origin in dict.fromkeys(piece.origin for piece in here)
+        ]
+        weekly = np.concatenate(tables, axis=2) / len(tables)
+        found[state] = Stack(clients, weekly, tuple(table.shape[2] for table in tables))
+    return found
+
+
+def pooled(names: Sequence[str], pieces: Sequence[Piece], trained: bool = True) -> Comparison:
+    """The comparison over states and origins."""
+    stacks = stacked(pieces)
+    return Comparison(
+        tuple(dict.fromkeys(names)),
+        {state: stack.weekly for state, stack in stacks.items()},
+        trained,
+        {state: stack.weeks for state, stack in stacks.items()},
+    )
+
+
+def _mean(tables: Sequence[Array]) -> Array:
+    """The mean of tables with the same clients and seeds. Of more weeks, the last become one."""
+    weeks = range(min(table.shape[2] for table in tables))
+    mean: Array = np.mean([np.add.reduceat(table, weeks, axis=2) for table in tables], axis=0)
+    return mean
