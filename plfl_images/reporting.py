@@ -12,8 +12,6 @@ from plfl_images.data import EXAMPLES, skew_of
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
-    from plfl.results.collect import JobFiles
-    from plfl.results.variants import Variant
     from plfl_images.data.dataset import ImageDataset
 
 _CAPTIONS = {
@@ -54,16 +52,6 @@ class Images(Reporting):
         none = pd.DataFrame({"state": [], "baseline": []})
         return scores, none, none
 
-    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-        from plfl_images.results.collect import collect
-
-        return collect(study, files, folder)
-
-    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
-        from plfl_images.results.variants import compared
-
-        return compared(study, variants)
-
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl_images.results import classification
 
@@ -80,10 +68,11 @@ class Images(Reporting):
 
     def judged(self, results: Path, study: Study) -> Judged:
         from plfl.results.claims import as_json, as_text
+        from plfl.results.variants import variants
         from plfl_images.results import label_claims
-        from plfl_images.results.variants import trained
+        from plfl_images.results.variants import Results
 
-        found = label_claims.verdicts(trained(results))
+        found = label_claims.verdicts(variants(study, results, Results))
         about = label_claims.about(study)
         text = as_text(study, found, f"claims about classifiers\n{about}")
         return Judged(text, as_json(study, found, about=about))

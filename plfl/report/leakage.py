@@ -8,6 +8,7 @@ import pandas as pd
 
 from plfl.config.study import Cell, Study
 from plfl.experiments.leakage import OCCUPANCY, OTHER, OWN, SENDER, STUDY
+from plfl.report.rendering import templates
 
 THREAT = (
     "The server follows the protocol, but it looks at each update when it arrives, and knows the "
@@ -15,34 +16,6 @@ THREAT = (
     "It sees no readings, and nobody else sees an update."
 )
 """Who attacks."""
-UPDATES = (
-    "The clients of this study, each of them a meter, keep their readings. What they send are "
-    "updates: by how much training on their readings has changed the numbers of a forecasting "
-    "model, its parameters. Single updates were attacked as a curious server could attack them."
-)
-FOLLOWS = """\
-- Whoever can tell nights from days, or weekends from weekdays, may learn when a building is
-  occupied.
-- What is told clearly is told by every update. Protect updates as you protect readings: they should
-  cross encrypted, and only those who may see readings should run the server.
-- Whoever only gets the model sees no update. How much the model tells of any one client is limited
-  by ε, if the study has `clip` and `noise` (`plfl privacy` prints ε).
-- These are three attacks, not the best ones: a value near chance does not prove that nothing is
-  revealed. Only ε is a bound.
-"""
-NOISE = (
-    "\nNoise is added to the sum of the updates, by the server: it sees itself what stands under "
-    "`clip` without noise. The columns with noise are for somebody who sees only the server's "
-    "parameters, and knows the updates of all other clients.\n"
-)
-TERMS = (
-    "The value is the share of guesses that are right, mean of all seeds (least–greatest); of "
-    "windows, the probability that of a window that was used and one that was not, the right one "
-    "is named. *Chance* is a guess without the update. A window is a few hours of readings in a "
-    "row; personal parameters are the part of a model that stays with its client; SGD is the "
-    "simplest way of training. Codecs, such as `ef21+q3`, make messages shorter and are not meant "
-    "to protect; `clip` limits the length of an update."
-)
 TOLD = {
     SENDER: "which client an update comes from",
     **{question: f"whether its readings are of {question}" for question in OCCUPANCY},
@@ -72,19 +45,16 @@ def page(study: Study, cell: Cell, found: pd.DataFrame) -> str:
     """The page, in Markdown; `found` is what `plfl.experiments.leakage.leakage` returns."""
     table = summary(found)
     rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
-    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    seeds = found["seed"].nunique()
-    about = f"Study `{study.name}`, cell `{cell}`; data: {study.data.origin}; "
-    about += f"{seeds} seed{'s' * (seeds > 1)}."
-    doubt = "" if seeds > 2 else ", which so few seeds may be by chance"
-    return (
-        f"# What one update reveals\n\n{UPDATES}\n\n{about}\n\n**Who looks.** {THREAT}\n\n"
-        "## In plain words\n\nOf a single update without protection, the server can tell\n\n"
-        + "".join(f"- {line}\n" for line in _told(found))
-        + f"\nClearly: in every seed by at least {100 * CLEAR:.0f} of 100{doubt}.\n\n"
-        + "".join(f"- {line}\n" for line in _protected(found))
-        + f"\n## What follows\n\n{FOLLOWS}\n## The numbers\n\n{TERMS}\n\n{lines}"
-        + (NOISE if any("noise" in name for name in table.columns) else "")
+    return templates().get_template("leakage.md.jinja").render(
+        study=study,
+        cell=cell,
+        seeds=found["seed"].nunique(),
+        threat=THREAT,
+        told=_told(found),
+        percent=round(100 * CLEAR),
+        protected=_protected(found),
+        rows=rows,
+        noisy=any("noise" in name for name in table.columns),
     )
 
 

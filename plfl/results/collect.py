@@ -88,7 +88,7 @@ class JobFiles:
     """For every state, the file that lists what its series were read from."""
 
 
-def collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of forecasters into `folder`, all but the summary, which is returned."""
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
@@ -123,7 +123,7 @@ def collect(
     files: JobFiles,
     folder: Path,
     git: str | None,
-    gather: Callable[[Study, JobFiles, Path], pd.DataFrame] = collect_forecasts,
+    gather: Callable[[Study, JobFiles, Path], pd.DataFrame] = write_tables,
 ) -> None:
     """Collect the results of all cells, baselines and clients into the tables of the study in
     `folder`.

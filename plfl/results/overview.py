@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_cs
 from plfl.results.scores import Forecaster
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
-from plfl.results.variants import Variant, variants
+from plfl.results.variants import V, Variant, variants
 
 BEST = "best.csv"
 EFFECTS = "effects.csv"
@@ -61,9 +61,9 @@ def gather(
     found = variants(study, study.results)
     name = "records.parquet"
     paths = [variant.tables.folder / name for variant in found]
-    join_tables(paths, folder / name, marks=list(map(_columns, found)))
-    summaries = [v.tables.whole_summary for v in found]
-    write_csv(_marked(found, summaries), folder / "summary.csv")
+    join_tables(paths, folder / name, marks=[variant.columns for variant in found])
+    summaries = [v.marked(v.tables.whole_summary) for v in found]
+    write_csv(pd.concat(summaries, ignore_index=True), folder / "summary.csv")
     with fitting(*(v.tables.folder for v in found)):
         for name, table in compare(study, found).items():
             write_csv(table, folder / name)
@@ -77,19 +77,6 @@ def gather(
     }
     with atomic(folder / "study.json") as temporary:
         temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-
-
-def _columns(variant: Variant) -> dict[str, str]:
-    return {"variant": variant.label, **variant.place}
-
-
-def _marked(found: list[Variant], parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """The tables of all variants as one, with the columns that say where each row belongs."""
-    marked = []
-    for variant, part in zip(found, parts, strict=True):
-        columns = pd.DataFrame(_columns(variant), index=part.index)
-        marked.append(pd.concat([columns, part], axis=1))
-    return pd.concat(marked, ignore_index=True)
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:
@@ -124,7 +111,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
         here = (table["state"] == state) & (table["baseline"] == name) & (table["split"] == "test")
         scored |= {"bytes": table.loc[here, "bytes"].sum()} | _of_intervals(table[here])
         rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
-    return pd.DataFrame([_columns(variant) | row for row in rows])
+    return pd.DataFrame([variant.columns | row for row in rows])
 
 
 def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
@@ -152,34 +139,49 @@ def _scored(one: Forecaster) -> dict[str, Any]:
 
 
 def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
-    """What a value of an axis changes against the first value of this axis, all else being equal.
+    """What a value of an axis changes: see `changes`.
 
     Both sides are the best cells of their variant, state, sharing scheme and method, each chosen on
     validation; see `best_cells`. Differences are paired client by client and seed by seed.
 
-    Columns: `axis`, `value`, `against`; the axes, of which `axis` itself has the `value`; `state`,
-    `sharing`, `method`, `model`; `mase` and `mase_against`; `difference` (negative: the `value` is
-    better) with its interval `low`, `high` and its `p` value, corrected by Holm's method over all
-    rows (see `plfl.results.statistics`); `clients`, `seeds`; `family`, which is "exploratory".
-    Pairs without a common client, or in which the error of persistence differs, are left out: their
-    MASE cannot be compared.
+    Further columns: `state`, `sharing`, `method`, `model`; `mase` and `mase_against`; `difference`
+    (negative: the `value` is better) with its interval `low`, `high` and its `p` value; `clients`,
+    `seeds`; `family`, which is "exploratory". Pairs without a common client, or in which the error
+    of persistence differs, are left out: their MASE cannot be compared.
+    """
+    table = changes(study, found, _compared, _EFFECT)
+    return table.assign(family=contrasts.EXPLORATORY) if len(table) else table
+
+
+def changes(
+    study: Study,
+    found: Sequence[V],
+    compare: Callable[[V, V], Iterable[Mapping[Any, Any]]],
+    first: Sequence[str],
+) -> pd.DataFrame:
+    """What a value of an axis changes against the first value of this axis, all else being equal.
+
+    `compare` gives the rows of a variant and of the one with the first value; they begin with the
+    columns `first`, and their `p` are corrected by Holm's method over all rows (see
+    `plfl.results.statistics`). Columns before these: `axis`, `value`, `against`, and the axes, of
+    which `axis` itself has the `value`.
     """
     by_place = {tuple(variant.place.values()): variant for variant in found}
-    rows: list[dict[str, Any]] = []
-    for i, axis in enumerate(study.axes):
-        first = next(iter(axis.choices))
+    rows: list[dict[Any, Any]] = []
+    for axis in study.axes:
+        least = next(iter(axis.choices))
         for variant in found:
-            if variant.place[axis.column] == first:
+            if variant.place[axis.column] == least:
                 continue
-            place = list(variant.place.values())
-            other = by_place[(*place[:i], first, *place[i + 1 :])]
-            about = {"axis": axis.key, "value": variant.place[axis.column], "against": first}
-            rows += [about | variant.place | row for row in _compared(variant, other)]
-    columns = ["axis", "value", "against", *(axis.column for axis in study.axes), *_EFFECT]
+            other = by_place[tuple((variant.place | {axis.column: least}).values())]
+            about = {"axis": axis.key, "value": variant.place[axis.column], "against": least}
+            rows += [about | variant.place | dict(row) for row in compare(variant, other)]
     if not rows:
-        return pd.DataFrame(columns=columns)
-    table = pd.DataFrame(rows).assign(family=contrasts.EXPLORATORY)
-    table["p"] = holm(table["p"].tolist())
+        axes = (axis.column for axis in study.axes)
+        return pd.DataFrame(columns=["axis", "value", "against", *axes, *first])
+    table = pd.DataFrame(rows)
+    tested = table["p"].notna()
+    table.loc[tested, "p"] = holm(table.loc[tested, "p"].tolist())
     return table
 
 

@@ -67,6 +67,9 @@ class Comparison:
     origins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """How many of the weeks of a state belong to each origin (`data.origins`); all to one if its
     state is missing here."""
+    sampled: bool = True
+    """Whether clients are a sample. The clients of classifiers share their test set, so nothing
+    varies over them: their scores are a single row."""
 
     @cached_property
     def scored(self) -> dict[str, Array]:
@@ -110,15 +113,17 @@ class Comparison:
     def parts(self) -> dict[str, Part]:
         """The parts of the variance of the effect, by factor.
 
-        Without `seeds` if nothing was trained, without `weeks` if scores are no sums over weeks.
+        Without `clients` if these are not sampled, without `seeds` if nothing was trained, and
+        without `weeks` if scores are no sums over weeks.
         """
         tables = {state: self._by_week[state] for state in self.scored}
         total = sum(map(len, tables.values()))
         shares = [len(table) / total for table in tables.values()]
         found = {}
-        means = self.clients()
-        of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
-        found["clients"] = Part.of(total, of_clients, [len(m) - 1 for m in means])
+        if self.sampled:
+            means = self.clients()
+            of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
+            found["clients"] = Part.of(total, of_clients, [len(m) - 1 for m in means])
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
             by_week: dict[tuple[int, int], Array] = {}
@@ -146,9 +151,9 @@ class Comparison:
     def interval(self) -> tuple[float, float]:
         """Interval of the effect over all factors but those that are `lacking`.
 
-        NaN if no state has two clients.
+        NaN if no state has two clients; of clients that are not sampled, without two seeds.
         """
-        if "clients" in self.lacking:
+        if next(iter(self.parts)) in self.lacking:
             return np.nan, np.nan
         reach = max(
             float(special.stdtrit(part.freedom, 1 - ALPHA / 2)) * part.variance**0.5

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 
@@ -37,6 +38,15 @@ class Variant:
         """The best forecaster of a state with these values on the axes; see `Scores.where`."""
         return best(self.scores[model][state].those(**equal))
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that say in joined tables which rows are its own."""
+        return {"variant": self.label, **self.place}
+
+    def marked(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table with these columns first."""
+        return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
+
     def summarised(self, model: Model, name: str) -> pd.DataFrame:
         """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
         table = self.tables.summary
@@ -44,13 +54,16 @@ class Variant:
         return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
 
 
-def variants(study: Study, folder: Path) -> list[Variant]:
+V = TypeVar("V", bound=Variant)
+
+
+def variants(study: Study, folder: Path, kind: type[V] = Variant) -> list[V]:  # type: ignore[assignment]
     """The variants of a study with their tables in its results folder, in the order of the study.
 
-    A study without axes is its own only variant.
+    A study without axes is its own only variant. `kind`: the class of what is returned.
     """
     return [
-        Variant(
+        kind(
             label,
             {axis.column: study.places[label][axis.key] for axis in study.axes},
             Tables(folder / label),
@@ -59,9 +72,9 @@ def variants(study: Study, folder: Path) -> list[Variant]:
     ]
 
 
-def grouped(found: Iterable[Variant], free: Collection[str]) -> list[list[Variant]]:
+def grouped(found: Iterable[V], free: Collection[str]) -> list[list[V]]:
     """The variants that differ only on the axes `free`, given by their columns."""
-    groups: dict[tuple[str, ...], list[Variant]] = {}
+    groups: dict[tuple[str, ...], list[V]] = {}
     for variant in found:
         rest = tuple(value for column, value in variant.place.items() if column not in free)
         groups.setdefault(rest, []).append(variant)

@@ -195,17 +195,18 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
         )
     positive = all(c.effect > 0 for c in comparisons)
     deciding, p = _weakest(comparisons) if positive else _contrary(comparisons, evidence.witness)
-    reason = _counted(deciding, comparisons, evidence.denied)
+    said = [_counted(deciding, comparisons, evidence.denied)]
     if same:
         pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
-        reason += f"; {pairs} identical results, such as {' and '.join(same[0])}"
+        said.append(f"{pairs} identical results, such as {' and '.join(same[0])}")
     answer: Answer = "holds" if positive != evidence.denied else "does not hold"
     needed = ""
     if positive and evidence.blocking:
         answer, needed = "undecided", FINITE
-        reason += "; cells that the claim calls better diverged"
+        said.append("cells that the claim calls better diverged")
     if not positive and evidence.witness not in (None, deciding):
         needed = UNWITNESSED
+    reason = "; ".join(filter(None, said))
     looks = 1 if positive or evidence.witness else len(comparisons)
     return _told(
         replace(blank, answer=answer, reason=reason, needed=needed, p=p, p_alone=p),
@@ -249,7 +250,7 @@ def _told(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verd
         without_one_state=left,
         cells=deciding.cells,
         spread=Spread.of(deciding, looks),
-        clients=levels["clients"],
+        clients=levels.get("clients", 0),
         states=len(deciding.scored),
         origins=max(map(len, deciding.origins.values()), default=0),
         weeks=levels.get("weeks", 0),
@@ -262,6 +263,8 @@ def _counted(deciding: Comparison, comparisons: Sequence[Comparison], denied: bo
     if len(comparisons) > 1:
         count = sum(c.effect < 0 if denied else c.effect > 0 for c in comparisons)
         return f"{count} of {len(comparisons)} {'cells' if denied else 'comparisons'} support it"
+    if not deciding.sampled:  # the effect is said beside it
+        return ""
     by_state = zip(deciding.scored, deciding.clients(), strict=True)
     return ", ".join(f"{state} {clients.mean():+.3g}" for state, clients in by_state)
 

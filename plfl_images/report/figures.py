@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLUMN, PAGE, SEQUENTIAL, colour, panels, save, style
-from plfl_images.report.tables import Results
+from plfl_images.report.tables import label, results_in
 from plfl_images.results import classification
+from plfl_images.results.variants import Results
 
 PER_PANEL = 6
 """Most curves of a panel: as many as there are colours."""
@@ -41,25 +44,31 @@ def look(k: int) -> dict[str, Any]:
 
 def accuracy(results: Results) -> Figure:
     """Test accuracy of the global models against rounds, mean over seeds, with the spread."""
-    found = classification.curves(results.records)
-    test = found[(found["split"] == "test") & (found["model"] == "global")]
-    groups = grouped(results.rows)
+    rows, groups = results.rows, grouped(results.rows)
     figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
     for axis, group in zip(axes[0], groups, strict=True):
         for row in group:
-            own = test[(test[list(row)] == list(row.values())).all(axis=1)]
-            curve = own.groupby("round")["accuracy"].agg(["mean", "std"]) * 100
-            drawn = look(results.rows.index(row))
-            axis.plot(curve.index, curve["mean"], label=results.label(row), markevery=4, **drawn)
-            low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
-            axis.fill_between(curve.index, low, high, color=drawn["color"], alpha=0.12, lw=0)
+            own = classification.of_row(results.curves, row)
+            draw_curve(axis, own, label(row, rows), look(rows.index(row)))
         axis.set_xlabel("Round")
         axis.grid(axis="y")
-        # Below the panel, where it covers no curve.
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+        legend_below(axis, 3)
     axes[0, 0].set_ylabel("Test accuracy (%)")
     axes[0, 0].set_ylim(0, 100)
     return figure
+
+
+def draw_curve(panel: Axes, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) -> None:
+    """Draw one of `Results.curves`, mean and standard deviation."""
+    mean, std = (100 * curve[column].to_numpy(float) for column in ("accuracy", "std"))
+    panel.plot(curve["round"], mean, label=name, markevery=4, **drawn)
+    ends = mean - std, mean + std
+    panel.fill_between(curve["round"], *ends, color=drawn["color"], alpha=0.12, lw=0)
+
+
+def legend_below(panel: Axes, columns: int) -> None:
+    """A legend below the panel, where it covers no curve."""
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
 def labels(results: Results) -> Figure:
@@ -92,7 +101,7 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     Raises:
         PlflError: the folder cannot be written.
     """
-    found = Results(results)
+    found = results_in(results)
     for stem, draw in DRAW.items():
         with style():
             save(draw(found), out / stem)

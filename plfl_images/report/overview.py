@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -28,12 +27,13 @@ from plfl.report.rendering import drawing, write_page
 from plfl.results.overview import BEST, EFFECTS, Overview, along
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
-from plfl_images.report.figures import grouped, look
+from plfl.results.variants import variants
+from plfl_images.report.figures import draw_curve, grouped, legend_below, look
 from plfl_images.report.page import judged, percent
 from plfl_images.report.tables import ABOUT_BASELINES, label
-from plfl_images.results.classification import GROUP, TAIL
+from plfl_images.results.classification import GROUP, TAIL, of_row, rows_of
 from plfl_images.results.label_claims import about
-from plfl_images.results.variants import CURVES, SCORES, trained
+from plfl_images.results.variants import CURVES, SCORES, Results
 
 CAPTIONS = {
     "overview": f"Test accuracy of the global models, mean of the last {TAIL} evaluated rounds:"
@@ -79,10 +79,7 @@ class Lines:
     @property
     def rows(self) -> list[dict[str, str]]:
         """The rows of the grid."""
-        return [
-            {str(column): str(value) for column, value in row.items()}
-            for row in self.found.table(CURVES)[GROUP].drop_duplicates().to_dict("records")
-        ]
+        return rows_of(self.found.table(CURVES))
 
     def at(self, table: pd.DataFrame, place: dict[str, str]) -> pd.DataFrame:
         """The part of a table at a place on some axes."""
@@ -90,10 +87,6 @@ class Lines:
         for key, value in place.items():
             table = table[table[columns[key]] == value]
         return table
-
-    def of(self, table: pd.DataFrame, row: dict[str, str]) -> pd.DataFrame:
-        """The part of a table that belongs to a row of the grid."""
-        return table[(table[GROUP] == [row[column] for column in GROUP]).all(axis=1)]
 
     def title(self, place: dict[str, str]) -> str:
         """A place in words, such as `s=2, participation=0.1`."""
@@ -127,7 +120,7 @@ def ends(lines: Lines) -> Figure:
     for panel, (place, group) in zip(cells.flat, drawn, strict=False):
         part = lines.at(shown, place)
         for i, row in enumerate(group):
-            line = lines.of(part, row)
+            line = of_row(part, row)
             centre = 100 * line["accuracy_tail"].to_numpy(float)
             low, high = (100 * line[end].to_numpy(float) for end in ("low", "high"))
             x = line[along.column].map(where).to_numpy(float)
@@ -145,7 +138,7 @@ def ends(lines: Lines) -> Figure:
         panel.set_xlabel(along.key)
         panel.set_title(lines.title(place), fontsize=7)
         panel.grid(axis="y")
-        _legend(panel, 2)
+        legend_below(panel, 2)
     for panel in cells.flat[len(drawn) :]:
         panel.axis("off")
     for panel in cells[:, 0]:
@@ -165,11 +158,11 @@ def curves(lines: Lines) -> Figure:
     for row_of_panels, wanted in zip(cells, drawn, strict=True):
         for panel, (place, group) in zip(row_of_panels, wanted, strict=True):
             for k, curve, name in group:
-                _curve(panel, curve, name, look(k))
+                draw_curve(panel, curve, name, look(k))
             panel.set_title(lines.title(place), fontsize=7)
             panel.grid(axis="y")
         row_of_panels[0].set_ylabel("Test accuracy (%)")
-        _legend(row_of_panels[len(row_of_panels) // 2], 3 if len(row_of_panels) > 1 else 2)
+        legend_below(row_of_panels[len(row_of_panels) // 2], 3 if len(row_of_panels) > 1 else 2)
     for panel in cells[-1]:
         panel.set_xlabel("Round")
     cells[0, 0].set_ylim(0, 100)
@@ -195,7 +188,7 @@ def _panels(
             (
                 place,
                 [
-                    (lines.rows.index(r), lines.of(lines.at(found, place), r), label(r, lines.rows))
+                    (lines.rows.index(r), of_row(lines.at(found, place), r), label(r, lines.rows))
                     for r in group
                 ],
             )
@@ -203,19 +196,6 @@ def _panels(
         ]
         for row, group in itertools.product(places, grouped(lines.rows))
     ]
-
-
-def _curve(panel: Panel, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) -> None:
-    mean, std = (100 * curve[column].to_numpy(float) for column in ("accuracy", "std"))
-    panel.plot(curve["round"], mean, label=name, markevery=4, **drawn)
-    panel.fill_between(
-        curve["round"], mean - std, mean + std, color=drawn["color"], alpha=0.12, lw=0
-    )
-
-
-def _legend(panel: Panel, columns: int) -> None:
-    """A legend below the panel, where it covers no curve."""
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
 @dataclass(frozen=True)
@@ -254,7 +234,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
             ],
             about_baselines=ABOUT_BASELINES,
-            **judged(trained(results)),
+            **judged(variants(overview.study, results, Results)),
             about_claims=about(overview.study),
             effects=list(_changes(lines)),
             percent=percent,
@@ -277,7 +257,7 @@ def _rows(lines: Lines, labels: Sequence[str], model: str, score: str) -> Iterat
     table = lines.found.table(BEST)
     of_model, is_end = table[table["model"] == model], score == "accuracy_tail"
     for row in lines.rows:
-        cells = lines.of(of_model, row).set_index("variant")
+        cells = of_row(of_model, row).set_index("variant")
         yield Row(label(row, lines.rows), False, [_cell(cells.loc[name], score) for name in labels])
     others = table[table["sharing"] == BASELINE]
     for name in dict.fromkeys(others["method"]) if is_end else ():

@@ -14,9 +14,9 @@ from plfl.report.forest import MARKS
 from plfl.report.rendering import drawing, write_page
 from plfl.results.claims import estimate
 from plfl_images.report import paper
-from plfl_images.report.tables import ABOUT_BASELINES, Results
+from plfl_images.report.tables import ABOUT_BASELINES, label, results_in
 from plfl_images.results import classification, label_claims
-from plfl_images.results.variants import Trained, trained
+from plfl_images.results.variants import Results
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
     Raises:
         PlflError: the file cannot be written.
     """
-    found = Results(results)
+    found = results_in(results)
     write_page(
         out,
         "page.html.jinja",
@@ -52,7 +52,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         local=_standings(found, "local"),
         baselines=_baselines(found),
         about_baselines=ABOUT_BASELINES,
-        **judged(trained(results)),
+        **judged([found]),
         about_claims=label_claims.about(found.study),
         tail=classification.TAIL,
         drawings=[
@@ -72,7 +72,7 @@ def _standings(found: Results, model: str) -> list[Standing]:
         price = row["bytes_to_target"]
         rows.append(
             Standing(
-                name=found.label({axis: row[axis] for axis in classification.GROUP}),
+                name=label({axis: row[axis] for axis in classification.GROUP}, found.rows),
                 tuned=row.get("hyperparameters") or "–",
                 **{
                     key: percent(row[score], row[f"{score}_std"])
@@ -94,7 +94,7 @@ def _standings(found: Results, model: str) -> list[Standing]:
 
 
 def _baselines(found: Results) -> list[tuple[str, str, str]]:
-    rows = classification.summarise_baselines(found.baselines).to_dict("records")
+    rows = found.baselines.to_dict("records")
     return [
         (
             row["baseline"].replace("_", " "),
@@ -105,7 +105,7 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
     ]
 
 
-def judged(found: Sequence[Trained]) -> dict[str, Any]:
+def judged(found: Sequence[Results]) -> dict[str, Any]:
     """What the template `claims` reads: the verdicts on the claims that a study can answer."""
     verdicts = [one for one in label_claims.verdicts(found) if one.answer in MARKS]
     return {"claims": verdicts, "marks": MARKS, "effect_of": estimate}

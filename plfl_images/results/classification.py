@@ -7,7 +7,7 @@ with each class weighted by its share among the client's training images; `cross
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from scipy import stats
 from plfl.base.errors import ResultsError
 from plfl.config.study import Study
 from plfl.results.records import CELL, DAMAGE
-from plfl.results.statistics import Array
 from plfl_images.classify import Classify
 
 TAIL = 4
@@ -146,25 +145,6 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("accuracy_tail", ascending=False, kind="stable", ignore_index=True)
 
 
-def tested(change: Array) -> dict[str, float]:
-    """The mean of paired differences, one per seed.
-
-    Returns:
-        `difference`, its 95 % interval `low` to `high` by a t-test, `p`, and `seeds`; NaN where
-        there are fewer than two seeds.
-    """
-    test = {"difference": float(np.mean(change)) if len(change) else float("nan")}
-    test |= {"low": float("nan"), "high": float("nan"), "p": float("nan")}
-    if len(change) > 1 and np.ptp(change) == 0:
-        test |= {"low": test["difference"], "high": test["difference"]}
-        test |= {"p": float(test["difference"] == 0)}
-    elif len(change) > 1:
-        done = stats.ttest_1samp(change, 0.0)
-        interval = done.confidence_interval(0.95)
-        test |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
-    return test | {"seeds": len(change)}
-
-
 def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
     """Mean test accuracies of each baseline over clients, with their spread over seeds."""
     test = baselines[baselines["split"] == "test"]
@@ -182,9 +162,14 @@ def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def rows_of(summary: pd.DataFrame) -> Sequence[dict[str, str]]:
+def rows_of(table: pd.DataFrame) -> list[dict[str, str]]:
     """Values on `GROUP` of the rows of the grid, in the order of the study."""
     return [
         {str(axis): str(value) for axis, value in row.items()}
-        for row in summary[GROUP].drop_duplicates().to_dict("records")
+        for row in table[GROUP].drop_duplicates().to_dict("records")
     ]
+
+
+def of_row(table: pd.DataFrame, row: Mapping[str, str]) -> pd.DataFrame:
+    """The part of a table that belongs to a row of the grid."""
+    return table[(table[list(row)] == list(row.values())).all(axis=1)]

@@ -16,7 +16,7 @@ from plfl_images.data.dataset import ImageDataset
 from plfl_images.results import classification
 
 
-def collect(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of a study into `folder`, all but the summary, which is returned.
 
     Classifiers have no forecasts, so the tables of these and of their errors are empty.

@@ -15,14 +15,31 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import pandas as pd
+
 from plfl.base.files import digest
 from plfl.config.study import Study
 from plfl.results.labels import method_label
-from plfl.results.verdict import Verdict, finite_or_none, settle
+from plfl.results.verdict import Evidence, Verdict, finite_or_none, judge, settle
 from plfl_images.data import skew_of
 from plfl_images.results.classification import target_of
-from plfl_images.results.paired import Pair, judge
-from plfl_images.results.variants import SCORES, Trained, side
+from plfl_images.results.variants import SCORES, Results, over_seeds
+
+
+class Pair(NamedTuple):
+    """How far one side is ahead of the other, seed by seed; NaN where a side diverged."""
+
+    names: tuple[str, str]
+    ahead: pd.Series[float]
+    lost: tuple[str, ...] = ()
+    """The side that should be ahead, if it diverged with a seed."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The comparison, if any seed has one."""
+        comparison = over_seeds(" against ".join(self.names), self.ahead)
+        return Evidence([comparison] if comparison.scored else [], self.lost)
+
 
 _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
 """Axes along which clients have fewer or more labels, and their symbols."""
@@ -32,15 +49,15 @@ _SLOWMO, _FEDAVG = ("fedopt", "slowmo"), ("fedopt", "fedavg")
 _NAMES = {_SLOWMO: "SlowMo", _FEDAVG: "FedAvg"}
 Where = tuple[str, list[Pair]]
 """What a verdict is about, such as the variant and the score, and its comparisons."""
-Question = Callable[[Sequence[Trained]], Iterator[Where]]
+Question = Callable[[Sequence[Results]], Iterator[Where]]
 """Finds the comparisons of a claim, for one or more verdicts; none if the study lacks them."""
 
 
-def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
+def verdicts(variants: Sequence[Results]) -> list[Verdict]:
     """The verdicts on every claim, in the order of `CLAIMS`.
 
     Args:
-        variants: the variants of a study; see `plfl_images.results.variants.trained`.
+        variants: the variants of a study.
     """
     judged: list[Verdict] = []
     for name, claim in ALL.items():
@@ -49,7 +66,10 @@ def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
             found = list(_reached(blank, variants))
         else:
             asked = ((where, pairs) for where, pairs in claim.ask(variants) if pairs)
-            found = [judge(replace(blank, where=where), pairs) for where, pairs in asked]
+            found = [
+                judge(replace(blank, where=where), Evidence.of([pair.evidence for pair in pairs]))
+                for where, pairs in asked
+            ]
         lacking = replace(blank, answer="not in this study", reason=f"the grid lacks {claim.needs}")
         judged += found or [lacking]
     return settle(judged)
@@ -68,11 +88,11 @@ def about(study: Study) -> str:
     )
 
 
-def _reached(blank: Verdict, variants: Sequence[Trained]) -> Iterator[Verdict]:
+def _reached(blank: Verdict, variants: Sequence[Results]) -> Iterator[Verdict]:
     """(B1): the rounds to the target, which need no test."""
     for one in variants:
         for row in _rows(one, "fedadc"):
-            rounds = side(one, row, "rounds_to_target")
+            rounds = one.scored(row, "rounds_to_target")
             count, target = int(rounds.notna().sum()), 100 * target_of(one.study)
             yield replace(
                 blank,
@@ -87,7 +107,7 @@ def _reached(blank: Verdict, variants: Sequence[Trained]) -> Iterator[Verdict]:
             )
 
 
-def _rows(one: Trained, method: str, server: str = "fedavg") -> list[dict[str, str]]:
+def _rows(one: Results, method: str, server: str = "fedavg") -> list[dict[str, str]]:
     """The rows of the grid with a method and a ServerOpt."""
     return [row for row in one.rows if (row["method"], row["server_opt"]) == (method, server)]
 
@@ -97,7 +117,7 @@ def _name(row: Row) -> str:
 
 
 def _ahead(
-    one: Trained,
+    one: Results,
     better: Row,
     worse: Sequence[Row],
     score: str,
@@ -108,7 +128,7 @@ def _ahead(
     for row, key in itertools.product(_rows(one, *better), worse):
         for other in _rows(one, *key):
             if all(other[axis] == row[axis] for axis in ("state", "sharing", "client_opt")):
-                ours, theirs = (side(one, r, score, model) for r in (row, other))
+                ours, theirs = (one.scored(r, score, model) for r in (row, other))
                 lost = (_name(better),) if ours.isna().any() else ()
                 pairs.append(Pair((_name(better), _name(key)), 100 * (ours - theirs), lost))
     return pairs
@@ -125,7 +145,7 @@ def _within(
     Without `worse`, than all others.
     """
 
-    def ask(variants: Sequence[Trained]) -> Iterator[Where]:
+    def ask(variants: Sequence[Results]) -> Iterator[Where]:
         rows = ((row["method"], row["server_opt"]) for one in variants for row in one.rows)
         others = worse or [row for row in dict.fromkeys(rows) if row != better]
         for label, one in _distinct(variants, [better, *others]):
@@ -144,7 +164,7 @@ def _values(
     In all rows of the grid, or of one `method`; everywhere, or where labels are `fewest`.
     """
 
-    def ask(variants: Sequence[Trained]) -> Iterator[Where]:
+    def ask(variants: Sequence[Results]) -> Iterator[Where]:
         lines = list(_along(variants, [key]))
         least = min((_labels(line[0]) for _, _, line in lines), default=0.0)
         for (_, rest, line), score in itertools.product(lines, SCORES):
@@ -158,7 +178,7 @@ def _values(
                 [
                     Pair(
                         (f"{_name((row['method'], row['server_opt']))}, {names[0]}", names[1]),
-                        100 * (side(ours, row, score) - side(theirs, row, score)),
+                        100 * (ours.scored(row, score) - theirs.scored(row, score)),
                     )
                     for row in (_rows(ours, method) if method else ours.rows)
                 ],
@@ -168,8 +188,8 @@ def _values(
 
 
 def _distinct(
-    variants: Sequence[Trained], keys: Sequence[tuple[str, str]]
-) -> list[tuple[str, Trained]]:
+    variants: Sequence[Results], keys: Sequence[tuple[str, str]]
+) -> list[tuple[str, Results]]:
     """One of the variants that have the same trainings of the methods and ServerOpts `keys`.
 
     A hyperparameter of another method, for example, does not change them.
@@ -177,7 +197,7 @@ def _distinct(
     Returns:
         Each such variant, with what the names of all those that equal it have in common.
     """
-    groups: dict[str, list[Trained]] = {}
+    groups: dict[str, list[Results]] = {}
     for one in variants:
         study = one.study
         cells = [cell for cell in study.cells if (cell.method, cell.server_opt) in keys]
@@ -195,15 +215,15 @@ def _where(*parts: str) -> str:
 
 
 def _along(
-    variants: Sequence[Trained], keys: Sequence[str]
-) -> Iterator[tuple[str, str, list[Trained]]]:
+    variants: Sequence[Results], keys: Sequence[str]
+) -> Iterator[tuple[str, str, list[Results]]]:
     """Variants that differ on one of the axes `keys` only, in the order of its values.
 
     Yields:
         The key, the place on the other axes in words, and the variants.
     """
     for key in keys:
-        lines: dict[str, list[Trained]] = {}
+        lines: dict[str, list[Results]] = {}
         for one in variants:
             if key in one.place:
                 rest = ", ".join(f"{k}={v}" for k, v in one.place.items() if k != key)
@@ -213,7 +233,7 @@ def _along(
                 yield key, rest, line
 
 
-def _ends(variants: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]:
+def _ends(variants: Sequence[Results]) -> Iterator[tuple[str, Results, Results]]:
     """Variants with fewest and with most labels per client that are equal otherwise."""
     for key, rest, line in _along(variants, list(_SKEW)):
         line = sorted(line, key=lambda one: float(one.place[key]))
@@ -222,7 +242,7 @@ def _ends(variants: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]
         yield _where(rest, change), few, many
 
 
-def _widens(variants: Sequence[Trained]) -> Iterator[Where]:
+def _widens(variants: Sequence[Results]) -> Iterator[Where]:
     """(A3): FedADC's lead over SlowMo with few labels, less its lead with many."""
     for (where, few, many), score in itertools.product(_ends(variants), SCORES):
         leads = [_ahead(one, ("fedadc", "fedavg"), [_SLOWMO], score) for one in (few, many)]
@@ -235,21 +255,21 @@ def _widens(variants: Sequence[Trained]) -> Iterator[Where]:
         )
 
 
-def _slower(variants: Sequence[Trained]) -> Iterator[Where]:
+def _slower(variants: Sequence[Results]) -> Iterator[Where]:
     """(B2): rounds of FedADC to the target with few labels, less those with many."""
     for where, few, many in _ends(variants):
         for row in _rows(few, "fedadc"):
-            rounds = [side(one, row, "rounds_to_target") for one in (few, many)]
+            rounds = [one.scored(row, "rounds_to_target") for one in (few, many)]
             yield f"{where}, rounds", [Pair(("few labels", "many"), rounds[0] - rounds[1])]
 
 
-def _labels(one: Trained) -> float:
+def _labels(one: Results) -> float:
     """How many labels clients have, on the scale of their split."""
     skew = skew_of(one.study.data)
     return skew.s if skew.split == "sort_and_partition" else skew.alpha
 
 
-def _many_clients(variants: Sequence[Trained]) -> Iterator[Where]:
+def _many_clients(variants: Sequence[Results]) -> Iterator[Where]:
     """(E): FedADC+ against FedDyn in all variants at once."""
     keys = {"data.clients", "federation.local_epochs"}
     if not any(keys & set(one.place) for one in variants):
@@ -265,19 +285,19 @@ def _many_clients(variants: Sequence[Trained]) -> Iterator[Where]:
         )
 
 
-def _calibrated(variants: Sequence[Trained]) -> Iterator[Where]:
+def _calibrated(variants: Sequence[Results]) -> Iterator[Where]:
     """(F): the calibrated local models against the global ones, in every row of the grid."""
     for one in variants:
         if one.study.federation.calibration.epochs:
             pairs = []
             for row in one.rows:
-                own, served = (side(one, row, "own_accuracy", m) for m in ("local", "global"))
+                own, served = (one.scored(row, "own_accuracy", m) for m in ("local", "global"))
                 name = f"{_name((row['method'], row['server_opt']))}, calibrated"
                 pairs.append(Pair((name, "the server's model"), 100 * (own - served)))
             yield one.label, pairs
 
 
-def _clusters(variants: Sequence[Trained]) -> Iterator[Where]:
+def _clusters(variants: Sequence[Results]) -> Iterator[Where]:
     """(S2): FedSC with each number of clusters against the next smaller one."""
     key = "hyperparameters.method.fedsc.clusters"
     for (_, rest, line), score in itertools.product(list(_along(variants, [key])), SCORES):
@@ -285,7 +305,7 @@ def _clusters(variants: Sequence[Trained]) -> Iterator[Where]:
         pairs = [
             Pair(
                 (f"{more.place[key]} clusters", fewer.place[key]),
-                100 * (side(more, row, score) - side(fewer, row, score)),
+                100 * (more.scored(row, score) - fewer.scored(row, score)),
             )
             for fewer, more in itertools.pairwise(line)
             for row in _rows(more, "fedsc")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from plfl_images.results import classification
+from plfl_images.results.variants import over_seeds
 
 CELL = {"state": "d", "sharing": "all", "client_opt": "sgd", "server_opt": "fedavg"}
 
@@ -75,20 +76,20 @@ def test_standings_are_sorted_by_the_tail() -> None:
 
 
 def test_paired_differences() -> None:
-    found = classification.tested(np.array([0.2, 0.21, 0.19]))
-    assert found["seeds"] == 3
-    assert found["difference"] == pytest.approx(0.2)
+    found = over_seeds("", pd.Series([0.2, 0.21, 0.19, np.nan]))
+    assert found.parts["seeds"].levels == 3
+    assert found.effect == pytest.approx(0.2)
     # By hand: the standard error is 0.01 / √3, and Student's t with two degrees of freedom 4.303.
-    assert found["high"] - found["difference"] == pytest.approx(4.303 * 0.01 / 3**0.5, rel=1e-3)
-    assert found["p"] < 0.05
+    assert found.interval[1] - found.effect == pytest.approx(4.303 * 0.01 / 3**0.5, rel=1e-3)
+    assert found.p < 0.05
 
 
 @pytest.mark.parametrize(("change", "p"), [([0.0, 0.0], 1), ([0.1, 0.1], 0)])
 def test_equal_differences(change: list[float], p: float) -> None:
-    assert classification.tested(np.array(change))["p"] == p
+    assert over_seeds("", pd.Series(change)).p == p
 
 
 def test_one_seed_has_no_interval() -> None:
-    found = classification.tested(np.array([0.3]))
-    assert np.isnan(found["low"])
-    assert np.isnan(found["p"])
+    found = over_seeds("", pd.Series([0.3]))
+    assert np.isnan(found.interval).all()
+    assert found.lacking == ["seeds"]

@@ -10,10 +10,11 @@ from scipy import stats
 
 from plfl.cli.main import main
 from plfl.config.study import Cell, Study
-from plfl.results.overview import Overview, gather
+from plfl.results.overview import Overview, gather, study_of
+from plfl.results.variants import variants
 from plfl_images.report import overview
 from plfl_images.report.figures import grouped, look
-from plfl_images.results.variants import CURVES, compared, trained
+from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified
 from tests.images.test_classify import study as tiny
 
@@ -85,10 +86,11 @@ def test_curves_are_means_over_seeds(folder: Path) -> None:
 
 
 def test_a_study_without_axes_is_one_variant(folder: Path) -> None:
-    (one,) = trained(folder / "s=1,participation=0.3")
+    single = folder / "s=1,participation=0.3"
+    (one,) = variants(study_of(single), single, Results)
     assert one.label == ""
     assert len(one.rows) == 2
-    assert len(trained(folder)) == 6
+    assert len(variants(study_of(folder), folder, Results)) == 6
 
 
 def test_the_page_shows_every_variant(folder: Path) -> None:

@@ -11,8 +11,9 @@ from plfl.config.study import Study
 from plfl.report import reporting
 from plfl.report.make import make
 from plfl.results import family
-from plfl.results.contrasts import Piece, of_folder, pooled, verdicts
+from plfl.results.contrasts import of_folder, verdicts
 from plfl.results.overview import Overview, gather
+from plfl.results.pooling import Piece, pooled
 from plfl.results.statistics import holm
 from plfl.results.variants import variants
 from tests.helpers import constructed

@@ -10,7 +10,7 @@ import pytest
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.baselines import catalogue
 from plfl.config.study import Study
-from plfl.results.scores import scores
+from plfl.results.scores import best, scores
 from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables
 from tests.helpers import constructed, fake_results
@@ -103,9 +103,9 @@ def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
             for seed in range(2):
                 expected = by_client[list(found.clients)]
                 np.testing.assert_allclose(found.mase[k, seed], expected, rtol=1e-6)
-        best = found.best(found.where(sharing="baseline", method=[*_sending_nothing()]))
-        assert best is not None
-        assert found.combinations[best][1] == tables.best_baseline(state)
+        chosen = best(found.those(sharing="baseline", method=[*_sending_nothing()]))
+        assert chosen is not None
+        assert chosen.axes[1] == tables.best_baseline(state)
 
 
 def test_results_of_an_earlier_version_say_what_they_lack(tmp_path: Path) -> None:

@@ -39,8 +39,9 @@ class Reporting(Algorithm):
 
     modules: ClassVar[Mapping[str, Sequence[str]]]
     """The modules that run for `baselines`, `collect`, `figures`, `page` and `overview`, so that a
-    change in one runs these again. The last one of `figures` has `render_all`, that of `page` has
-    `write`, and that of `overview` has `illustrate` and `write`."""
+    change in one runs these again. That of `collect` has `write_tables`, that of `figures`
+    `render_all`, and that of `page` `write`. The first one of `overview` has `compared`, the last
+    one `illustrate` and `write`."""
     further: ClassVar[Mapping[str, str]] = {}
     """Tables that `compared` makes beside `best.csv` and `effects.csv`, by a short name."""
     drawn: ClassVar[Sequence[str]] = ("overview",)
@@ -60,11 +61,13 @@ class Reporting(Algorithm):
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         """Write the tables of a study into `folder`, all but the summary, which is returned."""
-        raise NotImplementedError
+        summary: pd.DataFrame = self._module("collect").write_tables(study, files, folder)
+        return summary
 
     def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
         """The tables that put variants side by side, by the names of their files."""
-        raise NotImplementedError
+        found: dict[str, pd.DataFrame] = self._module("overview", 0).compared(study, variants)
+        return found
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         """The test scores of a cell in a few words, given its records."""
@@ -112,8 +115,8 @@ class Reporting(Algorithm):
         overview.illustrate(results, figures)
         overview.write(results, figures, page)
 
-    def _module(self, part: str) -> Any:
-        return importlib.import_module(self.modules[part][-1])
+    def _module(self, part: str, number: int = -1) -> Any:
+        return importlib.import_module(self.modules[part][number])
 
 
 available = partial(registry.available, __name__, Reporting)

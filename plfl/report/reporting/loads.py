@@ -12,9 +12,6 @@ from plfl.report.reporting import Judged, Reporting
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
-    from plfl.results.collect import JobFiles
-    from plfl.results.variants import Variant
-
 
 class Loads(Reporting):
     """Forecasts of loads, whose score is MASE."""
@@ -49,16 +46,6 @@ class Loads(Reporting):
         data = Dataset.load_file(dataset)
         found = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
         return found.scores, found.forecasts, found.errors
-
-    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-        from plfl.results.collect import collect_forecasts
-
-        return collect_forecasts(study, files, folder)
-
-    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
-        from plfl.results.overview import compared
-
-        return compared(study, variants)
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.summary import summarise
