@@ -97,7 +97,7 @@ def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
     return ",".join(f"{axis.short}={place[axis.key]}" for axis in chosen if axis.key in place)
 
 
-def named(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
+def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
     """The place, and what is named there, of a name such as `participation=0.1,model=mlp/P2`.
 
     Raises:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from plfl.base.errors import did_you_mean
 from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
-from plfl.config.axes import Axis, named
+from plfl.config.axes import Axis, parsed
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.method_rules import MethodRules
@@ -91,7 +91,7 @@ def of_claims(
     for i, claim in enumerate(claims):
         for name in (*claim.better, *claim.than):
             try:
-                _, forecaster = named(name, axes)
+                _, forecaster = parsed(name, axes)
             except ValueError as error:
                 yield f"claims.{i}: {name!r}: {error}"
                 continue

@@ -17,9 +17,6 @@ from plfl.base.files import atomic, sha256
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult, Files, Models
 
-TRAINED = "trained"
-"""Folder of the finished cells, in the results folder."""
-
 
 @dataclass(frozen=True)
 class CellCache:

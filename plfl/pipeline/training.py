@@ -12,13 +12,13 @@ from types import FrameType
 from plfl.base.files import digest, sha256
 from plfl.config.study import Cell, Study
 from plfl.data import sources
-from plfl.experiments.cell_cache import TRAINED, CellCache
+from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.pipeline.locks import hold
-from plfl.results.records import Files
+from plfl.results.records import TRAINED, Files
 from plfl.training.engines import choose
 
 log = logging.getLogger(__name__)

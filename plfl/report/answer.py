@@ -95,7 +95,7 @@ def answer(tables: Tables, findings: Findings) -> Answer | None:
     return Answer(
         _short(judged),
         [
-            *(text for choice, some in found for text in _told(tables, choice, some, energy)),
+            *(text for choice, some in found for text in _compared(tables, choice, some, energy)),
             _tested(tables),
         ],
         scale,
@@ -125,7 +125,7 @@ def _short(judged: dict[str, Judged]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
+def _compared(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
     """What is better by how much, and who gains and loses."""
     where = f"{choice.state}: " if len(tables.study.data.states) > 1 else ""
     means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.best}

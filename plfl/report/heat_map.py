@@ -13,19 +13,19 @@ from matplotlib.patches import Patch, Rectangle
 
 from plfl.config.axes import Axis
 from plfl.report.figures.style import COLOURS, PAGE, fit, mark_sample, panels
-from plfl.report.named import estimate
+from plfl.report.named import with_interval
 from plfl.results.overview import Overview
 from plfl.results.worth import MAP, shown
 
 STEM = "heat_map"
 CAPTION = (
-    "Which way of forecasting is best without pooling raw data (colour), chosen on validation over"
-    " all states and origins. Numbers in a cell: the lead of the best federated way over the best"
-    " one alone in test MASE, positive where the federation is better, with its 95 % interval;"
-    " the price of not pooling, the error of the best way without raw data less that of the best"
-    " one with them; what crosses for a client, and the raw data. Frames mark leads whose interval"
-    " excludes 0; where the choice on validation contradicts such a lead, the cell says so."
-    " Exploratory: intervals are not corrected for their number."
+    "Which way of forecasting is best if no raw data are sent (colour), chosen on validation over"
+    " all states and origins. Numbers in a cell: the lead of the best way with models sent over the"
+    " best one alone in test MASE, positive where models sent are better, with its 95 % interval;"
+    " the price of not pooling, the error of the best way without raw data sent less that of the"
+    " best one with them; what crosses for a client, and the raw data. Frames mark leads whose"
+    " interval excludes 0; where the choice on validation contradicts such a lead, the cell says"
+    " so. Exploratory: intervals are not corrected for their number."
 )
 MOST = 24
 """Panels that the figure has at most."""
@@ -35,7 +35,7 @@ TITLES = {
     "data.federations": "clients in a federation",
 }
 """Axes in words; others are called by their keys."""
-KEY = "lead: of the best federated way over the best alone; price: of not pooling raw data (MASE)"
+KEY = "lead: of the best way with models sent over the best alone; price: of not pooling (MASE)"
 _FEDERATED, _ALONE = (COLOURS[0], COLOURS[5], COLOURS[3]), (COLOURS[1], COLOURS[2], COLOURS[4])
 """Colours of ways of forecasting, so that those in which models cross look alike."""
 _TOO_MANY = "#d0d0d0"
@@ -62,9 +62,9 @@ def draw(overview: Overview) -> Figure:
             panel.set_title(fit(title, 60), fontsize=7)
     for panel in drawn.flat[len(groups) :]:
         panel.axis("off")
-    federated = set(table["federated"])
+    sent = set(table["federated"])
     legend = [
-        Patch(color=c, alpha=0.55, label=f"{'federated' if way in federated else 'alone'}: {way}")
+        Patch(color=c, alpha=0.55, label=f"{'models sent' if way in sent else 'alone'}: {way}")
         for way, c in colours.items()
     ]
     look: dict[str, Any] = {"title": KEY, "title_fontsize": 7, "ncols": 3}
@@ -103,7 +103,7 @@ def _cells(
         panel.add_patch(Rectangle(corner, 1, 1, facecolor=ground, alpha=0.55))
         edge = "black" if decided else "white"
         panel.add_patch(Rectangle(frame, 0.94, 0.9, fill=False, edgecolor=edge, linewidth=0.9))
-        panel.text(x, y, told(row), ha="center", va="center", fontsize=size, linespacing=1.25)
+        panel.text(x, y, words(row), ha="center", va="center", fontsize=size, linespacing=1.25)
     panel.set_xlim(-0.5, len(labels[0]) - 0.5)
     panel.set_ylim(-0.5, len(labels[1]) - 0.5)
     panel.set_xticks(range(len(labels[0])), [fit(name, 20) for name in labels[0]])
@@ -116,11 +116,11 @@ def _cells(
         panel.set_ylabel(TITLES.get(down.key, down.key))
 
 
-def told(row: Mapping[Any, Any]) -> str:
+def words(row: Mapping[Any, Any]) -> str:
     """The lines of a cell: lead, price, bytes, and whether validation chose what is worse."""
     lines = []
     for name in ("lead", "price"):
-        value = estimate(row, name)
+        value = with_interval(row, name)
         if value:
             lines.append(f"{name} {value}")
     if crossing := [
@@ -131,7 +131,7 @@ def told(row: Mapping[Any, Any]) -> str:
         lines.append(", ".join(crossing))
     worse = "alone" if row["lead_low"] > 0 else "federated" if row["lead_high"] < 0 else ""
     if worse and row["best"] == row[worse]:
-        lines.append(f"chosen on validation: {worse}")
+        lines.append(f"chosen on validation: {'alone' if worse == 'alone' else 'models sent'}")
     return "\n".join(lines) or "n/a"
 
 

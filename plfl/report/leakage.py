@@ -45,20 +45,24 @@ def page(study: Study, cell: Cell, found: pd.DataFrame) -> str:
     """The page, in Markdown; `found` is what `plfl.experiments.leakage.leakage` returns."""
     table = summary(found)
     rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
-    return templates().get_template("leakage.md.jinja").render(
-        study=study,
-        cell=cell,
-        seeds=found["seed"].nunique(),
-        threat=THREAT,
-        told=_told(found),
-        percent=round(100 * CLEAR),
-        protected=_protected(found),
-        rows=rows,
-        noisy=any("noise" in name for name in table.columns),
+    return (
+        templates()
+        .get_template("leakage.md.jinja")
+        .render(
+            study=study,
+            cell=cell,
+            seeds=found["seed"].nunique(),
+            threat=THREAT,
+            told=_plainly(found),
+            percent=round(100 * CLEAR),
+            protected=_protected(found),
+            rows=rows,
+            noisy=any("noise" in name for name in table.columns),
+        )
     )
 
 
-def _told(found: pd.DataFrame) -> Iterator[str]:
+def _plainly(found: pd.DataFrame) -> Iterator[str]:
     plain = found[found["protection"] == "nothing"].dropna()
     for question, words in TOLD.items():
         rows = plain[plain["question"] == question]

@@ -31,10 +31,10 @@ def named_claims(claims: pd.DataFrame, folder: Path) -> NamedClaims | None:
         return None
     named = claims.rename(columns={"low": "effect_low", "high": "effect_high"})
     rows = named.fillna({"reason": "", "needed": "", "scope": ""}).to_dict("records")
-    return NamedClaims(rows, family.told(claims["text"].tolist(), family.noted(folder)))
+    return NamedClaims(rows, family.in_sentences(claims["text"].tolist(), family.noted(folder)))
 
 
-def estimate(row: Mapping[Any, Any], name: str) -> str:
+def with_interval(row: Mapping[Any, Any], name: str) -> str:
     """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
     value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):

@@ -23,7 +23,7 @@ from plfl.config.study import Study
 from plfl.report.clients import score
 from plfl.report.figures import available, caption
 from plfl.report.figures.nothing import EMPTY
-from plfl.report.named import estimate, span
+from plfl.report.named import span, with_interval
 from plfl.results.labels import baseline_label, method_label, spaced
 
 ZOOM = 1.9
@@ -45,7 +45,7 @@ def templates(*packages: str) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"number": spaced, "varied": varied, "score": score}
-    environment.globals |= {"estimate": estimate, "span": span}
+    environment.globals |= {"with_interval": with_interval, "span": span}
     environment.globals |= {"method_label": method_label, "baseline_label": baseline_label}
     return environment
 

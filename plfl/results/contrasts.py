@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.config.axes import Axis, named
+from plfl.config.axes import Axis, parsed
 from plfl.config.sections import Contrast
 from plfl.config.study import Study
 from plfl.results import family
@@ -62,7 +62,7 @@ def _judged(i: int, claim: Contrast, study: Study, found: Sequence[Variant]) -> 
 
 
 def _evidence(claim: Contrast, about: Sequence[Variant], axes: Sequence[Axis]) -> Evidence:
-    places = [named(name, axes)[0] for name in (*claim.better, *claim.than)]
+    places = [parsed(name, axes)[0] for name in (*claim.better, *claim.than)]
     free = [axis.column for axis in axes if any(axis.key in place for place in places)]
     sides = []
     for group in grouped(about, free):
@@ -87,7 +87,7 @@ def _forecasters(
     """Those that a side of a claim names; their names tell the variants of a group apart."""
     columns = {axis.key: axis.column for axis in axes}
     for full in names:
-        place, name = named(full, axes)
+        place, name = parsed(full, axes)
         short = name.removesuffix("-global")
         sharing, _, method = short.partition("-")
         label = full.removesuffix(name)
@@ -115,7 +115,7 @@ def table(judged: Sequence[Verdict], folder: Path) -> pd.DataFrame:
         rows.append(
             {
                 **{column: every[column] for column in COLUMNS if column in every},
-                "family": family.named(verdict.text, before),
+                "family": family.dated(verdict.text, before),
                 "lowest": lowest,
                 "highest": highest,
                 "scope": scope(replace(verdict, without_one_state=None)),

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic
 from plfl.config.study import Study
+from plfl.results.records import TRAINED
 
 FILE = "claims.json"
 """In the results folder of the whole study: the claims in words."""
@@ -21,7 +24,7 @@ Named = Literal["named before", "named later", "undated"]
 
 def note(study: Study) -> None:
     """Write down the claims of a study of which nothing is known yet."""
-    known = ("trained", "**/baselines/*.parquet")
+    known = (TRAINED, "**/baselines/*.parquet")
     if any(any(study.results.glob(pattern)) for pattern in known):
         return
     with atomic(study.results / FILE) as temporary:
@@ -35,19 +38,19 @@ def noted(folder: Path) -> list[str] | None:
     if not path.is_file():
         return None
     try:
-        return list(map(str, json.loads(path.read_text("utf-8"))))
-    except (OSError, ValueError, TypeError) as error:
-        raise ResultsError(f"{path}: cannot be read ({error}); remove it") from None
+        return TypeAdapter(list[str]).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path}: is no list of claims ({error}); remove it") from None
 
 
-def named(claim: str, before: Sequence[str] | None) -> Named:
+def dated(claim: str, before: Sequence[str] | None) -> Named:
     """When a claim was named, given those that were `noted`."""
     if before is None:
         return "undated"
     return "named before" if claim in before else "named later"
 
 
-def told(claims: Sequence[str], before: Sequence[str] | None) -> str:
+def in_sentences(claims: Sequence[str], before: Sequence[str] | None) -> str:
     """The same of all claims of a study, in sentences."""
     if before is None:
         return "It is not recorded whether the study named them before it had results."

@@ -66,6 +66,8 @@ DAMAGE = (
     pa.ArrowException,
 )
 """Exceptions that reading a damaged table can raise."""
+TRAINED = "trained"
+"""Folder of the finished cells, in a results folder."""
 REMEDY = "delete it and run the study again"
 """The remedy for a file of the results. One that stays is not made again, as it is newer than the
 files that it is made from."""

@@ -55,7 +55,7 @@ class Forecaster(Piece):
             [one.persistence[one.clients.index(client)] for client in common]
             for one in (self, other)
         )
-        return len(common) > 0 and np.allclose(here, there, rtol=1e-6)
+        return len(common) > 0 and np.allclose(here, there, rtol=1e-6, equal_nan=True)
 
 
 def best(among: Iterable[Forecaster]) -> Forecaster | None:
@@ -145,7 +145,7 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, S
         here = own[own["state"] == state]
         days = here["day"].unique()
         of_state = _of_state(state, here, days, summary[summary["state"] == state])
-        errors = persistence[state].loc[list(of_state.clients)].to_numpy(float)
+        errors = persistence[state].reindex(list(of_state.clients)).to_numpy(float)
         found[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
         if baselines and not tables.baseline_scores.empty:
             found[state] = _with_baselines(found[state], days, tables)

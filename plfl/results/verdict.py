@@ -208,7 +208,7 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
         needed = UNWITNESSED
     reason = "; ".join(filter(None, said))
     looks = 1 if positive or evidence.witness else len(comparisons)
-    return _told(
+    return _with_effect(
         replace(blank, answer=answer, reason=reason, needed=needed, p=p, p_alone=p),
         deciding,
         -1 if evidence.denied else 1,
@@ -235,7 +235,7 @@ def _contrary(
     return lowest, 1.0 if witness is not None else min(1.0, len(comparisons) * lowest.p)
 
 
-def _told(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verdict:
+def _with_effect(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verdict:
     """The verdict with the effect of the deciding comparison, times `sign`, and its evidence."""
     low, high = sorted(sign * end for end in deciding.interval)
     levels = {factor: part.levels for factor, part in deciding.parts.items()}

@@ -67,7 +67,7 @@ def _standings(found: Results, model: str) -> list[Standing]:
     # The paper's numbers, and the way to a target, are those of the server's model.
     column, rows = paper.column_of(found.study) if model == "global" else None, []
     for row in table.to_dict("records"):
-        published = column and paper.accuracy(column, row["method"], row["server_opt"])
+        published = column and column.of(row["method"], row["server_opt"])
         reached = row["reached"] if model == "global" else 0
         price = row["bytes_to_target"]
         rows.append(

@@ -1,21 +1,25 @@
 """Claims about classifiers under skewed labels, judged on all variants of a study.
 
-A to G are those of FedADC (arXiv 2012.09102), Q to S those of the clustered methods' sources. A
-claim is a list of comparisons, one per pair of sides and score, and is judged like the claims about
-forecasts (`plfl.results.claims`): it *holds* if all comparisons are significantly in its favour,
-*does not hold* if one contradicts it, and is *undecided* otherwise. All clients share the held-out
-images, so an effect is judged by its variation over seeds alone, with paired t-tests. P values are
-corrected by Holm's method over all verdicts of the study.
+`claims.toml` lists them: A to G are those of FedADC (arXiv 2012.09102), Q to S those of the
+clustered methods' sources. A claim is a list of comparisons, one per pair of sides and score, and
+is judged like the claims about forecasts (`plfl.results.claims`): it *holds* if all comparisons are
+significantly in its favour, *does not hold* if one contradicts it, and is *undecided* otherwise.
+All clients share the held-out images, so an effect is judged by its variation over seeds alone,
+with paired t-tests. P values are corrected by Holm's method over all verdicts of the study.
 """
 
 from __future__ import annotations
 
 import itertools
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from pydantic import BaseModel, TypeAdapter
 
 from plfl.base.files import digest
 from plfl.config.study import Study
@@ -45,30 +49,58 @@ _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
 """Axes along which clients have fewer or more labels, and their symbols."""
 Row = tuple[str, str]
 """A method and a ServerOpt."""
-_SLOWMO, _FEDAVG = ("fedopt", "slowmo"), ("fedopt", "fedavg")
-_NAMES = {_SLOWMO: "SlowMo", _FEDAVG: "FedAvg"}
+_SLOWMO = ("fedopt", "slowmo")
+_ROWS: dict[str, Row] = {"SlowMo": _SLOWMO, "FedAvg": ("fedopt", "fedavg")}
+"""The rows of the grid that are not just a method with the ServerOpt `fedavg`."""
 Where = tuple[str, list[Pair]]
 """What a verdict is about, such as the variant and the score, and its comparisons."""
 Question = Callable[[Sequence[Results]], Iterator[Where]]
 """Finds the comparisons of a claim, for one or more verdicts; none if the study lacks them."""
 
 
+class Claim(BaseModel, frozen=True):
+    """A claim of a paper."""
+
+    text: str
+    needs: str
+    """What a study needs to test it."""
+    unit: str = "points"
+    better: str = ""
+    """A method, or one of `_ROWS`; of an `axis`, a value."""
+    than: list[str] = []
+    """What it is better than; empty: all other rows of the grid."""
+    axis: str = ""
+    """The axis whose values are compared, in all rows of the grid or those of one `method`."""
+    method: str = ""
+    fewest: bool = False
+    """Whether the values are compared only where labels are fewest."""
+    scores: list[str] = list(SCORES)
+    model: str = "global"
+
+
+LISTED = TypeAdapter(dict[str, Claim]).validate_python(
+    tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
+)
+"""The claims by name, in the order in which they are judged."""
+
+
 def verdicts(variants: Sequence[Results]) -> list[Verdict]:
-    """The verdicts on every claim, in the order of `CLAIMS`.
+    """The verdicts on every claim, in the order of `LISTED`.
 
     Args:
         variants: the variants of a study.
     """
     judged: list[Verdict] = []
-    for name, claim in ALL.items():
+    for name, claim in LISTED.items():
         blank = Verdict(name, None, unit=claim.unit, text=claim.text)
-        if claim.ask is None:
+        if name == "B1":
             found = list(_reached(blank, variants))
         else:
-            asked = ((where, pairs) for where, pairs in claim.ask(variants) if pairs)
+            ask = _OWN.get(name) or partial(_values if claim.axis else _within, claim)
             found = [
                 judge(replace(blank, where=where), Evidence.of([pair.evidence for pair in pairs]))
-                for where, pairs in asked
+                for where, pairs in ask(variants)
+                if pairs
             ]
         lacking = replace(blank, answer="not in this study", reason=f"the grid lacks {claim.needs}")
         judged += found or [lacking]
@@ -112,8 +144,12 @@ def _rows(one: Results, method: str, server: str = "fedavg") -> list[dict[str, s
     return [row for row in one.rows if (row["method"], row["server_opt"]) == (method, server)]
 
 
+def _row(name: str) -> Row:
+    return _ROWS.get(name, (name, "fedavg"))
+
+
 def _name(row: Row) -> str:
-    return _NAMES.get(row) or method_label(row[0])
+    return next((name for name, one in _ROWS.items() if one == row), method_label(row[0]))
 
 
 def _ahead(
@@ -134,57 +170,38 @@ def _ahead(
     return pairs
 
 
-def _within(
-    better: Row,
-    *worse: Row,
-    scores: Sequence[str] = tuple(SCORES),
-    model: str = "global",
-) -> Question:
-    """A question per variant and score: is a row of the grid more accurate than others?
-
-    Without `worse`, than all others.
-    """
-
-    def ask(variants: Sequence[Results]) -> Iterator[Where]:
-        rows = ((row["method"], row["server_opt"]) for one in variants for row in one.rows)
-        others = worse or [row for row in dict.fromkeys(rows) if row != better]
-        for label, one in _distinct(variants, [better, *others]):
-            for score in scores:
-                pairs = _ahead(one, better, others, score, model)
-                yield _where(label, SCORES.get(score, "")), pairs
-
-    return ask
+def _within(claim: Claim, variants: Sequence[Results]) -> Iterator[Where]:
+    """By variant and score: is a row of the grid more accurate than others?"""
+    better = _row(claim.better)
+    rows = ((row["method"], row["server_opt"]) for one in variants for row in one.rows)
+    others = list(map(_row, claim.than)) or [r for r in dict.fromkeys(rows) if r != better]
+    for label, one in _distinct(variants, [better, *others]):
+        for score in claim.scores:
+            pairs = _ahead(one, better, others, score, claim.model)
+            yield _where(label, SCORES.get(score, "")), pairs
 
 
-def _values(
-    key: str, better: str, worse: str, method: str | None = None, fewest: bool = False
-) -> Question:
-    """A question per score: is one value of an axis better than another?
-
-    In all rows of the grid, or of one `method`; everywhere, or where labels are `fewest`.
-    """
-
-    def ask(variants: Sequence[Results]) -> Iterator[Where]:
-        lines = list(_along(variants, [key]))
-        least = min((_labels(line[0]) for _, _, line in lines), default=0.0)
-        for (_, rest, line), score in itertools.product(lines, SCORES):
-            both = {one.place[key]: one for one in line}
-            if not {better, worse} <= set(both) or (fewest and _labels(line[0]) > least):
-                continue
-            ours, theirs = both[better], both[worse]
-            names = [name.replace("_", "-") for name in (better, worse)]
-            yield (
-                _where(rest, SCORES[score]),
-                [
-                    Pair(
-                        (f"{_name((row['method'], row['server_opt']))}, {names[0]}", names[1]),
-                        100 * (ours.scored(row, score) - theirs.scored(row, score)),
-                    )
-                    for row in (_rows(ours, method) if method else ours.rows)
-                ],
-            )
-
-    return ask
+def _values(claim: Claim, variants: Sequence[Results]) -> Iterator[Where]:
+    """By score: is one value of an axis better than another?"""
+    better, worse = claim.better, claim.than[0]
+    lines = list(_along(variants, [claim.axis]))
+    least = min((_labels(line[0]) for _, _, line in lines), default=0.0)
+    for (_, rest, line), score in itertools.product(lines, SCORES):
+        both = {one.place[claim.axis]: one for one in line}
+        if not {better, worse} <= set(both) or (claim.fewest and _labels(line[0]) > least):
+            continue
+        ours, theirs = both[better], both[worse]
+        names = [name.replace("_", "-") for name in (better, worse)]
+        yield (
+            _where(rest, SCORES[score]),
+            [
+                Pair(
+                    (f"{_name((row['method'], row['server_opt']))}, {names[0]}", names[1]),
+                    100 * (ours.scored(row, score) - theirs.scored(row, score)),
+                )
+                for row in (_rows(ours, claim.method) if claim.method else ours.rows)
+            ],
+        )
 
 
 def _distinct(
@@ -313,95 +330,11 @@ def _clusters(variants: Sequence[Results]) -> Iterator[Where]:
         yield _where(rest, SCORES[score]), pairs
 
 
-class Claim(NamedTuple):
-    """A claim of a paper."""
-
-    text: str
-    ask: Question | None
-    """Finds what is compared; None: the claim is counted (`_reached`)."""
-    needs: str
-    """What a study needs to test it."""
-    unit: str = "points"
-
-
-_PLAIN = {
-    name: (name, "fedavg")
-    for name in ("fedadc", "fedadc_plus", "fedprox", "fedsc", "fedcluster", "fedac")
+_OWN: dict[str, Question] = {
+    "A3": _widens,
+    "B2": _slower,
+    "E": _many_clients,
+    "F": _calibrated,
+    "S2": _clusters,
 }
-_CLUSTERED = [(method, "fedavg") for method in ("ifca", "one_shot", "fedcluster", "fedsc")]
-_FEW = "FedADC, or an axis data.skew.s or data.skew.alpha"
-ALL = {
-    "A1": Claim("SlowMo is more accurate than FedAvg", _within(_SLOWMO, _FEDAVG), "SlowMo"),
-    "A2": Claim(
-        "FedADC is more accurate than SlowMo",
-        _within(_PLAIN["fedadc"], _SLOWMO),
-        "FedADC or SlowMo",
-    ),
-    "A3": Claim(
-        "the fewer labels clients have, the further FedADC is ahead of SlowMo",
-        _widens,
-        f"SlowMo, {_FEW}",
-    ),
-    "B1": Claim(
-        "FedADC reaches the target accuracy, however few labels clients have",
-        None,
-        "FedADC with the ServerOpt fedavg",
-        "rounds",
-    ),
-    "B2": Claim(
-        "the fewer labels clients have, the more rounds FedADC needs to the target accuracy",
-        _slower,
-        _FEW,
-        "rounds",
-    ),
-    "C": Claim(
-        "where clients have fewest labels, FedADC is more accurate with Nesterov than with"
-        " heavy-ball momentum",
-        _values("hyperparameters.method.fedadc.variant", "nesterov", "heavy_ball", "fedadc", True),
-        "FedADC, or an axis hyperparameters.method.fedadc.variant with both momenta",
-    ),
-    "D": Claim(
-        "FedADC+ is more accurate than every other method",
-        _within(_PLAIN["fedadc_plus"]),
-        "FedADC+ or another method",
-    ),
-    "E": Claim(
-        "FedADC+ is more accurate than FedDyn with any number of clients and local epochs",
-        _many_clients,
-        "FedADC+, FedDyn, or an axis data.clients or federation.local_epochs",
-    ),
-    "F": Claim(
-        "calibrating the head makes models more accurate on the clients' own labels",
-        _calibrated,
-        "a variant that calibrates (federation.calibration.epochs)",
-    ),
-    "G": Claim(
-        "selecting participants whose labels cover all classes makes models more accurate than"
-        " selecting them uniformly",
-        _values("federation.selection", "data_aware", "uniform"),
-        "an axis federation.selection with uniform and data_aware",
-    ),
-    "Q": Claim(
-        "FedCluster is more accurate than FedAvg after a quarter of the rounds",
-        _within(_PLAIN["fedcluster"], _FEDAVG, scores=["accuracy_quarter"]),
-        "FedCluster or FedAvg",
-    ),
-    "R": Claim(
-        "the clients' models of FedAC are more accurate on their own labels than those of IFCA,"
-        " one-shot clustering, FedCluster and FedSC",
-        _within(_PLAIN["fedac"], *_CLUSTERED, scores=["own_accuracy"], model="local"),
-        "FedAC or the methods that it is compared with",
-    ),
-    "S1": Claim(
-        "FedSC is more accurate than FedAvg, FedProx and FedCluster",
-        _within(_PLAIN["fedsc"], _FEDAVG, _PLAIN["fedprox"], _PLAIN["fedcluster"]),
-        "FedSC or the methods that it is compared with",
-    ),
-    "S2": Claim(
-        "the more clusters FedSC has, the more accurate it is",
-        _clusters,
-        "FedSC, or an axis hyperparameters.method.fedsc.clusters",
-    ),
-}
-"""The claims by name."""
-CLAIMS = {name: claim.text for name, claim in ALL.items()}
+"""The questions that compare neither rows of the grid nor values of an axis."""

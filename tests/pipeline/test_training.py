@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 from plfl.config.study import Cell, Study
-from plfl.experiments import cell_cache
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.training import train_cells
-from plfl.results.records import Files, cell_digest
+from plfl.results.records import TRAINED, Files, cell_digest
 from tests.helpers import tiny
 
 
@@ -57,7 +56,7 @@ def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
     train(study)
     cells = outputs(study)
     digests = {cell: str(cell_digest(files.records)) for cell, files in cells.items()}
-    cache = CellCache(study.results / cell_cache.TRAINED)
+    cache = CellCache(study.results / TRAINED)
     kept = {cell: models for cell in cells if (models := cache.models(digests[cell]))}
     scores = {
         cell: table[(table["split"] == "validation") & (table["model"] == "local")]
@@ -72,7 +71,7 @@ def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
     assert all(np.array_equal(alone[model], kept[best][model]) for model in alone)
     assert not np.array_equal(alone["local"], alone["global"])
     # A damaged file counts as none.
-    file = study.results / cell_cache.TRAINED / f"{digests[best]}.safetensors"
+    file = study.results / TRAINED / f"{digests[best]}.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\7")
     assert cache.models(digests[best]) is None
 

@@ -69,7 +69,7 @@ def weekly(tables: Tables, client: str, **labels: str) -> Any:
 def test_gains_and_their_intervals(tmp_path: Path) -> None:
     tables = study(tmp_path, WINS)
     (choice,) = choices(tables)
-    names = {kind: choice.scores.combinations[k] for kind, k in choice.numbers.items()}
+    names = {kind: one.axes for kind, one in choice.best.items()}
     assert names[FEDERATION][0] == "P2"
     assert names[ALONE][0] == "P3"
     assert names[BOOSTING][1] == "lightgbm_lags"

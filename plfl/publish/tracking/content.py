@@ -100,7 +100,7 @@ def runs(tables: Tables) -> Iterator[Run]:
     training and have no run of their own.
     """
     with fitting(tables.folder):
-        states, summary = tables.study.data.states, _named(tables.summary)
+        states, summary = tables.study.data.states, _with_names(tables.summary)
         # One state at a time, because the records of all states may not fit into memory.
         for state in states:
             yield from _of_state(tables, state, summary[summary["state"] == state])
@@ -110,7 +110,7 @@ def runs(tables: Tables) -> Iterator[Run]:
 def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run]:
     study, hashes = tables.study, tables.about["cells"]
     sent = SENT if engine(tables) == "simulator" else SENT | WIRE
-    records = _named(tables.records([*CELL, *_RECORDS, *sent], state=state))
+    records = _with_names(tables.records([*CELL, *_RECORDS, *sent], state=state))
     points = _by_cell(_points(records, summary))
     diverged = _broken(records).groupby("cell")["round"].min().to_dict()
     sound = _last_sound_round(records)
@@ -221,7 +221,7 @@ def _baseline_clients(table: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**rows[numbers].map(_rounded)).reset_index(drop=True)
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
+def _with_names(table: pd.DataFrame) -> pd.DataFrame:
     """`table` with the names of the cells instead of their axes, except `state`."""
     axes = table[CELL].drop_duplicates()
     names = [str(Cell(*axis)) for axis in axes.itertuples(index=False)]

@@ -85,7 +85,7 @@ class Loads(Reporting):
         plain = data.get("", data)
         if study.claims:
             named = contrasts.of_folder(results, study)
-            dated = family.told([one.text for one in named], family.noted(results))
+            dated = family.in_sentences([one.text for one in named], family.noted(results))
             about = f"claims of the study\n{dated} p: corrected for their number."
             texts.insert(0, f"{claims.as_text(study, named, about)}\n")
             plain["claims"] = claims.as_json(study, named, named=dated)
