@@ -68,11 +68,10 @@ class Images(Reporting):
 
     def judged(self, results: Path, study: Study) -> Judged:
         from plfl.results.claims import as_json, as_text
-        from plfl.results.variants import variants
         from plfl_images.results import label_claims
         from plfl_images.results.variants import Results
 
-        found = label_claims.verdicts(variants(study, results, Results))
+        found = label_claims.verdicts(Results.all_of(study, results))
         about = label_claims.about(study)
         text = as_text(study, found, f"claims about classifiers\n{about}")
         return Judged(text, as_json(study, found, about=about))

@@ -21,7 +21,7 @@ from plfl.results.method_claims import AVERAGING
 from plfl.results.scores import Forecaster, best
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
-from plfl.results.variants import Variant, grouped, variants
+from plfl.results.variants import Variant, grouped
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -54,7 +54,7 @@ def asked(study: Study) -> bool:
 
 def verdicts(folder: Path, study: Study) -> list[Verdict]:
     """The verdict on every claim, in the order of `CLAIMS`."""
-    placed = variants(study, folder)
+    placed = Variant.all_of(study, folder)
     with fitting(*(variant.tables.folder for variant in placed)):
         return settle([judged(claim, study, placed) for claim in CLAIMS])
 

@@ -22,7 +22,7 @@ from plfl.results import family
 from plfl.results.claims import scope
 from plfl.results.scores import Forecaster
 from plfl.results.tables import fitting
-from plfl.results.variants import Variant, grouped, variants
+from plfl.results.variants import Variant, grouped
 from plfl.results.verdict import Evidence, NotInStudyError, Verdict, best_of, judge, settle
 
 CLAIMS = "claims.csv"
@@ -41,7 +41,7 @@ def verdicts(study: Study, found: Sequence[Variant]) -> list[Verdict]:
 
 def of_folder(folder: Path, study: Study) -> list[Verdict]:
     """The same, given the results folder."""
-    found = variants(study, folder) if study.claims else []
+    found = Variant.all_of(study, folder) if study.claims else []
     with fitting(*(variant.tables.folder for variant in found)):
         return verdicts(study, found)
 

@@ -32,7 +32,7 @@ from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_cs
 from plfl.results.scores import Forecaster
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
-from plfl.results.variants import V, Variant, variants
+from plfl.results.variants import V, Variant
 
 BEST = "best.csv"
 EFFECTS = "effects.csv"
@@ -58,7 +58,7 @@ def gather(
 ) -> None:
     """Write the joined tables of all variants and, by `compare`, those that put them side by side
     into `folder`."""
-    found = variants(study, study.results)
+    found = Variant.all_of(study, study.results)
     name = "records.parquet"
     paths = [variant.tables.folder / name for variant in found]
     join_tables(paths, folder / name, marks=[variant.columns for variant in found])

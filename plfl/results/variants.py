@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import pandas as pd
 
@@ -22,6 +22,19 @@ class Variant:
     place: dict[str, str]
     """Its label on each axis, by the column of the axis."""
     tables: Tables
+
+    @classmethod
+    def all_of(cls, study: Study, folder: Path) -> list[Self]:
+        """The variants of a study with their tables in its results folder, in the order of the
+        study. A study without axes is its own only variant."""
+        return [
+            cls(
+                label,
+                {axis.column: study.places[label][axis.key] for axis in study.axes},
+                Tables(folder / label),
+            )
+            for label in study.variants
+        ]
 
     @cached_property
     def scores(self) -> dict[Model, dict[str, Scores]]:
@@ -55,21 +68,6 @@ class Variant:
 
 
 V = TypeVar("V", bound=Variant)
-
-
-def variants(study: Study, folder: Path, kind: type[V] = Variant) -> list[V]:  # type: ignore[assignment]
-    """The variants of a study with their tables in its results folder, in the order of the study.
-
-    A study without axes is its own only variant. `kind`: the class of what is returned.
-    """
-    return [
-        kind(
-            label,
-            {axis.column: study.places[label][axis.key] for axis in study.axes},
-            Tables(folder / label),
-        )
-        for label in study.variants
-    ]
 
 
 def grouped(found: Iterable[V], free: Collection[str]) -> list[list[V]]:

@@ -27,7 +27,6 @@ from plfl.report.rendering import drawing, write_page
 from plfl.results.overview import BEST, EFFECTS, Overview, along
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
-from plfl.results.variants import variants
 from plfl_images.report.figures import draw_curve, grouped, legend_below, look
 from plfl_images.report.page import judged, percent
 from plfl_images.report.tables import ABOUT_BASELINES, label
@@ -234,7 +233,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
             ],
             about_baselines=ABOUT_BASELINES,
-            **judged(variants(overview.study, results, Results)),
+            **judged(Results.all_of(overview.study, results)),
             about_claims=about(overview.study),
             effects=list(_changes(lines)),
             percent=percent,

@@ -119,7 +119,8 @@ def _compared(one: Results, other: Results) -> Iterator[dict[str, Any]]:
     for row, score in itertools.product(one.rows, SCORES):
         here, there = (of.scored(row, score) for of in (one, other))
         both = pd.concat([here, there], axis=1, keys=["here", "there"]).dropna()
-        means = {"accuracy": both["here"].mean(), "accuracy_against": both["there"].mean()}
+        means: dict[str, Any] = {"accuracy": both["here"].mean()}
+        means |= {"accuracy_against": both["there"].mean()}
         tested = dict.fromkeys(["difference", "low", "high", "p"], np.nan)
         comparison = over_seeds("", both["here"] - both["there"])
         if comparison.scored:

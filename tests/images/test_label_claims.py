@@ -12,7 +12,6 @@ from scipy import stats
 from plfl.config.study import Cell, Study
 from plfl.results import claims
 from plfl.results.overview import gather, study_of
-from plfl.results.variants import variants
 from plfl.results.verdict import Verdict
 from plfl_images.results import label_claims
 from plfl_images.results.variants import Results, compared
@@ -33,7 +32,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
             classified.write(variant, variant.results, errors)
         if study.axes:
             gather(study, study.results, None, compared)
-        found = label_claims.verdicts(variants(study, study.results, Results))
+        found = label_claims.verdicts(Results.all_of(study, study.results))
         return {(verdict.claim, verdict.where): verdict for verdict in found}
 
     return judged
@@ -76,7 +75,7 @@ def test_the_numbers_are_those_of_a_paired_t_test(judge: Judge) -> None:
     )
     verdict = found["A1", f"s=2, {END}"]
     folder = Path("results/study")
-    one = next(v for v in variants(study_of(folder), folder, Results) if v.label == "s=2")
+    one = next(v for v in Results.all_of(study_of(folder), folder) if v.label == "s=2")
     fedavg, slowmo = (100 * one.scored(row, "accuracy_tail") for row in one.rows)
     tested = stats.ttest_1samp(slowmo - fedavg, 0)
     interval = tested.confidence_interval()

@@ -11,7 +11,6 @@ from scipy import stats
 from plfl.cli.main import main
 from plfl.config.study import Cell, Study
 from plfl.results.overview import Overview, gather, study_of
-from plfl.results.variants import variants
 from plfl_images.report import overview
 from plfl_images.report.figures import grouped, look
 from plfl_images.results.variants import CURVES, Results, compared
@@ -87,10 +86,10 @@ def test_curves_are_means_over_seeds(folder: Path) -> None:
 
 def test_a_study_without_axes_is_one_variant(folder: Path) -> None:
     single = folder / "s=1,participation=0.3"
-    (one,) = variants(study_of(single), single, Results)
+    (one,) = Results.all_of(study_of(single), single)
     assert one.label == ""
     assert len(one.rows) == 2
-    assert len(variants(study_of(folder), folder, Results)) == 6
+    assert len(Results.all_of(study_of(folder), folder)) == 6
 
 
 def test_the_page_shows_every_variant(folder: Path) -> None:

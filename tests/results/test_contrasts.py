@@ -15,7 +15,7 @@ from plfl.results.contrasts import of_folder, verdicts
 from plfl.results.overview import Overview, gather
 from plfl.results.pooling import Piece, pooled
 from plfl.results.statistics import holm
-from plfl.results.variants import variants
+from plfl.results.variants import Variant
 from tests.helpers import constructed
 
 CONFIG: dict[str, Any] = {
@@ -114,7 +114,7 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
 
 def test_variants_with_other_test_sets_or_clients_are_not_compared(study: Study) -> None:
     for change in ("test set", "clients"):
-        found = variants(study, study.results)
+        found = Variant.all_of(study, study.results)
         for variant in found:
             if "16" in variant.place.values():
                 clients = variant.tables.clients
