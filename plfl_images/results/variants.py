@@ -19,7 +19,7 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Study
 from plfl.results.overview import BEST, EFFECTS, changes
 from plfl.results.records import read_table
-from plfl.results.statistics import Comparison
+from plfl.results.statistics import Array, Comparison
 from plfl.results.variants import Variant
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP
@@ -133,5 +133,5 @@ def _compared(one: Results, other: Results) -> Iterator[dict[str, Any]]:
 def over_seeds(name: str, ahead: pd.Series[float]) -> Comparison:
     """A comparison, given how far one side is ahead of the other, seed by seed; NaN where a side
     diverged. All clients share the held-out images, so results vary over seeds only."""
-    scored = ahead.dropna().to_numpy(float)
+    scored: Array = np.asarray(ahead.dropna(), np.float64)
     return Comparison((name,), {"": scored[None, :]} if len(scored) else {}, sampled=False)
