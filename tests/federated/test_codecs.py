@@ -9,8 +9,8 @@ import torch
 from plfl.base.errors import PlflError
 from plfl.config.codec_rules import chain
 from plfl.config.sections import Channel as Settings
-from plfl.federated.codecs import Blocks, Codec, CodecError
-from plfl.federated.codecs.coder import Coder, blocks_of
+from plfl.federated.codecs import Blocks, Codec, CodecError, Field
+from plfl.federated.codecs.coder import Coder, Direction, blocks_of
 from plfl.federated.codecs.packing import pack, unpack
 from plfl.models.forecaster import Forecaster
 from tests.helpers.refusals import naming
@@ -18,6 +18,11 @@ from tests.helpers.refusals import naming
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
 V = np.array([[3, -1, 0.5, 0]], dtype=np.float32)
 ONE = Blocks((4,))
+CHAINS = [
+    *("f16", "bf16", "q2", "q8", "sign", "top0.1", "topq0.1", "rand0.3", "q3+rc", "topq0.2+rc"),
+    *("ef14+sign", "ef14+rand0.3", "ef21+q3+rc", "ef21+topq0.1+rc", "delta+bf16", "delta+q3+rc"),
+]
+FIELDS = (Field(1), Field(6, "code", levels=15))
 
 
 class Constant:
@@ -38,7 +43,7 @@ def lengths(*patterns: str) -> list[int]:
     return [int(mask[some].sum()) for some in PAPER.slices.values() if mask[some].any()]
 
 
-def coder(up: str, sizes, scales="tensor", **further) -> Coder:
+def coder(up: str = "none", sizes=(4,), scales="tensor", **further) -> Coder:
     settings = Settings(up=up, scales=scales, **further)
 
     def streams(purpose, clients, t):
@@ -262,6 +267,51 @@ def test_rc_never_needs_more_than_one_byte_more(values):
     assert len(message) <= own.most("up") == 4 + 1 + drawn.shape[1]
     found = own.decode("up", torch.arange(1), [message], drawn)
     assert (found - drawn).abs().max() <= drawn.abs().max() / 127
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_what_a_sender_knows_is_what_a_receiver_decodes(chain, monkeypatch):
+    """A process with both ends decodes nothing: the bits are those of a receiver of its own, in
+    each round and for some of the clients."""
+    if chain.endswith("+rc"):
+        pytest.importorskip("constriction")
+    direction: Direction = "down" if chain.startswith("delta") else "up"
+    both, apart = (coder(**{direction: chain}, sizes=[30, 10]) for _ in range(2))
+    for t, some in enumerate(([0, 1, 2], [2, 0], [1], [0, 1, 2]), start=1):
+        clients = torch.tensor(some)
+        rows = torch.randn(len(some), 40, generator=torch.Generator().manual_seed(t))
+        for own in (both, apart):
+            own.begin(t)
+        messages = [one.clone() for one in both.encode(direction, clients, rows)]
+        decoded = apart.decode(direction, clients, messages, rows)
+        with monkeypatch.context() as patch:
+            patch.setattr(both, "_unpacked", None)
+            known = both.decode(direction, clients, messages, rows)
+        assert torch.equal(known, decoded)
+        for own in (both, apart):
+            own.commit("receiver" if direction == "up" else "sender", clients)
+            own.commit("sender" if direction == "up" else "receiver", clients)
+        for key, kept in both.memory.items():
+            end = key.replace("sender", "receiver") if "ef14" not in chain else key
+            assert torch.equal(kept, both.memory[end])
+        if not chain.startswith("ef14"):
+            assert all(torch.equal(kept, both.memory[key]) for key, kept in apart.memory.items())
+
+
+def test_messages_that_have_changed_on_their_way_are_decoded():
+    own, clients, rows = coder("q4", [6]), torch.arange(2), torch.rand(2, 6)
+    messages = own.encode("up", clients, rows)
+    other = [messages[1], messages[0]]
+    expected = [own.check("up", one) for one in other]
+    assert torch.equal(own.decode("up", clients, other, rows), torch.stack(expected))
+
+
+def test_a_codec_of_codes_that_do_not_exist_is_refused(monkeypatch):
+    own = coder("q4", [6])
+    monkeypatch.setattr(type(own.up.codec), "steps", 20)
+    monkeypatch.setattr(type(own.up.codec), "fields", lambda self, blocks: FIELDS)
+    with naming(CodecError, "which is not below 15"):
+        own.encode("up", torch.arange(1), torch.ones(1, 6))
 
 
 def test_damaged_codes_are_refused():

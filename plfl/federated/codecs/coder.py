@@ -17,7 +17,9 @@ Therefore a client that drops out, or whose answer is lost, changes neither end:
 then goes on from its state before that round.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +34,33 @@ from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
 
 Direction = Literal["down", "up"]
 End = Literal["sender", "receiver"]
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """The last messages, and what they say: a simulator, which has both ends, decodes once."""
+
+    direction: Direction
+    clients: Tensor
+    messages: list[Bytes]
+    values: Rows
+
+
+class _Streams(Sequence[np.random.Generator]):
+    """The random numbers of clients, made when a codec wants them: most decode without."""
+
+    def __init__(self, clients: list[int], make: Callable[[list[int]], Random]):
+        self._clients, self._make = clients, make
+
+    @cached_property
+    def _made(self) -> Random:
+        return self._make(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._made[index]
 
 
 class Coder:
@@ -58,11 +87,13 @@ class Coder:
         if any(chain and chain.entropy for chain in (self.up, self.down)):
             entropy.check_installed()
         self.clients, self.streams, self._x0 = clients, streams, _array(x0)
+        self._everyone = torch.arange(clients)
         self.memory: dict[str, Tensor] = {}
         """Rows (N, d_s) by direction and end, from the first message on that needs them."""
         self.round = 0
         """The round, from 1; 0 before the first, when nothing is coded."""
         self._staged: list[tuple[str, Tensor, Tensor]] = []
+        self._sent: _Sent | None = None
 
     def codes(self, direction: Direction) -> bool:
         """Whether the messages of a direction are coded."""
@@ -73,6 +104,7 @@ class Coder:
         if t != self.round:
             self.round = t
             self._staged.clear()
+            self._sent = None
 
     def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """Largest messages without content, in place of those that the other side sends."""
@@ -88,18 +120,24 @@ class Coder:
         kept = self._kept(direction, "sender", clients)
         if kept is not None:
             wanted = wanted + kept if chain.memory == "ef14" else wanted - kept
-        sound = np.asarray((np.abs(wanted) <= codec.largest).all(1))
+        sound = np.asarray(np.abs(wanted).max(1) <= codec.largest)  # not a number is not
         messages = [torch.empty(0, dtype=torch.uint8)] * len(wanted)
         if not sound.any():
             return messages
-        some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
+        some = clients
+        if not sound.all():
+            some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
+            kept = None if kept is None else kept[sound]
         fields = codec.encode(wanted, self.blocks, self._random(direction, some))
         fields = typed(codec.fields(self.blocks), fields)
-        for i, message in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
-            messages[i] = torch.from_numpy(message)
+        arrays = list(self._packed(direction, fields))
+        for i, array in zip(sound.nonzero()[0], arrays, strict=True):
+            messages[i] = torch.from_numpy(array)
+        random = self._random(direction, some)
+        sent = codec.decode(fields, self.blocks, random, chain.memory is not None)
+        self._sent = _Sent(direction, some, arrays, sent)
         if kept is not None:
-            sent = codec.decode(fields, self.blocks, self._random(direction, some), True)
-            left = wanted - sent if chain.memory == "ef14" else kept[sound] + sent
+            left = wanted - sent if chain.memory == "ef14" else kept + sent
             self._stage(direction, "sender", some, left)
         return messages
 
@@ -116,7 +154,7 @@ class Coder:
         found = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
         if full.any():
             some = clients[torch.from_numpy(full).to(clients.device)]
-            values = self._unpacked(direction, [a for a in arrays if len(a)], some)
+            values = self._values(direction, [a for a in arrays if len(a)], some)
             kept = None if chain.memory == "ef14" else self._kept(direction, "receiver", some)
             if kept is not None:
                 values = kept + values
@@ -141,8 +179,13 @@ class Coder:
         keys = (f"up.{end}", "down.receiver" if end == "sender" else "down.sender")
         for key, some, rows in self._staged:
             if key in keys:
-                there = torch.isin(some, clients)
-                self.memory[key][some[there]] = rows[there].to(self.memory[key])
+                there = torch.isin(some, clients).nonzero()[:, 0]
+                memory = self.memory[key]
+                if torch.equal(some[there].cpu(), self._everyone):
+                    self.memory[key] = rows.to(memory)
+                    continue
+                rows = rows.to(memory).index_select(0, there.to(memory.device))
+                memory.index_copy_(0, some[there].to(memory.device), rows)
 
     def _chain(self, direction: Direction) -> Chain | None:
         return self.up if direction == "up" else self.down
@@ -156,7 +199,8 @@ class Coder:
     def _random(self, direction: Direction, clients: Tensor | None) -> Random:
         if clients is None:
             return [np.random.default_rng(0)]
-        return self.streams(f"codec/{direction}", clients.tolist(), self.round)
+        purpose, t = f"codec/{direction}", self.round
+        return _Streams(clients.tolist(), lambda some: self.streams(purpose, some, t))
 
     def _packed(self, direction: Direction, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
         chain, codec = self._stages(direction)
@@ -166,6 +210,15 @@ class Coder:
         tails = [entropy.shorten(form[-1], codes) for codes in fields[-1]]
         heads = pack(form[:-1], fields[:-1])
         return map(np.concatenate, zip(heads, tails, strict=True))
+
+    def _values(self, direction: Direction, arrays: list[Bytes], clients: Tensor) -> Rows:
+        """What messages say, which is known if they are the last that this process has sent."""
+        last, self._sent = self._sent, None
+        if last is None or last.direction != direction or not torch.equal(last.clients, clients):
+            return self._unpacked(direction, arrays, clients)
+        if not all(map(np.array_equal, last.messages, arrays)):
+            return self._unpacked(direction, arrays, clients)
+        return last.values
 
     def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
         chain, codec = self._stages(direction)
@@ -191,7 +244,10 @@ class Coder:
         if key not in self.memory:
             start = self._x0 if chain.memory == "delta" else np.zeros_like(self._x0)
             self.memory[key] = torch.from_numpy(start).expand(self.clients, -1).clone()
-        return _array(self.memory[key][clients])
+        memory = self.memory[key]
+        if torch.equal(clients.cpu(), self._everyone):
+            return _array(memory)
+        return _array(memory.index_select(0, clients.to(memory.device)))
 
     def _stage(self, direction: Direction, end: End, clients: Tensor, rows: Rows) -> None:
         self._staged.append((f"{direction}.{end}", clients, torch.from_numpy(rows)))

@@ -1,6 +1,6 @@
 """The stage `rc`: a range coder over the whole numbers of a message.
 
-The frequency of each number, as a byte, goes before the coded numbers, and a checksum of them. The
+The frequency of each number, as a byte, goes before the coded numbers, and a checksum of both. The
 coder works with integers and its frequencies are ratios of integers, so both ends agree on every
 platform. A message that would not become shorter stays as it is.
 
@@ -10,7 +10,7 @@ Coding With Asymmetric Numeral Systems (ANS): a Statistician's Perspective", 202
 https://arxiv.org/abs/2201.01741 (package `constriction`).
 """
 
-import binascii
+import zlib
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,10 @@ def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
     table = -(-255 * counts // counts.max())
     coder = constriction.stream.queue.RangeEncoder()
     coder.encode(codes.astype(np.int32), _frequencies(table))
-    words = coder.get_compressed().astype("<u4").view(np.uint8)
-    parts = [[_CODED], table, _checksum(codes), words]
-    found = np.concatenate([np.asarray(part, dtype=np.uint8) for part in parts])
-    if len(found) < most(field):
-        return found
+    frequencies, words = table.astype(np.uint8).tobytes(), coder.get_compressed().astype("<u4")
+    found = [bytes([_CODED]), frequencies, _checksum(frequencies, words.tobytes()), words.tobytes()]
+    if sum(map(len, found)) < most(field):
+        return np.frombuffer(bytearray().join(found), dtype=np.uint8)
     return np.concatenate([[np.uint8(_PACKED)], pack((field,), [codes[None]])[0]])
 
 
@@ -69,18 +68,20 @@ def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
     if message[0] == _PACKED:
         codes: NDArray[np.uint8] = unpack((field,), message[None, 1:])[0][0]
         return codes
-    table, rest = message[1 : 1 + field.levels].astype(np.int64), message[1 + field.levels :]
+    table, rest = message[1 : 1 + field.levels], message[1 + field.levels :]
     checksum, words = rest[:_CHECKSUM], rest[_CHECKSUM:]
     if len(words) % 4 or len(message) > most(field) or not table.any():
         raise CodecError(f"the coded update has {len(message)} bytes of codes, which cannot be")
+    if _checksum(table.tobytes(), words.tobytes()) != checksum.tobytes():
+        raise CodecError("the coded update is damaged")
     import constriction
 
     coder = constriction.stream.queue.RangeDecoder(words.view("<u4").astype(np.uint32))
     try:
-        codes = coder.decode(_frequencies(table), field.count).astype(np.uint8)
+        codes = coder.decode(_frequencies(table.astype(np.int64)), field.count).astype(np.uint8)
     except AssertionError:
         raise CodecError("the coded update is damaged") from None
-    if not coder.maybe_exhausted() or _checksum(codes) != checksum.tolist():
+    if not coder.maybe_exhausted():
         raise CodecError("the coded update is damaged")
     return codes
 
@@ -91,5 +92,6 @@ def _frequencies(table: NDArray[np.int64]) -> Any:
     return constriction.stream.model.Categorical(table / table.sum(), perfect=False)
 
 
-def _checksum(codes: NDArray[np.uint8]) -> list[int]:
-    return [*binascii.crc_hqx(codes.tobytes(), 0).to_bytes(_CHECKSUM, "little")]
+def _checksum(frequencies: bytes, words: bytes) -> bytes:
+    """The lower half of their CRC-32."""
+    return zlib.crc32(words, zlib.crc32(frequencies)).to_bytes(4, "little")[:_CHECKSUM]

@@ -11,11 +11,18 @@ Bytes = NDArray[np.uint8]
 
 
 def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The arrays with the types that they have in a message, as its receiver gets them."""
-    return [
+    """The arrays with the types that they have in a message, as its receiver gets them.
+
+    Raises:
+        CodecError: a code is out of range, or a number is not finite or implausible.
+    """
+    found = [
         np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
         for field, array in zip(fields, arrays, strict=True)
     ]
+    for field, array in zip(fields, found, strict=True):
+        _check(field, array)
+    return found
 
 
 def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
@@ -39,12 +46,14 @@ def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
     return [_unpacked(field, part) for field, part in zip(fields, parts, strict=True)]
 
 
-def check_codes(field: Field, codes: NDArray[np.uint8]) -> None:
-    """Refuse codes that no sender has."""
-    if codes.size and codes.max() >= field.levels:
+def _check(field: Field, array: NDArray[Any]) -> None:
+    """Refuse what no sender has."""
+    if field.kind == "code" and array.size and array.max() >= field.levels:
         raise CodecError(
-            f"the coded update has the code {codes.max()}, which is not below {field.levels}"
+            f"the coded update has the code {array.max()}, which is not below {field.levels}"
         )
+    if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
+        raise CodecError("the coded update has numbers that are not finite or implausible")
 
 
 def _packed(field: Field, array: NDArray[Any]) -> Bytes:
@@ -57,8 +66,7 @@ def _packed(field: Field, array: NDArray[Any]) -> Bytes:
 def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
     if field.kind != "code":
         array = np.ascontiguousarray(part).view(field.kind)
-        if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
-            raise CodecError("the coded update has numbers that are not finite or implausible")
+        _check(field, array)
         return array
     bits = np.unpackbits(part, axis=1, bitorder="little")
     used = field.count * field.bits
@@ -68,5 +76,5 @@ def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
     codes: NDArray[np.uint8] = (digits << np.arange(field.bits, dtype=np.uint8)).sum(
         -1, dtype=np.uint8
     )
-    check_codes(field, codes)
+    _check(field, codes)
     return codes

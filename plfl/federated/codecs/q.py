@@ -44,18 +44,22 @@ class Quantised(Codec):
         return Field(len(blocks.lengths)), codes
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
-        scales = np.maximum.reduceat(np.abs(rows), blocks.starts, axis=1)
-        whole = blocks.spread(np.where(scales > 0, scales, np.float32(1)))
-        w = np.abs(rows) / whole * np.float32(self.steps)
-        below = np.floor(w)
-        uniform = np.stack([one.random(blocks.width, dtype=np.float32) for one in random])
-        q = np.sign(rows) * (below + (uniform < w - below))
-        return [scales, (q + self.steps).astype(np.uint8)]
+        w = np.abs(rows)
+        scales = np.maximum.reduceat(w, blocks.starts, axis=1)
+        w /= blocks.spread(np.where(scales > 0, scales, np.float32(1)))
+        w *= np.float32(self.steps)
+        level = w.astype(np.uint8)  # rounded downwards
+        w -= level
+        for own, p, one in zip(level, w, random, strict=True):
+            own += one.random(blocks.width, dtype=np.float32) < p
+        return [scales, self.steps + level - 2 * level * (rows < 0)]
 
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
         scales, codes = fields
-        q = codes.astype(np.float32) - np.float32(self.steps)
-        rows = blocks.spread(scales) * q / np.float32(self.steps)
-        return rows.astype(np.float32, copy=False)
+        rows = codes.astype(np.float32)
+        rows -= np.float32(self.steps)
+        rows *= blocks.spread(scales)
+        rows /= np.float32(self.steps)
+        return rows
