@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from plfl.baselines import BASELINE, find, rivals
 from plfl.config.axes import Axis
 from plfl.config.study import Study
+from plfl.federated.privacy.statement import statements
 from plfl.report import heat_map
 from plfl.report.clients import score
 from plfl.report.figures.style import (
@@ -44,7 +45,8 @@ CAPTION = (
     " mean over clients and seeds of the clients' local models. Error bars are 95 %"
     " intervals over clients, weeks and seeds. Grey lines are baselines, chosen on validation: the"
     " best one that sends no data (dashed), and the best one on the raw data of all clients"
-    " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways."
+    " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways, or"
+    " as lines of their own. ε is that of the trained model, for all rounds; ∞ is no privacy."
 )
 FILLS = ("full", "none", "left", "right", "top", "bottom")
 """Marks of the combinations of a sharing scheme and a method over bytes."""
@@ -73,21 +75,27 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 
 def draw(overview: Overview) -> Figure:
-    """The MASE along the axis with most values; a panel for each state and place on other axes."""
+    """The MASE along the axis with most values; a panel for each state and place on other axes.
+
+    Codecs have a line each in the panels, unless they are that axis.
+    """
     study, best = overview.study, overview.table(BEST)
     axis, others = along(study)
-    groups = list(best.groupby(["state", *others], sort=False))[:MOST]
+    codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
+    apart = [each for each in study.axes if each.column in others and each.column not in codecs]
+    told = {each.column: _titles(study, each) for each in apart}
+    groups = list(best.groupby(["state", *told], sort=False))[:MOST]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
-        if axis.key.split(".")[0] == "channel":
+        if _is_codec(axis):
             _over_bytes(panel, axis, part)
         else:
-            _lines(panel, axis, part, rivals(study.baselines.further))
+            _lines(panel, axis, part, rivals(study.baselines.further), codecs)
         titles = [
             str(place[0]),
-            *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
+            *(titles[str(value)] for titles, value in zip(told.values(), place[1:], strict=True)),
         ]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
         panel.grid(axis="y")
@@ -109,18 +117,41 @@ def draw(overview: Overview) -> Figure:
     return figure
 
 
-def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> None:
+def _is_codec(axis: Axis) -> bool:
+    return axis.key.split(".")[0] == "channel"
+
+
+def _titles(study: Study, axis: Axis) -> dict[str, str]:
+    """What a panel says of each value of an axis: of privacy its ε, if all variants have one ε."""
+    plain = {value: f"{axis.short}={value}" for value in axis.choices}
+    if not axis.key.startswith("federation.privacy") or study.federation.participation < 1:
+        return plain
+    found: dict[str, set[str]] = {}
+    for label, place in study.places.items():
+        epsilon = float(statements(study.variants[label])["epsilon"].max())
+        told = "ε = ∞" if epsilon == np.inf else f"ε = {epsilon:.2g}"
+        found.setdefault(place[axis.key], set()).add(told)
+    epsilons = {value: told for value, (told, *more) in found.items() if not more}
+    return epsilons if len(set(epsilons.values())) == len(plain) else plain
+
+
+def _lines(
+    panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str], codecs: list[str]
+) -> None:
     where, numeric = positions(axis)
     labels, numbers = list(where), list(where.values())
     trained = part[part["model"] == "local"]
-    kinds = list(trained.groupby(["sharing", "method"], sort=False))
+    # Where nothing is sent, all codecs have the same line.
+    sends = trained.groupby(["sharing", "method"])["bytes"].transform("max") > 0
+    first = (trained[codecs] == trained[codecs].iloc[:1].to_numpy()).all(axis=1)
+    kinds = list(trained[sends | first].groupby(["sharing", "method", *codecs], sort=False))
     wide = numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20
     if wide:
         panel.set_xscale("log")
     span = 0.03 * (max(numbers) - min(numbers)) if numeric else 0.5
     step = span / max(1, len(kinds))  # so that the marks do not cover each other
-    several = len({method for (_, method), _ in kinds}) > 1
-    for i, ((sharing, method), line) in enumerate(kinds):
+    several = len({method for (_, method, *_), _ in kinds}) > 1
+    for i, ((sharing, method, *coded), line) in enumerate(kinds):
         x, aside = line[axis.column].map(where), i - (len(kinds) - 1) / 2
         x = x * 1.05**aside if wide else x + step * aside
         ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
@@ -128,7 +159,9 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
             x,
             line["mase"],
             yerr=ends,
-            label=f"{sharing}, {method_label(str(method))}" if several else str(sharing),
+            label=", ".join(
+                [str(sharing), *([method_label(str(method))] if several else []), *_named(coded)]
+            ),
             linestyle="-" if numeric else "none",
             elinewidth=0.6,
             capsize=1.5,
@@ -148,7 +181,12 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
-    panel.set_xlabel(axis.key)
+    panel.set_xlabel("Clients" if axis.key == "data.clients" else axis.key)
+
+
+def _named(codecs: Iterable[object]) -> list[str]:
+    """The codecs of a line, without those that are none."""
+    return [str(codec) for codec in codecs if codec != "none"]
 
 
 def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from plfl.base.errors import ResultsError
+from plfl.baselines import BASELINE
 from plfl.cli.main import main
 from plfl.config.axes import Axis
 from plfl.config.study import Study
@@ -231,6 +233,47 @@ def test_codecs_are_drawn_over_what_they_send() -> None:
     assert {name: float(np.ravel(x)[0]) for name, x in drawn.items()} == {"none": 14, "q3": 1.5}
     page._over_bytes(two, axis, pd.DataFrame([*rows, *(one | {"sharing": "P1"} for one in rows)]))
     assert len({(line.get_color(), line.get_fillstyle()) for line in two.lines}) == 4
+
+
+def test_privacy_has_its_epsilon_above_the_panels_and_codecs_are_lines() -> None:
+    study = Study.load(Path("config/privacy.yaml"))
+    rows = [
+        {axis.column: place[axis.key] for axis in study.axes}
+        | {"state": "NY", "sharing": sharing, "method": "fedopt", "model": "local"}
+        | {"mase": 1.0, "low": 0.9, "high": 1.1, "bytes": 8.0 * (sharing == "P1")}
+        | {"validation_mase": 1.0}
+        for place in study.places.values()
+        for sharing in ("P1", "P3")
+    ]
+    rows += [
+        one | {"sharing": BASELINE, "model": BASELINE, "method": "lightgbm_pooled"}
+        for one in rows
+        if one["sharing"] == "P3"
+    ]
+    figure = page.draw(Drawn(study, pd.DataFrame(rows)))
+    titles = [panel.get_title() for panel in figure.axes]
+    assert titles == ["NY, ε = ∞", "NY, ε = 8", "NY, ε = 1"]
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert sorted(names) == ["P1", "P1, coded", "P3", "best baseline on pooled data"]
+    drawn = raw(study, participation=0.5, selection="poisson")
+    told = page._titles(drawn, next(axis for axis in drawn.axes if "privacy" in axis.key))
+    assert list(told.values()) == ["privacy=none", "privacy=eps8", "privacy=eps1"]
+
+
+def raw(study: Study, **federation: Any) -> Study:
+    return study.model_copy(update={"federation": study.federation.model_copy(update=federation)})
+
+
+class Drawn(Overview):
+    """Results of which only the table of the best cells is there."""
+
+    def __init__(self, study: Study, best: pd.DataFrame):
+        super().__init__(Path())
+        vars(self).update(study=study, best=best)
+
+    def table(self, name: str) -> pd.DataFrame:
+        return vars(self)["best"]
 
 
 def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> None:
