@@ -257,6 +257,22 @@ def test_rc_shortens_without_loss(name, law, packed, coded):
     assert len(messages[0]) == 4 + packed
 
 
+@pytest.mark.parametrize(
+    ("law", "entropy"), [("normal", 614), ("laplace", 439), ("standard_t", 354)]
+)
+def test_the_entropy_of_three_bits(law, entropy):
+    """Of 2,500 values, in bytes: the median, since it depends on the largest value."""
+    one, blocks, found = codec("q3"), Blocks((2500,)), []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        shape = {"df": 4} if law == "standard_t" else {}
+        rows = getattr(random, law)(size=(1, 2500), **shape).astype(np.float32)
+        _, codes = one.encode(rows, blocks, [random])
+        p = np.unique(codes, return_counts=True)[1] / 2500
+        found.append(-(p * np.log2(p)).sum() * 2500 / 8)
+    assert np.median(found) == pytest.approx(entropy, rel=0.05)
+
+
 @pytest.mark.parametrize("values", ["one", "few", "flat", "zero"])
 def test_rc_never_needs_more_than_one_byte_more(values):
     pytest.importorskip("constriction")

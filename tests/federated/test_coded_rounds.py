@@ -136,25 +136,28 @@ def test_what_memories_hold(up):
 
 def test_random_places_are_right_on_average():
     """After three rounds, in each of which a client sends one of two coordinates, twice as large, a
-    is one of 64 numbers. Their mean is FedAvg's."""
+    is one of 64 numbers. Their mean is FedAvg's, as it would be with the same places for both."""
 
     def update(i: int, x: float) -> float:
         slope, least = Apart.slopes[i, 0].item(), Apart.minima[i, 0].item()
         return (1 - 0.1 * slope) ** 2 * (x - least) + least - x
 
-    ends = [2.0]
-    for _ in range(3):
-        ends = [
-            x + update(0, x) * first + update(1, x) * second
-            for x in ends
-            for first in (0, 1)
-            for second in (0, 1)
-        ]
-    assert np.mean(ends) == pytest.approx(1.01711525)
+    def ends(chosen: list[tuple[int, int]]) -> list[float]:
+        found = [2.0]
+        for _ in range(3):
+            found = [
+                x + update(0, x) * one + update(1, x) * two for x in found for one, two in chosen
+            ]
+        return found
+
+    together, apart = ends([(0, 0), (1, 1)]), ends([(0, 0), (0, 1), (1, 0), (1, 1)])
+    for expected in (together, apart):
+        assert np.mean(expected) == pytest.approx(1.01711525)
+    assert np.std(together) == pytest.approx(0.3809103944)
     found = np.array([path("rand0.5", 3, seed=seed)[3] for seed in range(100)])
-    assert np.abs(found[:, None] - ends).min(1).max() < 1e-6
+    assert np.abs(found[:, None] - apart).min(1).max() < 1e-6
     assert len(np.unique(found.round(6))) > 20, "each client has places of its own"
-    assert abs(found.mean() - 1.01711525) < 5 * np.std(ends) / 10
+    assert abs(found.mean() - 1.01711525) < 5 * np.std(apart) / 10
 
 
 def test_parameters_need_a_memory_to_converge():

@@ -19,6 +19,7 @@ from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
 from tests.helpers import errors, fake_results
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
 
 STATES = ("CA", "NY")
 CONFIG = {
@@ -236,7 +237,7 @@ def test_codecs_are_drawn_over_what_they_send() -> None:
 
 
 def test_privacy_has_its_epsilon_above_the_panels_and_codecs_are_lines() -> None:
-    study = Study.load(Path("config/privacy.yaml"))
+    study = Study.load(ROOT / "config" / "privacy.yaml")
     rows = [
         {axis.column: place[axis.key] for axis in study.axes}
         | {"state": "NY", "sharing": sharing, "method": "fedopt", "model": "local"}
