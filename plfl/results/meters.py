@@ -1,9 +1,12 @@
 """What each client gains from the federation, beside the same client without one."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
@@ -84,8 +87,7 @@ def choices(tables: Tables) -> Iterator[Choice]:
 
 def meters(tables: Tables, choice: Choice) -> list[Meter]:
     """The clients of a state whose MASE is defined, in the order of the study."""
-    about = tables.clients[tables.clients["state"] == choice.state].set_index("client")
-    energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+    energy = monthly_error(tables, choice.state)
     weekly = {kind: one.weekly.mean(axis=1) for kind, one in choice.best.items()}
     found = []
     for i, client in enumerate(choice.best[FEDERATION].clients):
@@ -100,6 +102,12 @@ def meters(tables: Tables, choice: Choice) -> list[Meter]:
             Meter(choice.state, client, mase, gain, gain - reach, gain + reach, share, saved)
         )
     return found
+
+
+def monthly_error(tables: Tables, state: str) -> pd.Series[float]:
+    """The absolute errors of persistence in 30 days in kWh, by client: those of a MASE of 1."""
+    about = tables.clients[tables.clients["state"] == state].set_index("client")
+    return about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
 
 
 def _reach(weeks: NDArray[np.float64]) -> float:

@@ -21,7 +21,7 @@ from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.results.contrasts import EXPLORATORY
 from plfl.results.labels import baseline_label, method_label
-from plfl.results.meters import MONTH
+from plfl.results.meters import monthly_error
 from plfl.results.pooling import Piece, pooled, stacked
 from plfl.results.records import Model
 from plfl.results.scores import Forecaster
@@ -204,9 +204,7 @@ def _difference(name: str, better: Found | None, worse: Found | None) -> dict[st
 def _bytes(variant: Variant, one: Forecaster, way: Way) -> float:
     """Bytes of all clients of a state."""
     if way.sharing == BASELINE:
-        table = variant.tables.baselines
-        here = (table["state"] == one.state) & (table["baseline"] == way.method)
-        return float(table.loc[here & (table["split"] == "test"), "bytes"].sum())
+        return float(variant.tables.baseline_scores["bytes"][one.state, way.method])
     rows = variant.summarised(way.model, one.name)
     return float((rows["bytes_down"] + rows["bytes_up"]).mean())
 
@@ -238,8 +236,6 @@ def _in_energy(better: Found, worse: Found) -> Iterator[Piece]:
     """The gains in kWh a month: MASE is in units of the error of persistence."""
     gains = better.gains(worse)
     for gain, (variant, one) in zip(gains, better.cells, strict=True):
-        about = variant.tables.clients
-        about = about[about["state"] == one.state].set_index("client").loc[list(gain.clients)]
-        factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+        factor = monthly_error(variant.tables, one.state).loc[list(gain.clients)]
         weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
         yield Piece(gain.state, gain.origin, gain.clients, weekly)

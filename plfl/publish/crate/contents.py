@@ -18,8 +18,8 @@ from plfl.base.files import atomic, sha256
 from plfl.config.study import Study
 from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
+from plfl.report import overview, page
 from plfl.report.make import figures_of, make
-from plfl.report.page import FILES
 from plfl.report.rendering import as_yaml
 from plfl.results.overview import study_of
 from plfl.results.records import read_about, schema
@@ -31,14 +31,13 @@ REQUIREMENTS = "requirements.txt"
 _LOADS = "forecasts.parquet"
 """Ends the names of tables that hold loads, or forecasts that repeat them."""
 _DESCRIPTIONS = {
-    **FILES,
+    **overview.FILES,
+    **page.FILES,
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     REQUIREMENTS: "versions of the software that ran the study",
     SUMS: "SHA-256 of the other files, for `sha256sum --check`",
     "croissant.json": "Croissant metadata of the tables and of the data",
-    "best.csv": "the best cell of each variant, state, sharing scheme and method",
-    "effects.csv": "differences between variants that differ on one axis",
     "targets.csv": "scores of each target of a window",
     "index.csv": "which cell each file of models belongs to",
 }
@@ -194,7 +193,7 @@ def _tables(place: Path) -> list[str]:
     """The tables that a finished study without variants has."""
     about = read_about(place)
     deployed = about.get("engine", "simulator") != "simulator"
-    return [name for name in FILES if not (deployed and name.startswith("baseline"))]
+    return [name for name in page.FILES if not (deployed and name.startswith("baseline"))]
 
 
 def _require(place: Path, names: list[str]) -> None:
