@@ -35,7 +35,10 @@ TITLES = {
     "data.federations": "clients in a federation",
 }
 """Axes in words; others are called by their keys."""
-KEY = "lead: of the best way with models sent over the best alone; price: of not pooling (MASE)"
+KEY = (
+    "lead: error of the best alone less that of the best with models sent;"
+    " price: of not pooling raw data (MASE)"
+)
 _FEDERATED, _ALONE = (COLOURS[0], COLOURS[5], COLOURS[3]), (COLOURS[1], COLOURS[2], COLOURS[4])
 """Colours of ways of forecasting, so that those in which models cross look alike."""
 _TOO_MANY = "#d0d0d0"
