@@ -4,16 +4,11 @@ import logging
 import os
 import stat
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from plfl.config.sections import Windows
-from plfl.data.windows import build
 from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
@@ -28,10 +23,12 @@ from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
 from tests.helpers.kernels import instruction_sets
+from tests.helpers.pairwise import pairwise
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
 from tests.training.test_engines import OPTIMISERS as ALL
 from tests.training.test_engines import PAPER, SMALL, TERMS, TERMS_AND_OPTIMISERS, with_terms
+from tests.training.test_engines import dataset as windows
 
 CPU = torch.device("cpu")
 OPTIMISERS = [*ALL, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]
@@ -41,16 +38,8 @@ needs_kernel = pytest.mark.skipif(
 )
 
 
-@cache
-def dataset(forecaster, rows=600):
-    random = np.random.default_rng(3)
-    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
-    names = ["load", *(f"x{i}" for i in range(1, forecaster.inputs))]
-    tables = {
-        f"client {i}": pd.DataFrame(random.random((rows, len(names))), stamps, names)
-        for i in range(2)
-    }
-    return build(tables, Windows(look_back=forecaster.look_back))
+def dataset(forecaster):
+    return windows(forecaster, clients=2, rows=600)
 
 
 def task(forecaster, optimiser, rows=3, steps=5, size=16, dtype=torch.float32):
@@ -103,9 +92,15 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser)
 
 
 @needs_kernel
-@pytest.mark.parametrize("optimiser", [Sgd(lr=0.1), Adam(), ProxAdam(mu=0.5)], ids=repr)
-@pytest.mark.parametrize("strengths", [1, 2, 4, 5])
-@pytest.mark.parametrize("constant", ["nowhere", "where something pulls", "everywhere"])
+@pytest.mark.parametrize(
+    ("optimiser", "strengths", "constant"),
+    pairwise(
+        [Sgd(lr=0.1), Adam(), ProxAdam(mu=0.5)],
+        [1, 2, 4, 5],
+        ["nowhere", "where something pulls", "everywhere"],
+    ),
+    ids=repr,
+)
 def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths, constant):
     """Those of at most four are kept in another form, as is a constant that comes with a pull."""
     data = dataset(SMALL)
