@@ -1,11 +1,8 @@
 """The Python interface: what `import plfl` offers, and that the examples in the docs run."""
 
 import ast
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +12,6 @@ import plfl
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-TINY = """
-name: tiny
-data: {source: sample, states: [NY], clients: 1}
-model: {hidden: 3, mlp: [4]}
-grid: {client_opt: [adam], server_opt: [fedavg, fedadam], sharing: [P2, P3]}
-federation: {rounds: 3, local_steps: 2, evaluate_every: 2}
-"""
-
-
-def test_a_study_loads_trains_and_is_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("tiny.yaml").write_text(TINY, encoding="utf-8")
-    study = plfl.Study.load("tiny.yaml")
-    dataset = plfl.load_dataset(study, "NY")
-    assert isinstance(dataset, plfl.Dataset) and len(dataset.clients) == 1
-    cells = [cell for cell in study.cells if cell.sharing == "P2"]
-    results = plfl.train(study, cells, dataset)
-    assert list(results) == cells and len(cells) == 2
-    for result in results.values():
-        assert isinstance(result, plfl.CellResult)
-        test = result.records.query("split == 'test' and model == 'local'")
-        assert set(test["round"]) == {2, 3} and test["mase"].gt(0).all()
-    with pytest.raises(plfl.PlflError, match="does not exist"):
-        plfl.Study.load("absent.yaml")
 
 
 def test_the_examples_run_as_written(
@@ -70,9 +39,3 @@ def test_every_public_name_is_there_and_has_a_type() -> None:
     assert {a.name: node.module for node in imports for a in node.names} == plfl._MODULES
     with naming(AttributeError, "'studdy'"):
         plfl.studdy  # noqa: B018
-
-
-def test_importing_plfl_loads_no_library() -> None:
-    code = "import plfl, sys; sys.exit(len({'numpy', 'pandas', 'torch'} & set(sys.modules)))"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0

@@ -1,8 +1,6 @@
 """The `plfl` command."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,12 +175,3 @@ def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> N
         assert program == "plfl"
         assert arguments[: len(name.split())] == name.split()
         cli._parser().parse_args(arguments)
-
-
-def test_the_help_loads_no_numerical_library() -> None:
-    code = (
-        "import sys, plfl.cli.main as cli; cli._parser(); "
-        "print([name for name in ('torch', 'pandas', 'matplotlib') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -1,7 +1,5 @@
 """Reading a store: every release, both ways of joining the weather, and files that are bad."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -101,12 +99,6 @@ def test_metadata_by_county_are_looked_through(tmp_path: Path) -> None:
     (tmp_path / keys[1]).unlink()
     with naming(DataError, IDS[2]):
         read(tmp_path, release=release, upgrade=0)
-
-
-def test_reading_does_not_import_boto3() -> None:
-    code = "import sys, plfl.data.comstock.series; print('boto3' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 # -- joining the weather -------------------------------------------------------------------------

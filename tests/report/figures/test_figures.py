@@ -69,15 +69,6 @@ def test_all_figures_are_found_the_papers_first() -> None:
     assert available()["fig3_mase"] == ("fig3_mase_local", "fig3_mase_global")
 
 
-def test_names_and_captions_are_known_without_importing_matplotlib() -> None:
-    code = (
-        "import sys; from plfl.report.figures import available, caption\n"
-        "assert all(map(caption, available())); print({'matplotlib', 'torch'} & set(sys.modules))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "set()\n"
-
-
 def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
     """Every piece of text that is really drawn, with its box in pixels."""
     drawn: list[Text] = []

@@ -1,0 +1,31 @@
+"""What is used by itself loads no library that it does not need."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.repository import ROOT
+
+WITHOUT = {
+    "import plfl": "numpy pandas torch",
+    "import plfl.cli.main as cli; cli._parser()": "torch pandas matplotlib",
+    "from plfl.report.figures import available, caption; assert all(map(caption, available()))": (
+        "matplotlib torch"
+    ),
+    "import plfl.data.comstock.series": "boto3",
+    "import plfl.deploy.flower.client_app": "torch",
+}
+"""Code, and libraries that it does without."""
+
+
+@pytest.mark.parametrize("code", WITHOUT)
+def test_no_library_is_loaded_that_is_not_needed(code: str) -> None:
+    if "flower" in code:
+        pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    code += f"\nimport sys; print(set({WITHOUT[code].split()}) & set(sys.modules))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
