@@ -88,18 +88,30 @@ def write(
     work = {"steps": 1.0, "epochs": 0.1}
     records = records.assign(loss=1.0, **given, **work, **exchanged, mae=mase, rmse=mase, mase=mase)
     records.loc[records["client"] == constant, "mase"] = np.nan
-    write_table(records, folder / "records.parquet")
     baselines = _baselines(study, names, baseline)
     baselines.loc[baselines["client"] == constant, "mase"] = np.nan
-    write_table(baselines, folder / "baselines.parquet")
+    store(folder, study, records, baselines, _clients(study, names, spread))
+    return Tables(folder)
+
+
+def store(
+    folder: Path,
+    study: Study,
+    records: pd.DataFrame,
+    baselines: pd.DataFrame,
+    clients: pd.DataFrame,
+    **about: Any,
+) -> None:
+    """Write these tables of a study, those that follow from them, and what is said `about` it."""
+    tables = {"records": records, "baselines": baselines, "clients": clients}
+    for name, table in tables.items():
+        write_table(table, folder / f"{name}.parquet")
     errors.write(folder, records, baselines, study.federation.rounds)
     summary = summarise(records, study.data.source)
     summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
     summary.to_csv(folder / "summary.csv", index=False)
-    write_table(_clients(study, names, spread), folder / "clients.parquet")
-    about = {"format": FORMAT, "version": "0", "study": study.model_dump(mode="json")}
+    about = {"format": FORMAT, "version": "0.1.0", "study": study.model_dump(mode="json")} | about
     (folder / "study.json").write_text(json.dumps(about))
-    return Tables(folder)
 
 
 def _baselines(study: Study, names: list[str], level: Callable[[str], float]) -> pd.DataFrame:

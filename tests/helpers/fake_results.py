@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import catalogue
-from plfl.config.study import FORMAT, Cell, Study
+from plfl.config.study import Cell, Study
 from plfl.federated.availability import takes_time
-from plfl.results.summary import summarise, summarise_baselines, with_baselines
-from tests.helpers import errors
+from tests.helpers.constructed import store
 
 PAPER: dict[str, Any] = {"name": "paper"}
 """The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
@@ -169,28 +168,17 @@ def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
         same = replace(cell, method=study.grid.method[0], server_opt=study.grid.server_opt[0])
         curves.setdefault(cell, curves[same])
 
+    records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
+    clients = _clients(study, rng)
     about = {
-        "format": FORMAT,
-        "version": "0.1.0",
         "git": "0123abc",
-        "study": study.model_dump(mode="json"),
         "sources": {state: _receipt(study, state) for state in study.data.states[:1]},
         "cells": {str(cell): f"{i:016x}" for i, cell in enumerate(study.cells)},
     }
-    (folder / "study.json").write_text(json.dumps(about))
-    records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
-    records.to_parquet(folder / "records.parquet")
-    summary = summarise(records, study.data.source, 1.0)
-    clients = _clients(study, rng)
-    clients.to_parquet(folder / "clients.parquet")
+    store(folder, study, records, _baselines(study, clients), clients, **about)
     forecasts = _forecasts(study, clients)
     forecasts.to_parquet(folder / "forecasts.parquet")
-    baselines = _baselines(study, clients)
-    baselines.to_parquet(folder / "baselines.parquet")
-    errors.write(folder, records, baselines, study.federation.rounds)
     _baseline_forecasts(forecasts).to_parquet(folder / "baseline_forecasts.parquet")
-    summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
-    summary.to_csv(folder / "summary.csv", index=False)
 
 
 GIVEN = {
