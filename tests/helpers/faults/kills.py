@@ -50,57 +50,26 @@ class Wildcards(dict[str, str]):
         return iter(self.values())
 
 
-NETWORK = """
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self, inputs, look_back, context):
-        super().__init__()
-        self.embed = nn.Linear(inputs * look_back + context, 5)
-        self.head = nn.Linear(5, 1)
-
-    def forward(self, sequence, context):
-        rows = torch.cat([sequence.flatten(1), context], dim=1)
-        return self.head(torch.tanh(self.embed(rows))).squeeze(1)
-"""
-SHORT = {"rounds": 12, "local_steps": 5, "evaluate_every": 4}
-KINDS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "own module": {
-        "model": {"module": "net.py:Net"},
-        "sharing": {"P2": ["embed.*"]},
-        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"], "sharing": ["P2"]},
-        "federation": SHORT,
-    },
-    "tuned": {
-        "tuning": {"search": {"client_opt.*.lr": [0.001, 0.003, 0.01]}},
-        "federation": SHORT,
-    },
-    "images": {
-        "data": {"source": "digits", "states": ["digits"], "clients": 5},
-        "task": {"name": "classify"},
-        "model": {"name": "cnn"},
-        "sharing": {"all": ["*"]},
-        "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["all"]},
-        "federation": SHORT | {"batch_size": 8},
-    },
+IMAGES: dict[str, Any] = {
+    "data": {"source": "digits", "states": ["digits"], "clients": 5},
+    "task": {"name": "classify"},
+    "model": {"name": "cnn"},
+    "sharing": {"all": ["*"]},
+    "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["all"]},
+    "federation": {"rounds": 12, "local_steps": 5, "evaluate_every": 4, "batch_size": 8},
 }
-"""Kinds of studies: what differs in their configurations."""
+"""What differs in the configuration of a study of images."""
 
 
 class Study(Project):
-    """A study of one of `KINDS` whose trainings take seconds, so that there is time to end them."""
+    """A study whose trainings take seconds, so that there is time to end them."""
 
-    def __init__(self, folder: Path, kind: str = "plain"):
+    def __init__(self, folder: Path, **blocks: Any):
         super().__init__(folder)
-        (folder / "net.py").write_text(NETWORK)
-        self.config["data"]["states"] = ["North"]
         self.config["grid"]["sharing"] = ["P2", "P3"]
         self.config["federation"] = {"rounds": 40, "local_steps": 20, "evaluate_every": 10}
         self.config["compute"] = {"checkpoint_seconds": 0.1, "engine": "stacked"}
-        self.config |= KINDS[kind]
+        self.config |= blocks
         (folder / "my.yaml").write_text(yaml.safe_dump(self.config))
 
     def start(self, target: str = RECORDS) -> subprocess.Popen[str]:
@@ -356,8 +325,8 @@ def survive_interrupts(
 class Job:
     """The training job of `Study` as Snakemake starts it, in a process forked from this one."""
 
-    def __init__(self, folder: Path, kind: str = "plain"):
-        self.study = Study(folder, kind)
+    def __init__(self, folder: Path, **blocks: Any):
+        self.study = Study(folder, **blocks)
         self.study.config["grid"]["sharing"] = self.study.config["grid"]["sharing"][:1]
         self.study.config["compute"]["checkpoint_seconds"] = 0
         self.results = self.study.results
@@ -431,9 +400,9 @@ class Whole:
     seconds: float
 
 
-def undisturbed_job(folder: Path, kind: str = "plain") -> Whole:
-    """The training job of a study of one of `KINDS`, run once from beginning to end."""
-    job = Job(folder, kind)
+def undisturbed_job(folder: Path, **blocks: Any) -> Whole:
+    """The training job of a study, run once from beginning to end."""
+    job = Job(folder, **blocks)
     begun = time.monotonic()
     process = job.start()
     process.join(PATIENCE)
@@ -442,7 +411,7 @@ def undisturbed_job(folder: Path, kind: str = "plain") -> Whole:
 
 
 def survive_job_kills(
-    dice: random.Random, most: int, whole: Whole, folder: Path, kind: str = "plain"
+    dice: random.Random, most: int, whole: Whole, folder: Path, **blocks: Any
 ) -> tuple[int, int]:
     """Kill one training job at up to `most` random moments; see `survive_kills`.
 
@@ -451,7 +420,7 @@ def survive_job_kills(
     Returns:
         How often it was killed before it had finished, and went on after a saved round.
     """
-    job = Job(folder, kind)
+    job = Job(folder, **blocks)
     first = dice.randint(1, job.parsed.federation.rounds // 2)
     kills = resumed = 0
     kept: Trained = {}
