@@ -86,6 +86,7 @@ def main() -> None:
         "methods": lambda: in_a_process(by_method),
         "job": lambda: in_a_process(paper_job),
         "recipe_job": lambda: in_a_process(recipe_job),
+        "codecs": lambda: {name: in_a_process(by_codec, name) for name in report.CODED},
         "smoke": smoke,
     }
     names = sys.argv[1:] or list(parts)
@@ -335,6 +336,21 @@ def recipe_job() -> Numbers:
     study = recipe.RECIPE
     cells = [c for c in study.cells if c.sharing == "P2" and c.state == study.cells[0].state]
     return by_part(study, cells, recipe.random_dataset(study, evaluated=YEAR // 10))
+
+
+def by_codec(name: str) -> Numbers:
+    """Seconds of processor time of trainings without codecs and with `ef21+q3+rc`, in turn: one
+    cell of a study of codecs, as long as it is."""
+    study = Study.load(recipe.CONFIG / f"{name}.yaml")
+    variants = [study.variants[f"channel={codec}"] for codec in ("none", "ef21+q3+rc")]
+    dataset = recipe.random_dataset(study, evaluated=YEAR // 20)
+    seconds = []
+    for _ in range(ROUNDS + 1):
+        runs = [partial(train, one, one.cells[:1], dataset) for one in variants]
+        seconds.append([_seconds(run, time.process_time) for run in runs])
+    plain, coded = zip(*seconds[1:], strict=True)
+    ratios = [b / a for a, b in seconds[1:]]
+    return {"plain": plain, "coded": coded, "ratio": statistics.median(ratios)}
 
 
 def by_part(study: Study, cells: list[Cell], dataset: Dataset) -> Numbers:

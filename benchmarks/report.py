@@ -16,6 +16,8 @@ BEGIN, END = "<!-- make bench -->", "<!-- /make bench -->"
 PLAIN = "plain, Adam(fused=True)"
 PLAIN_ADAMW = "plain, AdamW(fused=True)"
 ENGINES = ("stacked", "fused")
+CODED = {"channel": "the paper's model", "channel-meters": "the MLP"}
+"""Studies of codecs, and what they train."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def limits(results: dict[str, Any]) -> list[Limit]:
     plain, scaling = rates[PLAIN], results["scaling"]
     recipe = results["recipe"]["client_steps_per_second"]
     heads = results["quantiles"]["client_steps_per_second"]
-    recipe_job = results["recipe_job"]
+    recipe_job, codecs = results["recipe_job"], results["codecs"]
     turns = math.ceil(9 / results["machine"]["cores"])
 
     def share(part: str) -> float:
@@ -105,6 +107,10 @@ def limits(results: dict[str, Any]) -> list[Limit]:
             "client-step with 1,200 clients / with 12", cost["1200"] / cost["12"], 1.15, 1.05, "×"
         ),
         Limit("peak memory of a job", job["peak_mib"] / 1024, 2, 1, " GiB"),
+        *(
+            Limit(f"{model}: `ef21+q3+rc` / no codecs", codecs[name]["ratio"], 1.15, 1.05, "×")
+            for name, model in CODED.items()
+        ),
         Limit("`make smoke`, processor time", results["smoke"]["processor_seconds"], 25, 20, " s"),
     ]
 
@@ -117,7 +123,7 @@ def tables(results: dict[str, Any]) -> str:
         f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
         f"{m['memory_gib']} GiB, {m['system']}, Python {m['python']}, PyTorch {m['torch']}, "
         f"{m['compiler']}, while other programs were running (load of at most "
-        f"{max(x for part, x in load.items() if part != 'others'):.1f}).",
+        f"{max(x for part, x in load.items() if part not in ('others', 'codecs')):.1f}).",
         _table(
             ["quantity", "limit", "aim", "measured"],
             [
