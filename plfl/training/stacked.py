@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -155,17 +154,6 @@ class _Minibatch(NamedTuple):
     """(S, B), or (S, B, ...) as the loss reads them."""
 
 
-@dataclass(frozen=True)
-class _Active:
-    """The rows that take a step; others have taken all of theirs."""
-
-    mask: Tensor | None
-    """(S,); None: all."""
-    index: Tensor | slice
-    """Their numbers, or a slice of all, of which the mask tells. A mask as an index would stop a
-    GPU every time."""
-
-
 class _Stack:
     """The rows of a task while they are trained."""
 
@@ -179,7 +167,6 @@ class _Stack:
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
         self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()
-        self.longest_first = self.steps.argsort(descending=True, stable=True)
         pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
         self.pull = pull if pull.any() else None
         self.targets = (
@@ -203,7 +190,7 @@ class _Stack:
         def take(k: int | Tensor) -> None:
             active = self._active(k)
             losses = self._step(k, active)
-            total.add_(losses if active.mask is None else losses * active.mask)
+            total.add_(losses if active is None else losses * active)
 
         if self.engine.repeat is None:
             for k in range(1, max(self.counts) + 1):
@@ -213,15 +200,12 @@ class _Stack:
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
 
-    def _active(self, k: int | Tensor) -> _Active:
-        """Those of step `k`, from 1."""
-        if min(self.counts) == max(self.counts):
-            return _Active(None, slice(None))
-        if isinstance(k, Tensor):
-            return _Active(self.steps >= k, slice(None))
-        return _Active(self.steps >= k, self.longest_first[: sum(n >= k for n in self.counts)])
+    def _active(self, k: int | Tensor) -> Tensor | None:
+        """Mask (S,) of the rows that take step `k`, from 1, as others have taken all of theirs;
+        None: all do. Numbers of rows, as an index, would stop a GPU every time."""
+        return None if min(self.counts) == max(self.counts) else self.steps >= k
 
-    def _step(self, k: int | Tensor, active: _Active) -> Tensor:
+    def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
         """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
         minibatch, paced = self._minibatch(k), self._paced(k)
@@ -230,25 +214,24 @@ class _Stack:
         losses = losses + self._mix(minibatch, paced, k, active)
         stormed = self._storm(minibatch, k, active)
         if (gradients := task.tracked.gradients) is not None:
-            gradients.add_(g if active.mask is None else g * active.mask[:, None])
+            gradients.add_(g if active is None else g * active[:, None])
         if self.pull is not None:
             g += self.pull * (y - (self.start if terms.anchor is None else terms.anchor.rows))
         if terms.constant is not None:
             g += terms.constant
         paced.decayed(y, g)
-        behind = self._behind(active)
         with _only(active, y, task.moments.state) as (rows, moments):
-            self._advance(paced, rows, g[active.index], moments, behind + task.since(k))
+            self._advance(paced, rows, g, moments, self.behind + task.since(k))
             if stormed is not None:
-                rows.copy_(torch.where(task.shared, stormed[active.index], rows))
+                rows.copy_(torch.where(task.shared, stormed, rows))
             if terms.step_offset is not None:
-                rows += terms.step_offset[active.index]
+                rows += terms.step_offset
             if terms.frozen is not None:
-                rows.copy_(torch.where(terms.frozen, self.start[active.index], rows))
+                rows.copy_(torch.where(terms.frozen, self.start, rows))
         if terms.anchor is not None:
-            terms.anchor.advance(y, task.moments.state, k, active.mask)
+            terms.anchor.advance(y, task.moments.state, k, active)
         if task.tracked.average is not None:
-            task.tracked.average.advance(y, k, active.mask)
+            task.tracked.average.advance(y, k, active)
         return losses
 
     def _paced(self, k: int | Tensor) -> ClientOpt:
@@ -287,7 +270,7 @@ class _Stack:
         return point if frozen is None else torch.where(frozen, y, point), losses
 
     def _mix(
-        self, minibatch: _Minibatch, paced: ClientOpt, k: int | Tensor, active: _Active
+        self, minibatch: _Minibatch, paced: ClientOpt, k: int | Tensor, active: Tensor | None
     ) -> Tensor | float:
         """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
         mixture, y = self.terms.mixture, self.y
@@ -298,15 +281,17 @@ class _Stack:
         along = share * slope
         if isinstance(k, Tensor):
             learns = (k <= mixture.learns).expand(len(y))
-            mixture.learn(y, slope, learns if active.mask is None else learns & active.mask)
+            mixture.learn(y, slope, learns if active is None else learns & active)
         elif k <= mixture.learns:
-            mixture.learn(y, slope, active.mask)
+            mixture.learn(y, slope, active)
         paced.decayed(mixture.rows, along)
         with _only(active, mixture.rows, mixture.state) as (rows, moments):
-            self._advance(paced, rows, along[active.index], moments, self._behind(active) + k)
+            self._advance(paced, rows, along, moments, self.behind + k)
         return losses
 
-    def _storm(self, minibatch: _Minibatch, k: int | Tensor, active: _Active) -> Tensor | None:
+    def _storm(
+        self, minibatch: _Minibatch, k: int | Tensor, active: Tensor | None
+    ) -> Tensor | None:
         """Where the shared parameters go, by the gradients `g` at y and those at the point before;
         see `Storm`."""
         storm, y, g = self.terms.storm, self.y, self.g
@@ -315,8 +300,8 @@ class _Stack:
         old = torch.empty_like(y)
         self._gradient(self.before, minibatch, old)
         where = self.task.shared
-        if active.mask is not None:
-            where = where & active.mask[:, None]
+        if active is not None:
+            where = where & active[:, None]
         m, v = storm.momentum, storm.square
         m.copy_(torch.where(where, g + (1 - storm.a) * (m - old), m))
         v.copy_(torch.where(where, storm.beta * v + (1 - storm.beta) * g * g, v))
@@ -328,10 +313,6 @@ class _Stack:
         given = self.task.minibatches
         inputs = self.engine.inputs(_of_step(given.starts, k), _key(given.keys, k))
         return _Minibatch(inputs, _of_step(self.targets, k))
-
-    def _behind(self, active: _Active) -> Tensor | int:
-        """Steps that the optimisers of the rows have behind them from earlier rounds."""
-        return self.behind if isinstance(self.behind, int) else self.behind[active.index]
 
     def _gradient(self, at: Tensor, minibatch: _Minibatch, out: Tensor) -> Tensor:
         """Losses (S,) of the models `at` some parameters (S, P) on a minibatch, and their gradient
@@ -384,21 +365,14 @@ def _key(keys: Tensor | None, k: int | Tensor) -> Tensor | None:
 
 @contextmanager
 def _only(
-    active: _Active, y: Tensor, state: dict[str, Tensor]
+    active: Tensor | None, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """The rows that take a step, to be changed in place, or all where a slice is their index."""
-    now, mask = active.index, active.mask
-    if mask is None:
+    """The rows `y` and their state, to be changed in place. Only changes of the rows in the mask
+    `active` (S,) stay; None: all."""
+    if active is None:
         yield y, state
         return
-    if isinstance(now, slice):
-        rows, moments = y.clone(), {name: values.clone() for name, values in state.items()}
-        yield rows, moments
-        for before, after in ((y, rows), *((state[name], moments[name]) for name in state)):
-            before.copy_(torch.where(mask[:, None], after, before))
-        return
-    rows, moments = y[now], {name: values[now] for name, values in state.items()}
+    rows, moments = y.clone(), {name: values.clone() for name, values in state.items()}
     yield rows, moments
-    y[now] = rows
-    for name, values in moments.items():
-        state[name][now] = values
+    for before, after in ((y, rows), *((state[name], moments[name]) for name in state)):
+        before.copy_(torch.where(active[:, None], after, before))
