@@ -212,8 +212,8 @@ class Scaling:
         return {**numbers, "context": context, "known": str(self.known)}
 
     @classmethod
-    def of(cls, context: list[Any], known: str, **numbers: list[float]) -> Scaling:
-        """The inverse of `stored`."""
+    def of(cls, context: list[Any], known: str = str(UNKNOWN), **numbers: list[float]) -> Scaling:
+        """The inverse of `stored`; earlier versions did not say what is known."""
         arrays = {name: np.array(own, float) for name, own in numbers.items()}
         estimated = [np.array(one, float) for one in context]
         return cls(**arrays, context=estimated, known=np.datetime64(known, "s"))

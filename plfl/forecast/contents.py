@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
 from plfl.base.files import digest
@@ -19,22 +19,6 @@ from plfl.data.windows import Scaling
 from plfl.results.records import MODELS, Margins, Model
 
 _Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
-
-
-class StoredScaling(BaseModel):
-    """A `plfl.data.windows.Scaling` as JSON."""
-
-    offset: list[FiniteFloat]
-    scale: list[FiniteFloat]
-    low: list[float]
-    high: list[float]
-    context: list[_Lists]
-    known: str = str(windows.UNKNOWN)
-    """Earlier versions did not say it."""
-
-    def scaling(self) -> Scaling:
-        """The scaling itself."""
-        return Scaling.of(**self.model_dump())
 
 
 class Header(BaseModel):
@@ -57,8 +41,8 @@ class Header(BaseModel):
     """Names of the inputs."""
     interval: Annotated[int, Field(gt=0)]
     """Minutes between readings."""
-    clients: dict[str, StoredScaling]
-    """By name, in the order of the rows."""
+    clients: dict[str, dict[str, Any]]
+    """What `Scaling.stored` returned, by name, in the order of the rows."""
     margins: dict[Model, _Lists] = {}
     """Those of the clients' intervals by model, if the task has margins."""
 

@@ -427,12 +427,13 @@ def _checked(path: str, models: Models, header: Header) -> ForecastModel:
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
             f"{header.version}, or train it again"
         )
-    scalings = {name: stored.scaling() for name, stored in header.clients.items()}
+    scalings = {name: Scaling.of(**stored) for name, stored in header.clients.items()}
     margins, width = header.arrays(), study.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells,
         "columns": len(header.columns) == width,
-        "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS),
+        "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS)
+        and all(np.isfinite([s.offset, s.scale]).all() for s in scalings.values()),
         "models": all(
             rows.shape == (len(scalings), study.layout.width) for rows in models.values()
         ),
