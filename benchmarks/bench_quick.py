@@ -20,7 +20,6 @@ from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.models.forecaster import Forecaster
-from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.task import LocalTask, Minibatches
@@ -64,7 +63,7 @@ class PlainLoop:
 
     def __init__(self, dataset: Dataset, fused: bool = True, device: torch.device = CPU):
         self.fused = fused
-        self.module = Module(FORECASTER).to(device)
+        self.module = FORECASTER.module().to(device)
         self.features = torch.from_numpy(dataset.features).to(device)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.target = dataset.look_back - 1 + dataset.look_ahead

@@ -10,6 +10,7 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import astuple
 from functools import cache
 from importlib.util import find_spec
 from itertools import cycle, pairwise
@@ -69,7 +70,7 @@ def flower() -> float:
         strategy = FedAvg(fraction_evaluate=0, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS)
         strategy.start(
             grid,
-            ArrayRecord(Module(FORECASTER).state_dict()),
+            ArrayRecord(FORECASTER.module().state_dict()),
             num_rounds=ROUNDS + 1,
             train_config=ConfigRecord(),
             evaluate_fn=lambda t, arrays: ends.append(time.perf_counter()),
@@ -133,7 +134,7 @@ def pfl() -> float:
 
     adam = Adam()
     model = PyTorchModel(
-        module := WithLoss(FORECASTER),
+        module := WithLoss(*astuple(FORECASTER)),
         lambda parameters, lr: torch.optim.Adam(
             parameters, lr, (adam.beta1, adam.beta2), adam.eps, fused=True
         ),

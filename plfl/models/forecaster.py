@@ -4,13 +4,18 @@ An LSTM reads the look-back. Its hidden states of all steps, concatenated, go th
 per-channel PReLU. In the paper there is one output, the load at the look-ahead in scaled units.
 Shapes and order of the parameters are those of `torch.nn.LSTM` (two biases) and `torch.nn.Linear`.
 With the paper's sizes there are 60,276 parameters, 3,500 of them in the LSTM.
+
+The passes are written by hand. Their results equal those of automatic differentiation, with a third
+of the operations: the models are so small that launching an operation costs more than its
+arithmetic. The windows of a minibatch are the last dimension, for contiguous memory access.
+Dimensions are S models, T steps, H hidden units and B windows.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +24,36 @@ from plfl.layout import KernelForm, ParameterLayout
 if TYPE_CHECKING:  # the command line starts without torch
     from torch import Tensor, nn
 
-    from plfl.models.passes import Activations
+TOGETHER = 4096
+"""Most windows that are forecast together, because a forward pass keeps all of them."""
+
+
+@dataclass(frozen=True)
+class Activations:
+    """The intermediate results of a forward pass, which the backward pass needs."""
+
+    read: Tensor
+    """What the LSTM reads in each step (S, T, F + H, B): inputs and previous hidden state."""
+    gates: Tensor
+    """Activations i, f, g, o, concatenated (S, T, 4 · H, B)."""
+    cells: Tensor
+    """Cell states c (S, T, H, B)."""
+    squashed: Tensor
+    """tanh c (S, T, H, B)."""
+    sums: list[Tensor]
+    """Output of each linear layer (S, W, B), before the PReLU."""
+    inputs: list[Tensor]
+    """Input of each linear layer."""
+
+    @property
+    def states(self) -> Tensor:
+        """Hidden states of all steps, concatenated: (S, T · H, B)."""
+        return self.inputs[0]
+
+    @property
+    def penultimate(self) -> Tensor:
+        """Input of the last linear layer (S, W, B)."""
+        return self.inputs[-1]
 
 
 @dataclass(frozen=True)
@@ -84,56 +118,60 @@ class Forecaster:
             row[columns].uniform_(-bound, bound, generator=generator)
         return row
 
-    def forward(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F); (S, B, O) with several
-        outputs.
-
-        `parameters` are those of S models, as `ParameterLayout.views` gives them.
-        """
-        import torch
-
-        S, B, T, F = x.shape
-        H = self.hidden
-        bias = parameters["lstm.bias_ih"] + parameters["lstm.bias_hh"]
-        weight_ih = parameters["lstm.weight_ih"].mT
-        projected = torch.baddbmm(bias[:, None], x.reshape(S, B * T, F), weight_ih)
-        steps = projected.unflatten(1, (B, T)).unbind(2)
-        weight_hh = parameters["lstm.weight_hh"].mT
-        h = c = x.new_zeros(S, B, H)
-        states = []
-        for step in steps:
-            gates = torch.baddbmm(step, h, weight_hh)
-            i, f, g, o = gates.chunk(4, -1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            states.append(h)
-        z = torch.cat(states, -1)
-        for layer in range(len(self.mlp) + 1):
-            weight = parameters[f"mlp.{layer}.weight"].mT
-            z = torch.baddbmm(parameters[f"mlp.{layer}.bias"][:, None], z, weight)
-            if layer < len(self.mlp):
-                z = torch.where(z > 0, z, parameters[f"mlp.{layer}.slope"][:, None] * z)
-        z = z.squeeze(-1)
-        return z.abs() if self.absolute else z
-
     # What the engines need of any model, see `plfl.models.network.Network`.
     def module(self) -> nn.Module:
         """One forecaster from PyTorch's own layers, with parameters in the order of a row."""
         from plfl.models.layers import Module
 
-        return Module(self)
+        return Module(*astuple(self))
 
     def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (S, B) of the models `rows`."""
-        return self.forward(self.layout.views(rows), sequence)
+        import torch
+
+        parts = sequence.split(TOGETHER, 1)
+        return torch.cat([self.forward_pass(rows, windows)[0] for windows in parts], 1)
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Activations]:
-        """Forecasts (S, B), and what the backward pass needs, which has all `features`."""
-        from plfl.models import passes
+        """Forecasts (S, B), or (S, B, O), by models `rows` (S, P), and what the backward pass
+        needs, which has all `features`. Of the inputs, the sequences (S, B, T, F) are read."""
+        import torch
 
-        return passes.forward(self, rows, inputs[0])
+        p, x = self.layout.views(rows), inputs[0]
+        S, B, T, F = x.shape
+        H = self.hidden
+        bias = (p["lstm.bias_ih"] + p["lstm.bias_hh"])[..., None]
+        weight = torch.cat([p["lstm.weight_ih"], p["lstm.weight_hh"]], -1)
+        read = x.new_zeros(S, T, F + H, B)
+        read[:, :, :F] = x.permute(0, 2, 3, 1)
+        gates, states = x.new_empty(S, T, 4 * H, B), x.new_empty(S, T, H, B)
+        cells, squashed = torch.empty_like(states), torch.empty_like(states)
+        for t in range(T):
+            now = torch.baddbmm(bias, weight, read[:, t], out=gates[:, t])
+            now[:, : 2 * H].sigmoid_()
+            now[:, 2 * H : 3 * H].tanh_()
+            now[:, 3 * H :].sigmoid_()
+            i, f, g, o = now.split(H, 1)
+            c = torch.mul(i, g, out=cells[:, t])
+            if t:
+                c.addcmul_(f, cells[:, t - 1])
+            h = torch.mul(o, torch.tanh(c, out=squashed[:, t]), out=states[:, t])
+            if t + 1 < T:
+                read[:, t + 1, F:] = h
+        z = states.view(S, T * H, B)
+        sums, read_by = [], []
+        last = len(self.mlp)
+        for layer in range(last + 1):
+            read_by.append(z)
+            z = torch.baddbmm(p[f"mlp.{layer}.bias"][..., None], p[f"mlp.{layer}.weight"], z)
+            sums.append(z)
+            if layer < last:
+                z = torch.where(z > 0, z, p[f"mlp.{layer}.slope"][..., None] * z)
+        forecast = z[:, 0] if self.outputs == 1 else z.mT
+        forecast = forecast.abs() if self.absolute else forecast
+        return forecast, Activations(read, gates, cells, squashed, sums, read_by)
 
     def backward_pass(
         self,
@@ -143,7 +181,65 @@ class Forecaster:
         features: dict[str, Tensor],
         out: Tensor,
     ) -> None:
-        """Write the gradient by `rows` into `out`, see `passes.backward`."""
-        from plfl.models import passes
+        """Write the gradient of a loss with respect to the models `rows` (S, P) of a forward pass
+        into `out` (S, P).
 
-        passes.backward(self, rows, kept, forecast, features, out)
+        `forecast` and `features` are the gradients with respect to the forecasts, in their shape,
+        and to `states` and `penultimate` of what is `kept`, if the loss uses them.
+        """
+        import torch
+
+        p, by = self.layout.views(rows), self.layout.views(out)
+        d = forecast[:, None] if self.outputs == 1 else forecast.mT
+        if self.absolute:
+            d = d * kept.sums[-1].sign()
+        last = len(self.mlp)
+        for layer in range(last, -1, -1):
+            if layer < last:
+                z, slope = kept.sums[layer], p[f"mlp.{layer}.slope"][..., None]
+                torch.sum(d * z.clamp(max=0), -1, out=by[f"mlp.{layer}.slope"])
+                d = torch.where(z > 0, d, d * slope)
+            torch.bmm(d, kept.inputs[layer].mT, out=by[f"mlp.{layer}.weight"])
+            torch.sum(d, -1, out=by[f"mlp.{layer}.bias"])
+            d = torch.bmm(p[f"mlp.{layer}.weight"].mT, d)
+            if layer == last and "penultimate" in features:
+                d = d + features["penultimate"]
+        if "states" in features:
+            d = d + features["states"]
+        _lstm(p["lstm.weight_hh"], kept, d.view_as(kept.cells), by)
+
+
+def _lstm(
+    weight_hh: Tensor, activations: Activations, states: Tensor, by: dict[str, Tensor]
+) -> None:
+    """Write the LSTM's gradients into `by`, given those of its hidden `states` (S, T, H, B)."""
+    import torch
+
+    S, T, H, B = states.shape
+    i, f, g, o = activations.gates.split(H, 2)
+    # The derivative of c (for o: of h) with respect to the input of each gate.
+    slopes = activations.gates * (1 - activations.gates)
+    torch.mul(1 - g * g, i, out=slopes[:, :, 2 * H : 3 * H])
+    slopes[:, :, :H] *= g
+    slopes[:, 0, H : 2 * H] = 0
+    slopes[:, 1:, H : 2 * H] *= activations.cells[:, :-1]
+    slopes[:, :, 3 * H :] *= activations.squashed
+    through = o * (1 - activations.squashed * activations.squashed)
+    by_gates = torch.empty_like(activations.gates)
+    c = through.new_zeros(S, H, B)
+    for t in range(T - 1, -1, -1):
+        h = states[:, t]
+        if t + 1 < T:
+            h = torch.baddbmm(h, weight_hh.mT, by_gates[:, t + 1])
+        c.addcmul_(h, through[:, t])
+        to_c = slopes[:, t, : 3 * H].unflatten(1, (3, H))
+        torch.mul(to_c, c[:, None], out=by_gates[:, t, : 3 * H].unflatten(1, (3, H)))
+        torch.mul(slopes[:, t, 3 * H :], h, out=by_gates[:, t, 3 * H :])
+        c *= f[:, t]
+    flat, read = (rows.transpose(1, 2).flatten(2) for rows in (by_gates, activations.read))
+    by_weight = torch.bmm(flat, read.mT)
+    inputs = by_weight.shape[-1] - H
+    by["lstm.weight_ih"].copy_(by_weight[..., :inputs])
+    by["lstm.weight_hh"].copy_(by_weight[..., inputs:])
+    torch.sum(flat, -1, out=by["lstm.bias_ih"])
+    by["lstm.bias_hh"].copy_(by["lstm.bias_ih"])

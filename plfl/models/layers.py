@@ -1,23 +1,32 @@
 """The paper's forecaster as one `nn.Module` of PyTorch's own layers, the engines' oracle."""
 
-from torch import Tensor, nn
+from collections.abc import Sequence
 
-from plfl.models.passes import Sizes
+from torch import Tensor, nn
 
 
 class Module(nn.Module):
     """The paper's forecaster, built from PyTorch's own layers."""
 
-    def __init__(self, forecaster: Sizes):
+    def __init__(
+        self,
+        inputs: int,
+        look_back: int,
+        hidden: int,
+        mlp: Sequence[int],
+        absolute: bool,
+        outputs: int = 1,
+    ):
+        """Build the layers; the sizes are those of a `Forecaster`."""
         super().__init__()
-        self.absolute = forecaster.absolute
-        self.lstm = nn.LSTM(forecaster.inputs, forecaster.hidden, batch_first=True)
+        self.absolute = absolute
+        self.lstm = nn.LSTM(inputs, hidden, batch_first=True)
         layers: list[nn.Module] = []
-        fan_in = forecaster.look_back * forecaster.hidden
-        for width in forecaster.mlp:
+        fan_in = look_back * hidden
+        for width in mlp:
             layers += [nn.Linear(fan_in, width), nn.PReLU(width)]
             fan_in = width
-        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, forecaster.outputs))
+        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, outputs))
 
     def forward(self, sequence: Tensor, context: Tensor | None = None) -> Tensor:
         """Forecasts (B,), or (B, O), of windows (B, T, F); the paper's have no context."""

@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
+from plfl.models.forecaster import Forecaster
 from plfl.training.task import LocalTask
 
 
@@ -54,3 +56,15 @@ def everything(task: LocalTask) -> dict[str, Tensor]:
     if terms.mixture is not None:
         found |= {"mixture": terms.mixture.rows, "share": terms.mixture.share[:, None]}
     return found
+
+
+def forecasts_of(forecaster: Forecaster, rows: Tensor, windows: Tensor) -> Tensor:
+    """Forecasts (S, B) of models `rows` (S, P) by PyTorch's own layers, one after the other."""
+    module = forecaster.module().to(rows.dtype)
+    names = [name for name, _ in module.named_parameters()]
+    found = []
+    for s, own in enumerate(windows):
+        values = [view[0] for view in forecaster.layout.views(rows[s : s + 1]).values()]
+        parameters = dict(zip(names, values, strict=True))
+        found.append(functional_call(module, parameters, (own,)))
+    return torch.stack(found)

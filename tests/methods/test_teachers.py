@@ -22,7 +22,7 @@ from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
-from tests.helpers.tasks import changed
+from tests.helpers.tasks import changed, forecasts_of
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 SGD = Sgd(lr=0.1)
@@ -163,7 +163,7 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     engine.train(changed(one, targets=mixed, loss=loss, scale=scale))
     leaf = rows.clone().requires_grad_()
     sequence, _ = engine.inputs(starts[:, 0])
-    forecasts = SMALL.forward(SMALL.layout.views(leaf), sequence)
+    forecasts = forecasts_of(SMALL, leaf, sequence)
     loss = (forecasts - targets[:, 0]).square().mean(1)
     loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)
     (gradient,) = torch.autograd.grad(loss.sum(), leaf)

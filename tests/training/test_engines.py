@@ -15,7 +15,6 @@ from plfl.data.windows import build
 from plfl.layout import WindowShape
 from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
-from plfl.models.layers import Module
 from plfl.models.linear import Linear
 from plfl.models.lstm_mlp import LstmMlp
 from plfl.models.mlp import Mlp
@@ -128,7 +127,7 @@ def with_terms(whole, names, seed=1):
 def test_initial_parameters_are_drawn_as_pytorch_draws_them():
     """Same bounds as `nn.LSTM`, `nn.Linear` and `nn.PReLU`, filled, and fixed by the seed."""
     torch.manual_seed(0)
-    row, module = PAPER.initial(10), Module(PAPER)
+    row, module = PAPER.initial(10), PAPER.module()
     assert torch.equal(row, PAPER.initial(10))
     assert not torch.equal(row, PAPER.initial(11))
     views = PAPER.layout.views(row[None])

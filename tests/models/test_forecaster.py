@@ -1,11 +1,11 @@
-"""The passes written out are those of automatic differentiation."""
+"""The passes written by hand are those of PyTorch's own layers and of automatic differentiation."""
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.models import passes
 from plfl.models.forecaster import Forecaster
+from tests.helpers.tasks import forecasts_of
 
 
 @settings(deadline=None, max_examples=40)
@@ -25,11 +25,11 @@ def test_forecasts_and_gradients(
     rows = torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_()
     x = torch.randn((models, windows, look_back, inputs), generator=random, dtype=torch.float64)
     weights = torch.randn((models, windows), generator=random, dtype=torch.float64)
-    expected = forecaster.forward(forecaster.layout.views(rows), x)
+    expected = forecasts_of(forecaster, rows, x)
     (gradient,) = torch.autograd.grad((weights * expected).sum(), rows)
     found = torch.empty_like(gradient)
     with torch.inference_mode():
-        forecasts, trace = passes.forward(forecaster, rows, x)
-        passes.backward(forecaster, rows, trace, weights, {}, found)
+        forecasts, kept = forecaster.forward_pass(rows, x)
+        forecaster.backward_pass(rows, kept, weights, {}, found)
     torch.testing.assert_close(forecasts, expected.detach(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-12)
