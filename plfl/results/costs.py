@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from plfl.results.records import CELL
@@ -24,7 +23,7 @@ def totals(records: pd.DataFrame) -> pd.DataFrame:
     found = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
     clients = records.groupby(_TRAINING)["client"].nunique()
     found["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
-    found = found.join(records.groupby(_TRAINING)[_HEARD].apply(_staleness).rename("staleness"))
+    found["staleness"] = _staleness(records)
     if "round_seconds" in records:
         there = train[train["loss"].notna()]
         waiting = (there["round_seconds"] - there["seconds"]).groupby(
@@ -35,19 +34,29 @@ def totals(records: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-_HEARD = ["round", "client", "split", "loss", "bytes_up"]
+def _staleness(records: pd.DataFrame) -> pd.Series[float]:
+    """Rounds since a client last took part, mean over clients and rounds, of each training."""
+    training = records["split"] == "train"
+    sent = training & (records["bytes_up"] > 0)
+    any_sent = sent.groupby([records[axis] for axis in _TRAINING]).transform("any")
+    heard = sent.where(any_sent, training & records["loss"].notna())
+    there = records.loc[heard, [*_ROUND, "client"]].drop_duplicates().sort_values("round")
+    of_client = there.groupby([*_TRAINING, "client"])["round"]
+    last, of_training = of_client.max(), records.groupby(_TRAINING)
+    rounds, clients = of_training["round"].max(), of_training["client"].nunique()
+    end = rounds.reindex(last.index.droplevel(["client"])).to_numpy() + 1
+    waited = _waits(of_client.diff().fillna(there["round"]))
+    total = waited.groupby([there[axis] for axis in _TRAINING]).sum()
+    total += _waits(end - last).groupby(_TRAINING).sum()
+    total = total.reindex(rounds.index, fill_value=0)
+    absent = clients.sub(last.groupby(_TRAINING).size(), fill_value=0)
+    total += absent * _waits(rounds + 1)
+    return total / (rounds * clients)
 
 
-def _staleness(cell: pd.DataFrame) -> float:
-    training = (cell["split"] == "train").to_numpy()
-    sent = training & (cell["bytes_up"] > 0).to_numpy()
-    heard = sent if sent.any() else training & cell["loss"].notna().to_numpy()
-    round_of, (client, clients) = cell["round"].to_numpy(int), pd.factorize(cell["client"])
-    rounds = np.arange(1, round_of.max() + 1)[:, None]
-    took_part = np.zeros((len(rounds), len(clients)), dtype=np.bool_)
-    took_part[round_of[heard] - 1, client[heard]] = True
-    last = np.maximum.accumulate(took_part * rounds)
-    return float((rounds - last).mean())
+def _waits(apart: pd.Series[float]) -> pd.Series[float]:
+    """1 + 2 + … + (d − 1): what a client adds that takes part twice, d rounds apart."""
+    return apart * (apart - 1) / 2
 
 
 def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:
