@@ -44,7 +44,7 @@ def _staleness(records: pd.DataFrame) -> pd.Series[float]:
     of_client = there.groupby([*_TRAINING, "client"])["round"]
     last, of_training = of_client.max(), records.groupby(_TRAINING)
     rounds, clients = of_training["round"].max(), of_training["client"].nunique()
-    end = rounds.reindex(last.index.droplevel(["client"])).to_numpy() + 1
+    end = rounds.reindex(last.droplevel("client").index).to_numpy() + 1
     waited = _waits(of_client.diff().fillna(there["round"]))
     total = waited.groupby([there[axis] for axis in _TRAINING]).sum()
     total += _waits(end - last).groupby(_TRAINING).sum()
