@@ -340,7 +340,7 @@ class ForecastModel:
             raise DataError(
                 f"client {client!r} did not take part; the model was trained with {listed}"
                 f"{did_you_mean(client, self.clients)}; name one of them with --client, or train "
-                "the head for a new meter with `plfl forecast --new` (in Python: adapt)"
+                "a model for a new meter with `plfl forecast --new` (in Python: adapt)"
             )
         return client
 

@@ -1,10 +1,9 @@
-"""A meter that did not take part gets a model: the shared part, and a head of its own (cold start).
+"""A meter that did not take part gets a model: that of the others, with a part of its own.
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
-It then trains its personal part on its own windows, see `plfl.federated.calibration`. How long is
-chosen on the last fifth of them. Where everything is shared, what it trains depends on the length
-of its readings (docs/map.md): nothing with less than two weeks, which are too short to choose how
-long; everything from 16 weeks on, when a model of its own is better; in between the head.
+It then trains its personal part, or everything where everything is shared, on its own windows, see
+`plfl.federated.calibration`. How long is chosen on the last fifth of them. Less than two weeks are
+too short to choose how long, and a model that is shared as a whole stays as received (docs/map.md).
 """
 
 from collections.abc import Mapping
@@ -23,15 +22,7 @@ from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
-from plfl.layout import head_mask
 from plfl.results.records import Models
-
-
-def own_part(shared: NDArray[np.bool_], study: Study, minutes: int) -> NDArray[np.bool_]:
-    """Parameters (P,) that a new meter with so many minutes of readings trains."""
-    if not shared.all():
-        return ~shared
-    return shared if minutes >= OF_ITS_OWN else head_mask(study.layout, "mlp")
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
@@ -50,9 +41,8 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
 
 PASSES = (0, 1, 2, 4, 8, 16)
 """Passes over its windows from which a new meter chooses; 0: the model as received."""
-AS_RECEIVED, OF_ITS_OWN = 2 * WEEK, 16 * WEEK
-"""Minutes of readings below which a model that is shared as a whole is used as received, and from
-which on it is trained as a whole."""
+AS_RECEIVED = 2 * WEEK
+"""Minutes of readings below which a model that is shared as a whole is used as received."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +117,7 @@ class Newcomer:
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
-        trained = own_part(self._shared, study, self.minutes)
+        trained = self._shared if self._shared.all() else ~self._shared
         own = torch.from_numpy(trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
         return calibrate(
