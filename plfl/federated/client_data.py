@@ -134,7 +134,7 @@ class ClientData:
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
     ) -> tuple[Minibatches, Tensor]:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round,
-        padded to the most; and the number (n,) of each client's own.
+        padded to the longest; and how many (n,) are each client's own.
 
         Args:
             purpose: name of the random stream; the same passes in every call.

@@ -2,8 +2,8 @@
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
 It then trains its personal part, or everything where everything is shared, on its own windows, see
-`plfl.federated.calibration`. How long is chosen on the last fifth of them. Less than two weeks are
-too short to choose how long, and a model that is shared as a whole stays as received (docs/map.md).
+`plfl.federated.calibration`. How long is chosen on the last fifth of them. With less than
+two weeks, a model that is shared as a whole stays as received (docs/map.md).
 """
 
 from collections.abc import Mapping

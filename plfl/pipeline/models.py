@@ -40,7 +40,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     """
     tables = Tables(study.results)
     rows: list[dict[str, str]] = []
-    for state, dataset in datasets.items():
+    for state, path in datasets.items():
+        dataset = Dataset.load_file(path)
         best = [tables.best("local", state=state, sharing=name) for name in study.grid.sharing]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
@@ -48,8 +49,7 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             models = models or _trained_again(study, cell, dataset)
             asked = study.task.margins != "none"
             margins = _evaluator(study, dataset).margins(models) if asked else {}
-            about = describe(study, cell, Dataset.load_file(dataset), margins)
-            write_models(file, models, about)
+            write_models(file, models, describe(study, cell, dataset, margins))
             forecasts = file.with_name(f"{file.stem}{FORECASTS}")
             if study.forecasts == "all":
                 found = _evaluator(study, dataset).test_forecasts(models)
@@ -66,13 +66,13 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
 
 
-def _evaluator(study: Study, dataset: Path) -> Evaluator:
+def _evaluator(study: Study, dataset: Dataset) -> Evaluator:
     from plfl.experiments.trainer import Trainer  # see `_trained_again`
 
-    return Trainer.of(study, Dataset.load_file(dataset)).evaluator
+    return Trainer.of(study, dataset).evaluator
 
 
-def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:
+def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
     """The models of a cell whose job did not keep them: they are the same ones.
 
     A job keeps the best of the cells that it trains. Another cell becomes the best if that one
@@ -83,6 +83,6 @@ def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:
 
     log.info("%s: its models were not kept; it is trained again", cell)
     cells = study.with_all_seeds([cell])
-    models = train(study, cells, Dataset.load_file(dataset))[cell].models
+    models = train(study, cells, dataset)[cell].models
     assert models is not None  # the only combination is the best one, and it has a score
     return models

@@ -58,7 +58,7 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
 
 
 def _noted(label: str, rounds: int) -> Callable[[int], None]:
-    """Notes in the log, where `plfl study` reads it, how far a training is."""
+    """Writes the finished rounds of a training into the log, where `plfl study` reads them."""
     return lambda t: log.info("%s: round %d of %d", label, t, rounds)
 
 

@@ -23,7 +23,7 @@ CAPTION = (
     " all states and origins. Numbers in a cell: the lead of the best way with models sent over the"
     " best one alone in test MASE, positive where models sent are better, with its 95 % interval;"
     " the price of not pooling, the error of the best way without raw data sent less that of the"
-    " best one with them; what crosses for a client, and the raw data. Frames mark leads whose"
+    " best one with them; bytes sent per client, and those of the raw data. Frames mark leads whose"
     " interval excludes 0; where the choice on validation contradicts such a lead, the cell says"
     " so. Exploratory: intervals are not corrected for their number."
 )

@@ -55,7 +55,7 @@ def _staleness(records: pd.DataFrame) -> pd.Series[float]:
 
 
 def _waits(apart: pd.Series[float]) -> pd.Series[float]:
-    """1 + 2 + … + (d − 1): what a client adds that takes part twice, d rounds apart."""
+    """1 + 2 + … + (d − 1): what a client adds between two rounds with it, d apart."""
     return apart * (apart - 1) / 2
 
 

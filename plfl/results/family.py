@@ -40,7 +40,7 @@ def noted(folder: Path) -> list[str] | None:
     try:
         return TypeAdapter(list[str]).validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ResultsError(f"{path}: is no list of claims ({error}); remove it") from None
+        raise ResultsError(f"{path}: not a list of claims ({error}); remove it") from None
 
 
 def dated(claim: str, before: Sequence[str] | None) -> Named:

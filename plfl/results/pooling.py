@@ -72,7 +72,7 @@ def pooled(names: Sequence[str], pieces: Sequence[Piece], trained: bool = True) 
 
 
 def _mean(tables: Sequence[Array]) -> Array:
-    """The mean of tables with the same clients and seeds. Of more weeks, the last become one."""
+    """The mean of tables with the same clients and seeds. Surplus weeks are added to the last."""
     weeks = range(min(table.shape[2] for table in tables))
     mean: Array = np.mean([np.add.reduceat(table, weeks, axis=2) for table in tables], axis=0)
     return mean

@@ -203,7 +203,7 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
     needed = ""
     if positive and evidence.blocking:
         answer, needed = "undecided", FINITE
-        said.append("cells that the claim calls better diverged")
+        said.append("the side that should be better has diverged")
     if not positive and evidence.witness not in (None, deciding):
         needed = UNWITNESSED
     reason = "; ".join(filter(None, said))

@@ -48,8 +48,8 @@ def _compiled(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Ste
     """The step in one kernel.
 
     Raises:
-        ConfigError: PyTorch cannot compile it here. Operation by operation it would round
-            otherwise, and results would name the same engine.
+        ConfigError: PyTorch cannot compile it here. Uncompiled steps round differently, and the
+            engine would have the same name.
     """
 
     def step(y: Tensor, g: Tensor, k: Tensor, *rest: Tensor) -> None:

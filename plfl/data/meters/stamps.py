@@ -121,7 +121,7 @@ def _offset_of(stamp: str) -> timedelta | None:
 
 
 def _is_epoch(text: pd.Series) -> bool:
-    # Twelve digits are rather YYYYmmddHHMM if they read so. Ten are rather YYYYmmddHH: as seconds
+    # Twelve digits are taken for YYYYmmddHHMM if they parse as such, ten for YYYYmmddHH: as seconds
     # they would be dates after 2030.
     if (text.str.len() == 12).all():
         return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())

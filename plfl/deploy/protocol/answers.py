@@ -289,7 +289,7 @@ def _read(
     _require(found == wanted, f"it has the arrays {found}, expected {wanted}")
     for n, array in message.arrays.items():
         sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
-        _require(bool(sound), f"array {n} has numbers that are not finite or implausible")
+        _require(bool(sound), f"array {n} has numbers that are implausible, or not finite")
     try:
         update = None if coder is None else coder.check("up", message.arrays["0"])
     except CodecError as error:

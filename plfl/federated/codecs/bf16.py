@@ -27,5 +27,5 @@ class BFloat16(Codec):
     ) -> Rows:
         rows: Rows = (fields[0].astype(np.uint32) << 16).view(np.float32)
         if not (np.abs(rows) <= 2 * LARGEST).all():
-            raise CodecError("the coded update has numbers that are not finite or implausible")
+            raise CodecError("the coded update has numbers that are implausible, or not finite")
         return rows

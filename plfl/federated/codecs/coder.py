@@ -120,7 +120,7 @@ class Coder:
         kept = self._kept(direction, "sender", clients)
         if kept is not None:
             wanted = wanted + kept if chain.memory == "ef14" else wanted - kept
-        sound = np.asarray(np.abs(wanted).max(1) <= codec.largest)  # not a number is not
+        sound = np.asarray(np.abs(wanted).max(1) <= codec.largest)  # false for NaN, too
         messages = [torch.empty(0, dtype=torch.uint8)] * len(wanted)
         if not sound.any():
             return messages

@@ -1,6 +1,6 @@
 """The stage `rc`: a range coder over the whole numbers of a message.
 
-The frequency of each number, as a byte, goes before the coded numbers, and a checksum of both. The
+Before the coded numbers go the frequency of each number, as a byte, and a checksum of both. The
 coder works with integers and its frequencies are ratios of integers, so both ends agree on every
 platform. A message that would not become shorter stays as it is.
 

@@ -14,7 +14,7 @@ def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray
     """The arrays with the types that they have in a message, as its receiver gets them.
 
     Raises:
-        CodecError: a code is out of range, or a number is not finite or implausible.
+        CodecError: a code is out of range, or a number is implausible, or not finite.
     """
     found = [
         np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
@@ -53,7 +53,7 @@ def _check(field: Field, array: NDArray[Any]) -> None:
             f"the coded update has the code {array.max()}, which is not below {field.levels}"
         )
     if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
-        raise CodecError("the coded update has numbers that are not finite or implausible")
+        raise CodecError("the coded update has numbers that are implausible, or not finite")
 
 
 def _packed(field: Field, array: NDArray[Any]) -> Bytes:
