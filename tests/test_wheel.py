@@ -116,7 +116,7 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     shipped = [file for file in tracked(*SHIPPED) if not file.startswith(("docs/images/",))]
     shipped = [file for file in shipped if not re.match(r"docs/.*\.py", file)]
     wanted = {package / "shipped" / file for file in shipped}
-    own = tracked("plfl", "plfl_images")
+    own = tracked("plfl", "plfl_images", "plfl_reproductions")
     wanted |= {package.parent / file for file in own if not BUILDS.search(file)}
     assert {path for path in wanted if not path.is_file()} == set()
 

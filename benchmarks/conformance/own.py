@@ -12,20 +12,20 @@ from benchmarks.conformance.adapter import Found, NotThere, main
 from benchmarks.conformance.probes import NO_SERVER_MODEL, Probe
 from plfl.federated.federation import Federation
 from plfl.methods import Method
-from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
-from plfl.methods.fedala import FedALA
-from plfl.methods.fedamp import FedAMP
-from plfl.methods.fedamp import State as FedAMPState
-from plfl.methods.fedbabu import FedBABU
-from plfl.methods.fedfomo import FedFomo
 from plfl.methods.fedopt import FedOpt
-from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
-from plfl.methods.per_fedavg import PerFedAvg
-from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.apfl import APFL
+from plfl_reproductions.fedala import FedALA
+from plfl_reproductions.fedamp import FedAMP
+from plfl_reproductions.fedamp import State as FedAMPState
+from plfl_reproductions.fedbabu import FedBABU
+from plfl_reproductions.fedfomo import FedFomo
+from plfl_reproductions.fedrep import FedRep
+from plfl_reproductions.per_fedavg import PerFedAvg
+from plfl_reproductions.pfedme import PFedMe
 from tests.helpers.problems import Quadratic, in_turns, trajectory
 
 METHODS: dict[str, Callable[[Mapping[str, Any], int], Method]] = {

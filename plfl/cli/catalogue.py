@@ -18,8 +18,6 @@ from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.plugins.registry import Algorithm, Section
 
-MAIN = ("fedopt", "fedprox", "scaffold", "ditto", "fine_tuning", "knn_per")
-"""The methods to start with; `fedopt` with the server optimiser `fedavg` is FedAvg."""
 HEADINGS = {
     "main": "methods to start with",
     "reproduction": "reproductions of other published methods",
@@ -48,7 +46,7 @@ def entries() -> list[dict[str, Any]]:
     ]
     listed.append(_calibration())
     groups = list(HEADINGS)
-    return sorted(listed, key=lambda entry: (groups.index(entry["group"]), _rank(entry["name"])))
+    return sorted(listed, key=lambda entry: groups.index(entry["group"]))
 
 
 def _group(axis: str, cls: type[Algorithm]) -> str:
@@ -57,12 +55,7 @@ def _group(axis: str, cls: type[Algorithm]) -> str:
         return axis
     if plugins.of(cls):
         return "plug-in"
-    return "main" if cls.name in MAIN else "reproduction"
-
-
-def _rank(name: str) -> int:
-    """Places the main methods in their own order; all others stay in that of their names."""
-    return MAIN.index(name) if name in MAIN else len(MAIN)
+    return "main" if cls.__module__.startswith(f"{methods.__name__}.") else "reproduction"
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:

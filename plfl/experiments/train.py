@@ -25,7 +25,7 @@ from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
-from plfl.methods.clusters import ClusterState
+from plfl.methods import ClusterState
 from plfl.results.records import CELL, MODELS, CellResult, Model, Models
 
 log = logging.getLogger(__name__)

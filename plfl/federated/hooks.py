@@ -28,6 +28,14 @@ class MethodState:
     """
 
 
+@dataclass
+class ClusterState(MethodState):
+    """State of a method that sorts clients into clusters; records show the cluster."""
+
+    cluster: Tensor
+    """Cluster (N,) of every client, −1 for a client that has none yet."""
+
+
 class Hooks(MethodRules):
     """What a method does in a round, before it and when its models are scored.
 

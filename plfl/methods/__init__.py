@@ -20,6 +20,7 @@ and of the federation for annotations.
 
 from functools import partial
 
+from plfl.federated.hooks import ClusterState as ClusterState
 from plfl.federated.hooks import Hooks
 from plfl.federated.hooks import MethodState as MethodState
 from plfl.plugins import registry

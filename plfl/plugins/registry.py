@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import textwrap
 from functools import cache
+from importlib.metadata import entry_points
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, TypeVar, cast
@@ -105,13 +106,24 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
 
 
 @cache
-def files(package: str) -> tuple[str, ...]:
-    """Names of the files of `package`, whether or not they define an algorithm.
+def files(package: str) -> dict[str, str]:
+    """The modules of the files of `package`, whether or not they define an algorithm, by name.
 
-    They are listed once: a configuration asks for them hundreds of times.
+    Installed packages can bring further files: an entry point in the group that has the name of
+    `package` names a package that contains them. The files are listed once: a configuration asks
+    for them hundreds of times.
+
+    Raises:
+        PlflError: two files have the same name.
     """
-    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
-    return tuple(info.name for info in found)
+    found: dict[str, str] = {}
+    brought = sorted(point.value for point in entry_points(group=package))
+    for folder in (package, *brought):
+        for info in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+            module = f"{folder}.{info.name}"
+            if (other := found.setdefault(info.name, module)) != module:
+                raise PlflError(f"the modules {other} and {module} have one name; rename a file")
+    return found
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
@@ -158,7 +170,7 @@ def _in_files(package: str) -> dict[str, type[Algorithm]]:
 def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
-    module = importlib.import_module(f"{package}.{name}")
+    module = importlib.import_module(files(package)[name])
     found = defined_in(module)
     for one in found:
         if one.name != name:

@@ -19,13 +19,13 @@ from plfl.experiments.train import train
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods.fafed import FaFed
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
+from plfl_reproductions.fafed import FaFed
 from tests.helpers import tiny
 from tests.helpers.problems import Q2, Quadratic, trajectory
 from tests.helpers.refusals import naming

@@ -11,9 +11,9 @@ from plfl.config.sections import Federation as Settings
 from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
-from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.fedadc import FedADC
 from tests.helpers import tiny
 from tests.helpers.problems import trajectory
 from tests.helpers.refusals import naming

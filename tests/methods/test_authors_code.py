@@ -12,7 +12,6 @@ from plfl.config.algorithms import ServerOpts
 from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods.authors_code import AuthorsCode
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.prox import Prox
@@ -23,6 +22,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedyogi import FedYogi
+from plfl_reproductions.authors_code import AuthorsCode
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 from tests.helpers.refusals import naming

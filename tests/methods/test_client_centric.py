@@ -7,12 +7,12 @@ from torch import Tensor
 
 from plfl.base.errors import ConfigError
 from plfl.federated.federation import Federation
-from plfl.methods.cc_fedadagrad import CCFedAdagrad
-from plfl.methods.cc_fedadam import CCFedAdam
-from plfl.methods.cc_fedams import CCFedAMS
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import LocalTask
+from plfl_reproductions.cc_fedadagrad import CCFedAdagrad
+from plfl_reproductions.cc_fedadam import CCFedAdam
+from plfl_reproductions.cc_fedams import CCFedAMS
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 from tests.helpers.refusals import naming

@@ -12,14 +12,8 @@ from plfl.base.errors import ConfigError
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
-from plfl.methods import Method
-from plfl.methods.clusters import ClusterState, coordinates, k_means
-from plfl.methods.fedac import FedAC, components, nearest, spread
-from plfl.methods.fedcluster import FedCluster
+from plfl.methods import ClusterState, Method
 from plfl.methods.fedopt import FedOpt
-from plfl.methods.fedsc import FedSC, linked
-from plfl.methods.ifca import Ifca
-from plfl.methods.one_shot import OneShot
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
@@ -27,6 +21,12 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
 from plfl.training.reference import Reference
+from plfl_reproductions.clusters import coordinates, k_means
+from plfl_reproductions.fedac import FedAC, components, nearest, spread
+from plfl_reproductions.fedcluster import FedCluster
+from plfl_reproductions.fedsc import FedSC, linked
+from plfl_reproductions.ifca import Ifca
+from plfl_reproductions.one_shot import OneShot
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
 from tests.helpers.refusals import naming

@@ -12,11 +12,7 @@ from torch import Tensor
 from plfl.config.sections import Simulation
 from plfl.federated.clock import Clock
 from plfl.methods import Method
-from plfl.methods.fedadc import FedADC
-from plfl.methods.fedadc_dm import FedADCDM
-from plfl.methods.feddyn import FedDyn
 from plfl.methods.fedprox import FedProx
-from plfl.methods.fedsplit import FedSplit
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -25,6 +21,10 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.fedadc import FedADC
+from plfl_reproductions.fedadc_dm import FedADCDM
+from plfl_reproductions.feddyn import FedDyn
+from plfl_reproductions.fedsplit import FedSplit
 from tests.helpers.problems import Q2, Quadratic, in_turns, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()

@@ -8,10 +8,10 @@ import pytest
 from torch import Tensor
 
 from plfl.experiments.train import train
-from plfl.methods.fafed import FaFed
-from plfl.methods.one_shot import OneShot
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.fafed import FaFed
+from plfl_reproductions.one_shot import OneShot
 from tests.helpers import tiny
 from tests.helpers.problems import QuadraticData, server_path, trajectory
 

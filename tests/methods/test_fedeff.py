@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from plfl.config.sections import Simulation
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
-from plfl.methods.fedeff import FedEff
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.fedeff import FedEff
 from tests.helpers.problems import Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from plfl.base.errors import ConfigError
 from plfl.config.model_rules import find
 from plfl.experiments.train import train
-from plfl.methods.moon import Moon
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import Contrast
 from plfl_images.data import image_shape
+from plfl_reproductions.moon import Moon
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 from tests.images import test_classify as classifiers

@@ -16,21 +16,21 @@ from plfl.base.errors import ConfigError
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.methods import Method
-from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
-from plfl.methods.fedala import FedALA
-from plfl.methods.fedamp import FedAMP
-from plfl.methods.fedbabu import FedBABU
-from plfl.methods.fedfomo import FedFomo, ranked
-from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
-from plfl.methods.per_fedavg import PerFedAvg
-from plfl.methods.pfedme import PFedMe
 from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl_reproductions.apfl import APFL
+from plfl_reproductions.fedala import FedALA
+from plfl_reproductions.fedamp import FedAMP
+from plfl_reproductions.fedbabu import FedBABU
+from plfl_reproductions.fedfomo import FedFomo, ranked
+from plfl_reproductions.fedrep import FedRep
+from plfl_reproductions.per_fedavg import PerFedAvg
+from plfl_reproductions.pfedme import PFedMe
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, trajectory

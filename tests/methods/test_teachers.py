@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
-from plfl.methods.fedadc import FedADC
-from plfl.methods.fedadc_plus import FedADCPlus
-from plfl.methods.fedgkd import FedGKD
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -20,6 +17,9 @@ from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks import Distillation
 from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
+from plfl_reproductions.fedadc import FedADC
+from plfl_reproductions.fedadc_plus import FedADCPlus
+from plfl_reproductions.fedgkd import FedGKD
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
 from tests.helpers.tasks import changed, forecasts_of

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import weighted_sum
@@ -14,6 +13,7 @@ from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.optimizers.server.fedyogi import FedYogi
 from plfl.optimizers.server.slowmo import SlowMo
+from plfl_reproductions.fedadc import FedADC
 from tests.helpers.problems import server_path, trajectory
 
 MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)

@@ -22,8 +22,9 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
-from plfl.methods.clusters import Clustered, ClusterState, check_count, k_means, mean_of
+from plfl_reproductions.clusters import Clustered, check_count, k_means, mean_of
 
 
 class OneShot(Clustered):

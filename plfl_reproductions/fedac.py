@@ -34,9 +34,9 @@ from plfl.base.lazy import Tensor
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.methods import Method
+from plfl.methods import ClusterState, Method
 from plfl.methods.annotations import Federation
-from plfl.methods.clusters import ClusterState, check_count, k_means, mean_of
+from plfl_reproductions.clusters import check_count, k_means, mean_of
 
 
 @dataclass

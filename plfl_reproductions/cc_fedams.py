@@ -10,9 +10,9 @@ v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`
 from dataclasses import dataclass
 
 from plfl.base.lazy import Tensor
-from plfl.methods import cc_fedadagrad
 from plfl.methods.annotations import Federation
-from plfl.methods.cc_fedadam import CCFedAdam
+from plfl_reproductions import cc_fedadagrad
+from plfl_reproductions.cc_fedadam import CCFedAdam
 
 
 @dataclass

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
-from plfl.methods.clusters import ClusterState, check_count, numbered
 from plfl.methods.fedopt import FedOpt
+from plfl_reproductions.clusters import check_count, numbered
 
 
 class FedSC(FedOpt):

@@ -12,10 +12,10 @@ The hyperparameters are those of FedADC. The paper has β_l = β_g and takes the
 step along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
 
-from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt
+from plfl_reproductions.fedadc import FedADC
 
 
 class FedADCDM(FedADC):

@@ -25,11 +25,12 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
-from plfl.methods.clusters import Clustered, ClusterState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
+from plfl_reproductions.clusters import Clustered
 
 
 class Ifca(Clustered):

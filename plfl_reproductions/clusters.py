@@ -1,6 +1,5 @@
 """What methods that sort the clients into clusters have in common."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,18 +7,10 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
-from plfl.methods import Method, MethodState
+from plfl.methods import Method
 from plfl.methods.annotations import Federation
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, weighted_sum
-
-
-@dataclass
-class ClusterState(MethodState):
-    """State of a method that sorts clients into clusters; records show the cluster."""
-
-    cluster: Tensor
-    """Cluster (N,) of every client, −1 for a client that has none yet."""
 
 
 class Clustered(Method):

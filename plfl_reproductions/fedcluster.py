@@ -25,9 +25,10 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
+from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
-from plfl.methods.clusters import ClusterState, by_name, check_count, numbered
 from plfl.methods.fedopt import FedOpt
+from plfl_reproductions.clusters import by_name, check_count, numbered
 
 
 class FedCluster(FedOpt):

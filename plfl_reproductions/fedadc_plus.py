@@ -31,9 +31,9 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
-from plfl.methods import fedadc
 from plfl.methods.annotations import Federation
 from plfl.tasks import CorrectedDistillation
+from plfl_reproductions import fedadc
 
 
 @dataclass(kw_only=True)
