@@ -21,7 +21,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 import plfl
 
 HERE, THERE = torch.device("cpu"), torch.device("meta")
-OURS = str(Path(plfl.__file__).parent)
+ROOT = Path(plfl.__file__).parents[1]
+OURS = str(ROOT / "plfl")
+"""How the paths of our packages begin."""
 WAITING = {"_local_scalar_dense", "nonzero", "_unique2", "unique_dim", "masked_select", "equal"}
 """Operations whose outcome, or the shape of it, the program goes on with."""
 
@@ -118,7 +120,7 @@ class _Dispatched(TorchDispatchMode):
         frames = [f for f in traceback.extract_stack() if f.filename.startswith(OURS)]
         if frames:
             last = frames[-1]
-            self.waits[f"{Path(last.filename).relative_to(OURS)}:{last.lineno}"] += 1
+            self.waits[f"{Path(last.filename).relative_to(ROOT)}:{last.lineno}"] += 1
 
 
 def _is_masked(name: str, args: Any) -> bool:

@@ -11,14 +11,16 @@ import torch
 from plfl import methods
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.models.forecaster import Forecaster
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
-from tests.helpers.elsewhere import THERE, elsewhere
+from tests.helpers.elsewhere import HERE, THERE, elsewhere
 
-DATASET = tiny.dataset(rows=200)
+WINDOWS = {"look_back": 2}
+DATASET = build(tiny.tables(rows=200), tiny.study(windows=WINDOWS).windows)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
 CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
 # The gradient of MOON's term is PyTorch's own, which a disguise cannot follow in inference mode.
@@ -43,6 +45,7 @@ def options(method: str, steps: int) -> dict[str, Any]:
 def study(steps: int = 2, of: Sequence[str] = ("fedopt",), **grid: Any) -> Study:
     axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     return tiny.study(
+        windows=WINDOWS,
         grid={"method": list(of), **axes, **grid},
         method={method: options(method, steps) for method in of},
         client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
@@ -50,27 +53,31 @@ def study(steps: int = 2, of: Sequence[str] = ("fedopt",), **grid: Any) -> Study
     )
 
 
-def trained(
-    of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> tuple[dict[str, pd.DataFrame], Counter[str]]:
-    """The records of a study's cells, and what a GPU would have been waited for."""
+Records = dict[str, pd.DataFrame]
+"""Those of a study's cells."""
 
+
+def trained(of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Records:
     def engine(_: object, forecaster: Forecaster, dataset: Dataset) -> Stacked:
         stacked = Stacked(forecaster, dataset, device)
         stacked.sizes, stacked.numbers = stacked.sizes[:1], 2**14  # for a CPU in disguise
         return stacked
 
     monkeypatch.setattr(trainer, "make_engine", engine)
+    results = train(of, of.cells, DATASET)
+    return {str(cell): result.records for cell, result in results.items()}
+
+
+def trained_there(of: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Records, Counter[str]]:
+    """The records, and what a GPU would have been waited for."""
     with elsewhere() as waits:
-        results = train(of, of.cells, DATASET)
-    return {str(cell): result.records for cell, result in results.items()}, waits
+        return trained(of, THERE, monkeypatch), waits
 
 
 def same(of: Study, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """That another device gives the same records; what it was waited for."""
-    here, nothing = trained(of, torch.device("cpu"), monkeypatch)
-    there, waits = trained(of, THERE, monkeypatch)
-    assert not nothing
+    here = trained(of, HERE, monkeypatch)
+    there, waits = trained_there(of, monkeypatch)
     for name, records in here.items():
         pd.testing.assert_frame_equal(there[name], records, rtol=1e-4)
     return waits
@@ -84,7 +91,7 @@ def test_every_optimiser_trains_elsewhere(
 
 
 def while_training(waits: Counter[str]) -> dict[str, int]:
-    return {line: n for line, n in waits.items() if line.startswith("training/")}
+    return {line: n for line, n in waits.items() if line.startswith("plfl/training/")}
 
 
 def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +101,7 @@ def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.M
         for of in (study(2, client_opt=["adam"]), study(3, client_opt=["adam"]))
     )
     few = same(short, monkeypatch)
-    _, many = trained(long, THERE, monkeypatch)
+    _, many = trained_there(long, monkeypatch)
     assert while_training(few) == while_training(many) != {}
 
 
@@ -113,7 +120,7 @@ def test_every_method_trains_elsewhere(
     few = same(study(2, of, client_opt=[client_opt]), monkeypatch)
     if STEPWISE.intersection(of):
         return
-    _, many = trained(study(3, of, client_opt=[client_opt]), THERE, monkeypatch)
+    _, many = trained_there(study(3, of, client_opt=[client_opt]), monkeypatch)
     # However many local steps a round has, a GPU is left to itself while it takes them.
     assert while_training(few) == while_training(many) != {}
 
