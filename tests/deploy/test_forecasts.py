@@ -1,4 +1,4 @@
-"""A third party asks a deployed client for forecasts, over real connections between processes."""
+"""A third party asks a deployed client for forecasts, over real connections."""
 
 import io
 import json
@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pandas as pd
 import pytest
@@ -41,10 +42,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     return found
 
 
-def expected(deployed: Deployment) -> pd.DataFrame:
-    (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
-    model, table = plfl.load(file), tables()[NAME]
-    return model.upcoming(table, model.predict(table))
+def forecasts(deployed: Deployment, readings: Path | None = None) -> Forecasts:
+    return Forecasts(deployed.study, deployed.cell, NAME, deployed.folder / NAME, readings)
 
 
 @contextmanager
@@ -52,23 +51,20 @@ def serving(deployed: Deployment, *options: str) -> Iterator[str]:
     """The address at which a process of its own serves the client's forecasts."""
     command = [sys.executable, "-m", "plfl", "deploy", "forecasts", "--building", NAME]
     command += ["--config", "study.yaml", "--cell", str(deployed.cell), "--folder", NAME]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--port", "0", *options],
         cwd=deployed.folder,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith(f"forecasts of {NAME} at "), process.stderr.read()
-        yield line.split()[-1]
-    finally:
-        process.terminate()
-        process.communicate()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith(f"forecasts of {NAME} at ")
+            yield line.split()[-1]
+        finally:
+            process.terminate()
 
 
 def get(address: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
@@ -80,37 +76,38 @@ def get(address: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes
 
 
 def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment) -> None:
-    wanted = expected(deployed)
+    (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
+    model, table = plfl.load(file), tables()[NAME]
+    wanted = model.upcoming(table, model.predict(table))
     assert len(wanted) == 3
-    with serving(deployed, "--insecure") as address:
-        assert address.startswith("http://127.0.0.1:")
+    with ForecastServer(forecasts(deployed), "127.0.0.1", 0, None) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/forecasts"
         status, body = get(address)
         found = json.loads(body)
         assert status == 200
-        assert found["client"] == NAME
+        assert (found["client"], found["data"]) == (NAME, "sample data")
         assert found["unit"] == "kWh per 15 min"
-        assert found["data"] == "sample data"
         rows = pd.DataFrame(found["forecasts"])
         assert rows["timestamp"].tolist() == [stamp.isoformat() for stamp in wanted.index]
         for column in ("forecast", "forecast_10", "forecast_90"):
             assert rows[column].tolist() == pytest.approx(wanted[column].tolist(), rel=1e-6)
         assert rows["outside"].tolist() == wanted["outside"].tolist()
         _, parquet = get(f"{address}?format=parquet")
-        table = pd.read_parquet(io.BytesIO(parquet))
-        pd.testing.assert_frame_equal(table, wanted, check_freq=False)
-        assert table.attrs["model"] == "local"
+        read = pd.read_parquet(io.BytesIO(parquet))
+        pd.testing.assert_frame_equal(read, wanted, check_freq=False)
+        assert read.attrs["model"] == "local"
         _, body = get(f"{address}?model=global")
         other = pd.DataFrame(json.loads(body)["forecasts"])
         assert other["forecast"].tolist() != rows["forecast"].tolist()
-        status, body = get(f"{address}?format=xml&model=local")
-        assert (status, json.loads(body)) == (
-            400,
-            {"error": "format=xml: choose one of json, parquet"},
-        )
-        status, body = get(f"{address}?client=102")
-        assert status == 400
-        assert all(word in body.decode() for word in ("'client'", "format, model"))
+        for query, words in (("format=xml", ["json, parquet"]), ("client=102", ["'client'"])):
+            status, body = get(f"{address}?{query}")
+            assert status == 400
+            assert all(word in body.decode() for word in words)
         assert get(address.replace("forecasts", "series.parquet"))[0] == 404
+        with pytest.raises(PlflError, match="cannot listen there"):
+            ForecastServer(forecasts(deployed), "127.0.0.1", server.server_port, None)
+        server.shutdown()
 
 
 def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path: Path) -> None:
@@ -145,25 +142,16 @@ def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path:
 
 
 def test_newer_readings_and_gaps(deployed: Deployment, tmp_path: Path) -> None:
-    path = tmp_path / "new.csv"
-
-    def write(table: pd.DataFrame) -> None:
-        table.rename_axis("timestamp").to_csv(path)
-
-    def forecasts() -> Forecasts:
-        folder = deployed.folder / NAME
-        return Forecasts(deployed.study, deployed.cell, NAME, folder, path)
-
-    table = tables()[NAME]
-    write(table[:200])
-    made, about = forecasts()("local")
+    path, table = tmp_path / "new.csv", tables()[NAME]
+    table[:200].rename_axis("timestamp").to_csv(path)
+    made, about = forecasts(deployed, path)("local")
     assert made["made_at"].unique().tolist() == [table.index[199]]
     assert about["cell"] == str(deployed.cell)
     lost = table[:200].copy()
     lost.iloc[190:199] = float("nan")
-    write(lost)
+    lost.rename_axis("timestamp").to_csv(path)
     with pytest.raises(DataError, match="no forecast after the last reading"):
-        forecasts()("local")
+        forecasts(deployed, path)("local")
 
 
 def test_a_forecast_is_made_once(deployed: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,25 +163,16 @@ def test_a_forecast_is_made_once(deployed: Deployment, monkeypatch: pytest.Monke
         return original(self, path, model)
 
     monkeypatch.setattr(Forecasts, "_make", counted)
-    forecasts = Forecasts(deployed.study, deployed.cell, NAME, deployed.folder / NAME)
+    asked = forecasts(deployed)
     for model in ("local", "local", "global", "local"):
-        forecasts(model)
+        asked(model)
     assert made == ["local", "global"]
     (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
     os.utime(file)  # the client has scored its models again
-    forecasts("local")
+    asked("local")
     assert made == ["local", "global", "local"]
 
 
 def test_a_client_without_a_model_says_so(deployed: Deployment, tmp_path: Path) -> None:
     with pytest.raises(PlflError, match="holds no model; the client keeps one when"):
         Forecasts(deployed.study, deployed.cell, NAME, tmp_path)("local")
-
-
-def test_a_port_that_is_taken(deployed: Deployment) -> None:
-    forecasts = Forecasts(deployed.study, deployed.cell, NAME, deployed.folder / NAME)
-    with (
-        ForecastServer(forecasts, "127.0.0.1", 0, None) as server,
-        pytest.raises(PlflError, match="cannot listen there"),
-    ):
-        ForecastServer(forecasts, "127.0.0.1", server.server_port, None)

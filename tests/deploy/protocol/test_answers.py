@@ -86,7 +86,7 @@ def test_the_others_have_the_results_of_a_run_without_it(run):
 
 
 @pytest.mark.parametrize("case", forging.JOIN)
-def test_a_client_with_a_forged_description_does_not_join(case, tmp_path):
+def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog):
     of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1})
     deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
     deployed.loopback.proved = {name: name for name in NAMES}
@@ -100,6 +100,7 @@ def test_a_client_with_a_forged_description_does_not_join(case, tmp_path):
     members = deployed.server.members
     assert sorted(members.windows) == OTHERS
     assert [*members.refused] == [HOSTILE]
+    assert f"client {HOSTILE} is refused" in caplog.text
     members.pool_limits()
     true = dataset(of)
     assert float(members.limits["high"][0]) <= true.load.max()

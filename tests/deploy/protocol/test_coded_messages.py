@@ -24,8 +24,6 @@ def deployed(tmp_path, up: str, down: str) -> Deployment:
         ("ef21+q3", "delta+q3"),
         ("ef14+sign", "bf16"),
         ("rand0.2", "delta+q4+rc"),
-        ("q2", "q8"),
-        ("ef14+top0.1", "f16"),
         ("ef21+topq0.1+rc", "delta+q3+rc"),
     ],
 )
@@ -68,14 +66,11 @@ def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
 
 HOSTILE = {
     "empty": (lambda m: m[:0], "empty"),
-    "short": (lambda m: m[:-1], "expected"),
     "long": (lambda m: np.r_[m, m], "expected"),
     "code": (lambda m: np.r_[m[:-9], np.full(8, 255, np.uint8), m[-1:]], "the code 7"),
     "nan": (lambda m: np.r_[np.float32([np.nan]).view(np.uint8), m[4:]], "not finite"),
     "huge": (lambda m: np.r_[np.float32([1e38]).view(np.uint8), m[4:]], "implausible"),
     "large": (lambda m: np.r_[np.float32([1e8]).view(np.uint8), m[4:]], "times as large"),
-    "floats": (lambda m: m.astype(np.float32), "it has the arrays"),
-    "square": (lambda m: m[None], "it has the arrays"),
 }
 
 

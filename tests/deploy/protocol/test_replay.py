@@ -97,7 +97,7 @@ def test_clients_score_intervals(blocks, tmp_path):
     assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is SHARED else ("P2",))
 
 
-@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}, AHEAD, SHARED, POINT])
+@pytest.mark.parametrize("blocks", [CONTEXT | {"windows": DAYS}, SHARED, POINT])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     cell = by_split(of)["P2"]
@@ -156,14 +156,11 @@ def test_servers(server, tmp_path):
     ("method", "client_opt", "blocks"),
     [
         ("fedopt", "prox", {"windows": {"scaling": "per_client"}}),
-        ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep"}}),
         ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep_personal"}}),
         ("fedopt", "adam", {"federation": {**SOME, **PACED}}),
         ("feddyn", "adam", {"federation": {**SOME, "weighting": "samples", "batches": "epoch"}}),
         ("scaffold", "sgd", {"method": {"scaffold": {"option": "i"}}}),
         ("scaffold", "sgd", {}),
-        ("scaffold", "sgd", {"federation": {**SOME, "schedule": "cosine"}}),
-        ("fedadc", "prox", {"method": {"fedadc": {"variant": "nesterov"}}}),
         (
             "fedadc",
             "prox",
@@ -188,8 +185,7 @@ def test_options(method, client_opt, blocks, tmp_path):
     assert_equal_bits(of, tmp_path, ["P2"])
 
 
-@pytest.mark.parametrize("dropout", [0, 0.5])
-def test_other_models(dropout, tmp_path):
+def test_another_model(tmp_path):
     of = study(federation=SOME | {"loss": "mae"})
-    of = of.model_copy(update={"model": Mlp(hidden=(4,), dropout=dropout)})
-    assert_equal_bits(of, tmp_path, ("P2",) if dropout else ("P1", "P2", "P3"))
+    of = of.model_copy(update={"model": Mlp(hidden=(4,), dropout=0.5)})
+    assert_equal_bits(of, tmp_path, ["P2"])
