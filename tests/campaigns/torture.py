@@ -14,7 +14,6 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -33,16 +32,14 @@ class Extent:
     """Downloads of 36 buildings."""
     kills: int
     """`kill -9` of a training job alone."""
-    workflow_kills: int
-    """`kill -9` of a job, of Snakemake, or of both."""
+    workflows: int
+    """`kill -9` of a job, of Snakemake, or of both, and Ctrl-C."""
     inputs: int
     """Spoilt files."""
-    interrupts: int
-    """Times that Ctrl-C is pressed."""
 
 
-QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450, interrupts=0)
-LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500, interrupts=20)
+QUICK = Extent(faults=12, kills=5, workflows=0, inputs=450)
+LONG = Extent(faults=300, kills=45, workflows=30, inputs=4500)
 
 
 @dataclass
@@ -88,64 +85,48 @@ def faults(extent: Extent, folder: Path) -> Iterator[Outcome]:
 
 
 def kills(extent: Extent, folder: Path) -> Iterator[Outcome]:
-    """Kills of training jobs, then of whole workflows: job, Snakemake and both."""
-    # Everything a job needs, imported once for all that are forked from here.
+    """Kills of training jobs."""
     from tests.helpers.faults import kills
 
-    whole = kills.undisturbed_job(folder / "undisturbed job")
+    whole = kills.undisturbed(folder / "undisturbed")
     seed = done = 0
     while done < extent.kills:
-        most = min(3, extent.kills - done)
+        killed = min(3, extent.kills - done)
         try:
-            killed, _ = kills.survive_job_kills(
-                random.Random(seed), most, whole, folder / f"job {seed}"
-            )
+            killed = kills.survive_kills(random.Random(seed), killed, whole, folder / str(seed))
         except Exception as error:
-            killed = most
-            yield most, _outcome(error, seed)
+            yield killed, _outcome(error, seed)
         else:
             yield killed, None
         done += killed
         seed += 1
-    if not extent.workflow_kills:
-        return
-    run = kills.undisturbed(folder / "undisturbed")
-    counts = Counter(dict.fromkeys(kills.VICTIMS, 0))
-    while counts.total() < extent.workflow_kills:
-        before = counts.total()
-        most = min(3, extent.workflow_kills - before)
-        seed += 1
-        try:
-            kills.survive_kills(random.Random(seed), most, counts, run, folder / f"study {seed}")
-        except Exception as error:
-            yield max(1, counts.total() - before), _outcome(error, seed)
-            if counts.total() == before:
-                return
-        else:
-            yield counts.total() - before, None
 
 
-def interrupts(extent: Extent, folder: Path) -> Iterator[Outcome]:
-    """Ctrl-C in every phase of one study after the other."""
+def workflows(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Studies that are ended in every way, one phase after the other."""
     from tests.helpers.faults import kills
 
-    run = kills.undisturbed(folder / "undisturbed")
-    seed = pressed = 0
-    while pressed < extent.interrupts:
+    whole = kills.Study(folder / "undisturbed")
+    kills.survive_ends(whole, [])
+    seed = done = 0
+    while done < extent.workflows:
+        dice = random.Random(seed)
+        # Figures and pages take most of the time of a small study: once is enough.
+        target = kills.RECORDS if seed else "all"
+        phases = kills.PHASES[target][: extent.workflows - done]
+        ends = [(dice.choice(kills.ENDS), phase, dice.uniform(0, 0.5)) for phase in phases]
+        study = kills.Study(folder / str(seed))
         try:
-            # Figures and pages take most of the time of a small study: once is enough.
-            target = kills.RECORDS if seed else "all"
-            most = extent.interrupts - pressed
-            times = kills.survive_interrupts(
-                random.Random(seed), most, target, run, folder / f"study {seed}"
-            )
+            times, _ = kills.survive_ends(study, ends, target)
             assert times, "the study had finished before"
+            same = [(one.folder / kills.RECORDS).read_bytes() for one in (study, whole)]
+            assert same[0] == same[1], "other records"
         except Exception as error:
             times = 1
             yield times, _outcome(error, seed)
         else:
             yield times, None
-        pressed += times
+        done += times
         seed += 1
 
 
@@ -165,7 +146,7 @@ def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:
 
 
 CAMPAIGNS = {
-    "interrupts": interrupts,
+    "workflows": workflows,
     "faults": faults,
     "kills": kills,
     "inputs": inputs,

@@ -1,37 +1,53 @@
-"""A disk that is full, a clock that goes backwards, Ctrl-C: nothing is lost, nothing doubled.
+"""A disk that is full, a clock that goes backwards, a damaged file, `kill -9`: nothing is lost.
 
 The training job is the one that Snakemake starts, in a process of its own; see `kills.Job`.
 """
 
 import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-# Everything a job needs, imported once for all that are forked from here.
-from tests.helpers.faults.kills import PATIENCE, Job, Whole, finished, leftovers, undisturbed_job
+from plfl.config.study import Study as Configuration
+from plfl.data import sources
+from tests.helpers.faults.kills import PATIENCE, Job, Study, finished
+from tests.helpers.interruption import resumed
+
+SHORT: dict[str, Any] = {"federation": {"rounds": 4, "local_steps": 3, "evaluate_every": 2}}
+IMAGES: dict[str, Any] = {
+    "data": {"source": "digits", "states": ["digits"], "clients": 5},
+    "task": {"name": "classify"},
+    "model": {"name": "cnn", "blocks": [[2], [3]], "hidden": [4]},
+    "sharing": {"all": ["*"]},
+    "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["all"]},
+} | SHORT
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    return undisturbed_job(tmp_path_factory.mktemp("undisturbed"))
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """What a job writes to which nothing happens."""
+    return Job(Study(tmp_path_factory.mktemp("undisturbed"), **SHORT)).finish()
 
 
-def end(job: Job, whole: Whole) -> None:
-    """Start it once more; it must end as if nothing had happened."""
-    process = job.start()
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(Study(tmp_path, **SHORT))
+
+
+def kill(job: Job, after: int) -> None:
+    """Let it train until this round is saved."""
+    process = job.start(killed_after=after)
     process.join(PATIENCE)
-    assert process.exitcode == 0, job.log.read_text()
-    assert [path.read_bytes() for path in job.outputs] == whole.outputs
-    assert not leftovers(job.results)
+    assert process.exitcode == -signal.SIGKILL, job.log.read_text()
 
 
 @pytest.mark.parametrize("limit", [100, 4000])
 def test_a_job_without_room_says_so_and_goes_on_when_there_is(
-    limit: int, whole: Whole, tmp_path: Path
+    limit: int, job: Job, whole: list[bytes]
 ) -> None:
-    job = Job(tmp_path)
     process = job.start(limit)
     process.join(PATIENCE)
     assert process.exitcode == 2
@@ -39,47 +55,43 @@ def test_a_job_without_room_says_so_and_goes_on_when_there_is(
         assert "cannot be written" in job.log.read_text()
         assert "Traceback" not in job.log.read_text()
     assert not list(job.results.rglob(".tmp-*"))
-    end(job, whole)
+    assert job.finish() == whole
 
 
 @pytest.mark.parametrize("year", [1980, 2100])
-def test_the_clock_does_not_matter(year: int, whole: Whole, tmp_path: Path) -> None:
+def test_the_clock_does_not_matter(year: int, job: Job, whole: list[bytes]) -> None:
     """Neither a checkpoint nor a finished cell is judged by when it was written."""
-    job = Job(tmp_path)
     seconds = pd.Timestamp(year=year, month=1, day=1).timestamp()
 
     def shift() -> None:
         for path in job.results.rglob("*"):
             os.utime(path, (seconds, seconds))
 
-    process = job.start()
-    job.wait_for_round(1, process)
-    process.kill()
-    process.join()
+    kill(job, after=1)
     shift()
-    end(job, whole)
-    trained = finished(job.results / "trained")
+    assert job.finish() == whole
+    assert job.resumed
+    trained = finished(job.results)
     shift()
-    end(job, whole)
-    assert finished(job.results / "trained") == trained
+    assert job.finish() == whole
+    assert finished(job.results) == trained
 
 
 @pytest.mark.parametrize("name", ["state.json", "*-0.safetensors", "*.parquet"])
 def test_a_job_with_a_cut_checkpoint_says_so_and_starts_again(
-    name: str, whole: Whole, tmp_path: Path
+    name: str, job: Job, whole: list[bytes]
 ) -> None:
-    job = Job(tmp_path)
-    process = job.start()
-    job.wait_for_round(3, process)
-    process.kill()
-    process.join()
-    (state,) = (job.results / "trained").glob("*.checkpoint/state.json")
-    # A file of a round that was not saved completely may lie beside that of the saved round.
-    for path in state.parent.glob(name):
-        content = path.read_bytes()
-        path.write_bytes(content[: len(content) // 2])
-    end(job, whole)
+    kill(job, after=3)
+    (path,) = job.results.glob(f"trained/*.checkpoint/{name}")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert job.finish() == whole
     said = [line for line in job.log.read_text().splitlines() if "checkpoint" in line]
     assert len(said) == 1
     assert "is damaged" in said[0]
     assert not job.resumed
+
+
+def test_a_training_on_images_goes_on_too(tmp_path: Path) -> None:
+    study = Configuration.parse(IMAGES, "images")
+    resumed(study, sources.of(study.data).examples_of(study, "digits"), tmp_path, after=2)

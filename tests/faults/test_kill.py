@@ -1,13 +1,7 @@
-"""Kills and other ends: the restarted study loses nothing and gives the same bits.
-
-`PLFL_KILLS=50` sets how many seeded kills a test makes, `PLFL_KILL_SEED` which.
-"""
+"""Ends of the whole workflow: the restarted study loses nothing and gives the same bits."""
 
 import os
-import random
-import signal
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,47 +9,19 @@ from pathlib import Path
 import pytest
 
 from plfl.pipeline.locks import hold
-from tests.helpers.faults import kills
-from tests.helpers.faults.kills import (
-    IMAGES,
-    PATIENCE,
-    RECORDS,
-    VICTIMS,
-    Study,
-    Undisturbed,
-    clearing,
-    until,
-)
-
-KILLS = int(os.environ.get("PLFL_KILLS", "3"))
-SEED = int(os.environ.get("PLFL_KILL_SEED", "1"))
+from tests.helpers.faults.kills import RECORDS, Job, Study, survive_ends
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return kills.undisturbed(tmp_path_factory.mktemp("undisturbed"))
-
-
-def test_kills(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    """One study after the other is killed up to three times, then left to finish."""
-    dice = random.Random(SEED)
-    counts = Counter(dict.fromkeys(VICTIMS, 0))
-    studies = resumed = 0
-    while counts.total() < KILLS:
-        most = min(3, KILLS - counts.total())
-        folder = tmp_path / str(studies)
-        resumed += kills.survive_kills(dice, most, counts, undisturbed, folder)
-        studies += 1
-    print(f"{counts.total()} kills {dict(counts)}, {studies} studies, {resumed} resumed")
-
-
-def test_kills_of_a_training_on_images(tmp_path: Path) -> None:
-    whole = kills.undisturbed_job(tmp_path / "undisturbed", **IMAGES)
-    dice = random.Random(SEED)
-    killed, resumed = kills.survive_job_kills(dice, KILLS, whole, tmp_path / "killed", **IMAGES)
-    assert killed
-    assert resumed
-    print(f"{killed} kills, {resumed} resumed, {whole.seconds:.1f} s undisturbed")
+def test_a_study_that_is_ended_twice_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    """By `kill -9` of a job and Snakemake, and by Ctrl-C, each after a round of the training."""
+    undisturbed = Job(Study(tmp_path / "undisturbed"))
+    whole = undisturbed.finish()
+    study = Study(tmp_path / "ended")
+    cells = [study.folder / p.relative_to(undisturbed.study.folder) for p in undisturbed.outputs]
+    ends = [("both", "train", 0.0), ("Ctrl-C", "train", 0.0)]
+    target = str(cells[0].relative_to(study.folder))
+    assert survive_ends(study, ends, target) == (len(ends), len(ends))
+    assert [path.read_bytes() for path in cells] == whole
 
 
 def test_a_second_snakemake_is_refused(tmp_path: Path) -> None:
@@ -65,23 +31,6 @@ def test_a_second_snakemake_is_refused(tmp_path: Path) -> None:
     assert status
     assert "results/own: another Snakemake" in said
     assert "Traceback" not in said
-
-
-def test_ctrl_c_loses_nothing(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    study = Study(tmp_path)
-    with clearing(study.start()) as first:
-        assert until(study.training, first), study.said
-        kept = study.trained()
-        os.killpg(first.pid, signal.SIGINT)
-        first.wait(PATIENCE)
-        assert first.returncode != 0
-        assert "Terminating processes on user request" in study.said
-        for log in study.results.glob("logs/*/*.log"):
-            assert "Traceback" not in log.read_text()
-    with clearing(study.start()) as again:
-        assert again.wait(PATIENCE) == 0, study.said
-    assert study.records == undisturbed.records
-    assert study.trained().items() >= kept.items()
 
 
 @contextmanager

@@ -5,7 +5,6 @@ training job alone, which is forked from a process that has everything imported,
 take little time.
 """
 
-import json
 import multiprocessing
 import os
 import random
@@ -15,8 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,14 +26,15 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import yaml
 
+import plfl.pipeline.training  # noqa: F401 (what a job needs, for all that are forked from here)
 from plfl.base.files import sweep
 from plfl.config import study as configuration
 from plfl.data import sources
+from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import Files
 from tests.test_workflow import ROOT, Project
 
 RECORDS = "results/own/records.parquet"
-VICTIMS = ("job", "snakemake", "both")
 PATIENCE = 900.0
 """Seconds after which something is taken to hang: a busy machine may be slow."""
 
@@ -50,25 +49,14 @@ class Wildcards(dict[str, str]):
         return iter(self.values())
 
 
-IMAGES: dict[str, Any] = {
-    "data": {"source": "digits", "states": ["digits"], "clients": 5},
-    "task": {"name": "classify"},
-    "model": {"name": "cnn"},
-    "sharing": {"all": ["*"]},
-    "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["all"]},
-    "federation": {"rounds": 12, "local_steps": 5, "evaluate_every": 4, "batch_size": 8},
-}
-"""What differs in the configuration of a study of images."""
-
-
 class Study(Project):
-    """A study whose trainings take seconds, so that there is time to end them."""
+    """A study that saves every round; its trainings take seconds, so there is time to end them."""
 
     def __init__(self, folder: Path, **blocks: Any):
         super().__init__(folder)
-        self.config["grid"]["sharing"] = ["P2", "P3"]
-        self.config["federation"] = {"rounds": 40, "local_steps": 20, "evaluate_every": 10}
-        self.config["compute"] = {"checkpoint_seconds": 0.1, "engine": "stacked"}
+        self.config["grid"]["sharing"] = ["P2"]
+        self.config["federation"] = {"rounds": 20, "local_steps": 5, "evaluate_every": 10}
+        self.config["compute"] = {"checkpoint_seconds": 0, "engine": "stacked"}
         self.config |= blocks
         (folder / "my.yaml").write_text(yaml.safe_dump(self.config))
 
@@ -94,18 +82,15 @@ class Study(Project):
         """What the Snakemake started last has said."""
         return (self.folder / "said.txt").read_text()
 
-    @property
-    def records(self) -> bytes:
-        """The study's table."""
-        return (self.folder / RECORDS).read_bytes()
-
-    def trained(self) -> Trained:
-        """The cells that are finished."""
-        return finished(self.results / "trained")
-
-    def training(self) -> bool:
-        """Whether a training job has saved a round."""
-        return any((self.results / "trained").glob("*.checkpoint/state.json"))
+    def has_begun(self, phase: str, since: float) -> bool:
+        """Whether a phase has begun since then: a training when it has saved a round."""
+        traces = f"logs/{phase}*" if phase != "train" else "trained/*.checkpoint/state.json"
+        times = []
+        for trace in self.results.glob(traces):
+            for file in (trace, *trace.glob("**/*")):
+                with suppress(FileNotFoundError):  # a finished job removes its checkpoint
+                    times.append(file.stat().st_mtime)
+        return any(at > since for at in times)
 
     def resumed(self, since: float) -> int:
         """How many training jobs went on after a saved round since this time."""
@@ -113,9 +98,9 @@ class Study(Project):
         return sum("continues after round" in log.read_text() for log in logs)
 
 
-def finished(folder: Path) -> Trained:
-    """The finished cells in a folder of trained ones."""
-    files = [seal.with_suffix(".parquet") for seal in folder.glob("[!.]*.sha256")]
+def finished(results: Path) -> Trained:
+    """The cells that are finished."""
+    files = [seal.with_suffix(".parquet") for seal in results.glob("trained/[!.]*.sha256")]
     return {file.stem: file.stat().st_ino for file in files}
 
 
@@ -149,122 +134,37 @@ def until(true: Callable[[], bool], process: subprocess.Popen[str]) -> bool:
     return True
 
 
-def passed(moment: float) -> bool:
-    """Whether this moment of the monotonic clock lies behind."""
-    return time.monotonic() > moment
-
-
 def jobs(snakemake: subprocess.Popen[str]) -> list[psutil.Process]:
     """The scripts that a Snakemake runs now."""
-    try:
-        below = psutil.Process(snakemake.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    return [p for p in below if not _gone(p) and "scripts" in " ".join(_command(p))]
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(snakemake.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if "scripts" in " ".join(process.cmdline()):
+                    found.append(process)
+    return found
 
 
-def _gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+ENDS = ("job", "snakemake", "both", "Ctrl-C")
+"""What is killed, or the key that is pressed."""
 
 
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
-def kill(victim: str, snakemake: subprocess.Popen[str]) -> bool:
-    """`kill -9` of the victim; whether there was one."""
-    if victim != "snakemake" and not until(lambda: bool(jobs(snakemake)), snakemake):
-        return False
-    if snakemake.poll() is not None:
-        return False
-    targets = jobs(snakemake) if victim != "snakemake" else []
-    if victim != "job":
-        snakemake.kill()
-    for target in targets:
-        try:
-            target.kill()
-        except psutil.NoSuchProcess:
-            continue
+def end(way: str, snakemake: subprocess.Popen[str]) -> bool:
+    """End a study in one of the `ENDS`; whether it had not finished before."""
+    if way == "Ctrl-C":
+        with suppress(ProcessLookupError):
+            os.killpg(snakemake.pid, signal.SIGINT)
+    else:
+        if way != "snakemake" and not until(lambda: bool(jobs(snakemake)), snakemake):
+            return False
+        targets = jobs(snakemake) if way != "snakemake" else []
+        if way != "job":
+            snakemake.kill()
+        for target in targets:
+            with suppress(psutil.NoSuchProcess):
+                target.kill()
     # A Snakemake that lost a job ends by itself, and says so.
-    snakemake.wait(PATIENCE)
-    return victim != "job" or snakemake.returncode != 0
-
-
-@dataclass
-class Undisturbed:
-    """A run that nothing happened to."""
-
-    records: bytes
-    seconds: float
-    trained: set[str]
-
-
-def undisturbed(folder: Path) -> Undisturbed:
-    """The study, run once from beginning to end."""
-    study = Study(folder)
-    begun = time.monotonic()
-    with clearing(study.start()) as run:
-        assert run.wait(PATIENCE) == 0, study.said
-    return Undisturbed(study.records, time.monotonic() - begun, set(study.trained()))
-
-
-def survive_kills(
-    dice: random.Random, most: int, kills: Counter[str], whole: Undisturbed, folder: Path
-) -> int:
-    """Kill one study at up to `most` random moments, then let it finish.
-
-    Its records are those of the undisturbed run, no finished cell was trained again, and nothing
-    half-written is left.
-
-    Args:
-        dice: draws the moments, and the victims among those least often killed.
-        most: kills at most, one or more.
-        kills: counts the victims.
-        whole: the undisturbed run.
-        folder: where the study is made.
-
-    Returns:
-        How many trainings went on after a saved round.
-    """
-    study = Study(folder)
-    # The first kill of every other study meets the training, the rest any phase.
-    aimed = dice.random() < 0.5
-    goal, resumed = kills.total() + most, 0
-    kept: Trained = {}
-    groups: list[subprocess.Popen[str]] = []
-    done = False
-    try:
-        while not done:
-            begun = time.time()
-            run = study.start()
-            groups.append(run)
-            first = aimed and len(groups) == 1
-            come = not first or until(study.training, run)
-            share = dice.uniform(0, 0.1 if first else 1)
-            moment = time.monotonic() + share * whole.seconds
-            victim = min(VICTIMS, key=lambda v: (kills[v], dice.random()))
-            last = len(groups) > 2 * most or kills.total() >= goal
-            waited = come and not last and until(partial(passed, moment), run)
-            if waited and kill(victim, run):
-                kills[victim] += 1
-            else:
-                done = run.wait(PATIENCE) == 0
-                assert done, study.said
-            resumed += study.resumed(begun)
-            trained = study.trained()
-            assert {name: trained.get(name) for name in kept} == kept, "trained again"
-            kept = trained
-    finally:
-        for run in groups:
-            with clearing(run):
-                pass
-    assert study.records == whole.records, "other records"
-    assert kept.keys() == whole.trained
-    assert not leftovers(study.results)
-    return resumed
+    return snakemake.wait(PATIENCE) != 0
 
 
 PHASES = {
@@ -274,64 +174,60 @@ PHASES = {
 """What has to be done for a target, in turn."""
 
 
-def survive_interrupts(
-    dice: random.Random, most: int, target: str, whole: Undisturbed, folder: Path
-) -> int:
-    """Press Ctrl-C in every phase of one study, shortly after it has begun, then let it finish.
+def survive_ends(
+    study: Study, ends: Sequence[tuple[str, str, float]], target: str = RECORDS
+) -> tuple[int, int]:
+    """End a study again and again, then let it finish.
+
+    No finished cell is trained again, Ctrl-C leaves no traceback, and nothing half-written is left.
 
     Args:
-        dice: draws the moments.
-        most: how often at most.
+        study: the study.
+        ends: one of `ENDS` with the phase in which it comes, and how many seconds after the phase
+            has begun.
         target: what the study is made for; one of `PHASES`.
-        whole: the undisturbed run.
-        folder: where the study is made.
 
     Returns:
-        How often the key was pressed before the study had finished.
+        How often it was ended before it had finished, and went on after a saved round.
     """
-    study = Study(folder)
-    pressed = 0
     kept: Trained = {}
-    for phase in PHASES[target]:
-        known = time.time()
+    ended = resumed = 0
 
-        def begun(phase: str = phase, known: float = known) -> bool:
-            logs = study.results.glob(f"logs/{phase}*")
-            files = [file for log in logs for file in (log.rglob("*") if log.is_dir() else [log])]
-            return any(file.stat().st_mtime > known for file in files)
-
-        if pressed == most:
-            break
-        with clearing(study.start(target)) as run:
-            if until(begun, run):
-                time.sleep(dice.uniform(0, 0.5))
-                os.killpg(run.pid, signal.SIGINT)
-                pressed += run.wait(PATIENCE) != 0
-        for log in study.results.glob("logs/**/*.log"):
-            assert "Traceback" not in log.read_text(), f"{phase}: {log}: {log.read_text()}"
-        trained = study.trained()
+    def check(begun: float) -> None:
+        nonlocal kept, resumed
+        resumed += study.resumed(begun)
+        trained = finished(study.results)
         assert {name: trained.get(name) for name in kept} == kept, "trained again"
         kept = trained
+
+    for way, phase, wait in ends:
+        begun = time.time()
+        with clearing(study.start(target)) as run:
+            if until(partial(study.has_begun, phase, begun), run):
+                time.sleep(wait)
+                ended += end(way, run)
+        check(begun)
+        if way == "Ctrl-C":
+            for log in study.results.glob("logs/**/*.log"):
+                assert "Traceback" not in log.read_text(), f"{phase}: {log}: {log.read_text()}"
+    begun = time.time()
     with clearing(study.start(target)) as run:
         assert run.wait(PATIENCE) == 0, study.said
-    assert study.records == whole.records, "other records"
+    check(begun)
     assert not leftovers(study.results)
-    return pressed
+    return ended, resumed
 
 
 # -- the training job alone ----------------------------------------------------------------------
 
 
 class Job:
-    """The training job of `Study` as Snakemake starts it, in a process forked from this one."""
+    """The training job of a study as Snakemake starts it, in a process forked from this one."""
 
-    def __init__(self, folder: Path, **blocks: Any):
-        self.study = Study(folder, **blocks)
-        self.study.config["grid"]["sharing"] = self.study.config["grid"]["sharing"][:1]
-        self.study.config["compute"]["checkpoint_seconds"] = 0
-        self.results = self.study.results
-        with chdir(folder):  # the configuration names files in it
-            self.parsed = configuration.Study.parse(self.study.config, "the job's")
+    def __init__(self, study: Study):
+        self.study, self.results = study, study.results
+        with chdir(study.folder):  # the configuration names files in it
+            self.parsed = configuration.Study.parse(study.config, "the job's")
             (self.state,) = self.parsed.data.states
             self.dataset = self.results / "data" / f"{self.state}.npz"
             sources.of(self.parsed.data).save(self.parsed, self.state, self.dataset)
@@ -353,32 +249,41 @@ class Job:
         """Whether it went on after a saved round when it was started last."""
         return self.log.exists() and "continues after round" in self.log.read_text()
 
-    def wait_for_round(self, t: int, process: BaseProcess) -> None:
-        """Wait until the process has saved round `t` or a later one, or has ended."""
-        while process.exitcode is None:
-            with suppress(FileNotFoundError):  # a finished job removes its checkpoint
-                states = (self.results / "trained").glob("*.checkpoint/state.json")
-                if any(json.loads(state.read_text())["round"] >= t for state in states):
-                    break
-            process.join(0.01)
-
-    def start(self, limit: int = resource.RLIM_INFINITY) -> BaseProcess:
+    def start(self, limit: int = resource.RLIM_INFINITY, killed_after: int = 0) -> BaseProcess:
         """Begin, as Snakemake does: without half-written files and unfinished outputs.
 
         Args:
             limit: bytes that a file may have.
+            killed_after: the round after which it is killed, when it is saved; 0 for none.
         """
         sweep(self.results)
         for path in (*self.outputs, self.log):
             path.unlink(missing_ok=True)
-        process = multiprocessing.get_context("fork").Process(target=self._run, args=(limit,))
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=self._run, args=(limit, killed_after))
         process.start()
         return process
 
-    def _run(self, limit: int) -> None:
+    def finish(self) -> list[bytes]:
+        """Run it to its end; what is in its outputs. Nothing half-written lies beside them."""
+        process = self.start()
+        process.join(PATIENCE)
+        assert process.exitcode == 0, self.log.read_text()
+        assert not leftovers(self.results)
+        return [path.read_bytes() for path in self.outputs]
+
+    def _run(self, limit: int, killed_after: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(self.study.folder)
+        save = Checkpoint.save
+
+        def saved(checkpoint: Checkpoint, t: int, *others: Any) -> None:
+            save(checkpoint, t, *others)
+            if t == killed_after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        Checkpoint.save = saved  # type: ignore[method-assign]
         names = [str(path.relative_to(self.study.folder)) for path in self.outputs]
         stub = SimpleNamespace(
             input=SimpleNamespace(dataset=str(self.dataset.relative_to(self.study.folder))),
@@ -400,49 +305,36 @@ class Whole:
     seconds: float
 
 
-def undisturbed_job(folder: Path, **blocks: Any) -> Whole:
+def undisturbed(folder: Path) -> Whole:
     """The training job of a study, run once from beginning to end."""
-    job = Job(folder, **blocks)
-    begun = time.monotonic()
-    process = job.start()
-    process.join(PATIENCE)
-    assert process.exitcode == 0, job.log.read_text()
-    return Whole([path.read_bytes() for path in job.outputs], time.monotonic() - begun)
+    job, begun = Job(Study(folder)), time.monotonic()
+    return Whole(job.finish(), time.monotonic() - begun)
 
 
-def survive_job_kills(
-    dice: random.Random, most: int, whole: Whole, folder: Path, **blocks: Any
-) -> tuple[int, int]:
-    """Kill one training job at up to `most` random moments; see `survive_kills`.
+def survive_kills(dice: random.Random, most: int, whole: Whole, folder: Path) -> int:
+    """Kill one training job at up to `most` random moments, then let it finish.
 
-    The first kill comes after a random round of the first half, the others at any time.
+    Its records are those of the undisturbed run, and no finished cell was trained again. The first
+    kill comes after a random round of the first half, the others at any time.
 
     Returns:
-        How often it was killed before it had finished, and went on after a saved round.
+        How often it was killed before it had finished.
     """
-    job = Job(folder, **blocks)
-    first = dice.randint(1, job.parsed.federation.rounds // 2)
-    kills = resumed = 0
+    job = Job(Study(folder))
+    kills = 0
     kept: Trained = {}
-    process = job.start()
+    process = job.start(killed_after=dice.randint(1, job.parsed.federation.rounds // 2))
     while kills < most:
-        if kills:
-            process.join(dice.random() * whole.seconds)
-        else:
-            job.wait_for_round(first, process)
-        if process.exitcode is not None:
+        process.join(dice.random() * whole.seconds if kills else PATIENCE)
+        if process.exitcode == 0:
             break
         process.kill()
         process.join()
         kills += 1
-        resumed += job.resumed
-        kept |= finished(job.results / "trained")
+        kept |= finished(job.results)
         process = job.start()
     process.join(PATIENCE)
-    assert process.exitcode == 0, job.log.read_text()
-    resumed += job.resumed
-    again = finished(job.results / "trained")
+    assert job.finish() == whole.outputs, "other records"
+    again = finished(job.results)
     assert {name: again.get(name) for name in kept} == kept, "trained again"
-    assert [path.read_bytes() for path in job.outputs] == whole.outputs, "other records"
-    assert not leftovers(job.results)
-    return kills, resumed
+    return kills
