@@ -4,7 +4,7 @@ import argparse
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 PYTHON = sys.executable
 PYTEST = (PYTHON, "-m", "pytest")
@@ -19,19 +19,12 @@ class Campaign:
     commands: tuple[tuple[str, ...], ...]
     extra: str = ""
     """The extra of plfl that is installed first."""
-    environment: dict[str, str] = field(default_factory=dict)
 
 
-DOWNLOADS = (*PYTEST, "tests/faults/test_download_faults.py")
 CAMPAIGNS = {
     "torture": Campaign(
         "hundreds of faulty downloads, kills and corrupted files; tens of minutes",
         ((PYTHON, "-m", "tests.campaigns.torture"),),
-    ),
-    "downloads": Campaign(
-        "300 faulty downloads from s3rver, a second S3 server; minutes; needs s3rver (npm)",
-        (DOWNLOADS,),
-        environment={"PLFL_S3_SERVER": "s3rver", "PLFL_FAULT_SEEDS": "300"},
     ),
     "wheel": Campaign(
         "a study in an empty folder with the installed wheel; a minute",
@@ -97,8 +90,7 @@ def run(campaign: Campaign) -> int:
     """Run a campaign; the exit code of the first command that fails, else 0."""
     if campaign.extra and (code := install(campaign.extra)):
         return code
-    environment = os.environ | campaign.environment
-    codes = (subprocess.run(c, env=environment, check=False).returncode for c in campaign.commands)
+    codes = (subprocess.run(c, check=False).returncode for c in campaign.commands)
     return next((code for code in codes if code), 0)
 
 

@@ -64,20 +64,24 @@ def _outcome(error: Exception, seed: object) -> str:
 
 def faults(extent: Extent, folder: Path) -> Iterator[Outcome]:
     """Downloads from moto's S3 server, every other one from s3rver where there is one."""
-    from tests.helpers.faults import downloads
+    from tests.helpers.faults import downloads, proxy
 
     with ExitStack() as stack:
         stack.enter_context(downloads.without_aws(folder))
         store = downloads.make_store(folder / "store")
-        proxies = [stack.enter_context(downloads.moto(store))]
+        buckets = [stack.enter_context(downloads.moto())]
         try:
-            proxies.append(stack.enter_context(downloads.s3rver(store, folder / "s3rver")))
+            buckets.append(stack.enter_context(downloads.s3rver(folder / "s3rver")))
         except FileNotFoundError:
             print("faults: no s3rver on the PATH; all downloads are from moto's server", flush=True)
+        proxies = []
+        for bucket, page_size in zip(buckets, (downloads.PAGE_SIZE, 1000), strict=False):
+            bucket.put(store)
+            one = proxy.fault_proxy(bucket.address, page_size)
+            proxies.append(stack.enter_context(one))
         for seed in range(extent.faults):
-            proxy = proxies[seed % len(proxies)]
             try:
-                downloads.survive(seed, proxy, store, folder / str(seed))
+                downloads.survive(seed, proxies[seed % len(proxies)], store, folder / str(seed))
             except Exception as error:
                 yield 1, _outcome(error, seed)
             else:

@@ -24,7 +24,7 @@ from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
 from tests.helpers.comstock_files import study, write_store
-from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
+from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
 from tests.helpers.s3 import empty, serving
 
 COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
@@ -41,28 +41,59 @@ Store = dict[str, bytes]
 # -- servers -------------------------------------------------------------------------------------
 
 
-def make_store(folder: Path) -> Store:
-    """36 buildings in a release with metadata by state and in one with metadata by county."""
-    for release in (PAPER_RELEASE, BY_COUNTY):
-        write_store(folder, release, counties=COUNTIES)
+def contents(folder: Path) -> Store:
+    """The files of a store in a folder."""
     files = [path for path in folder.rglob("*.*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def make_store(folder: Path) -> Store:
+    """36 buildings in a release with metadata by state and in one with metadata by county."""
+    for release in (PAPER_RELEASE, BY_COUNTY):
+        write_store(folder, release, counties=COUNTIES)
+    return contents(folder)
+
+
+class Bucket:
+    """The ComStock bucket on a server, as its owner sees it; empty at first."""
+
+    def __init__(self, address: str):
+        self.address = address
+        keys = {"aws_access_key_id": "S3RVER", "aws_secret_access_key": "S3RVER"}
+        config = Config(proxies={}, s3={"addressing_style": "path"})
+        self.s3 = boto3.client(
+            "s3", endpoint_url=address, region_name=REGION, config=config, **keys
+        )
+        where = {"LocationConstraint": REGION}
+        self.s3.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
+        self.keys: set[str] = set()
+
+    def put(self, store: Store) -> None:
+        """Put files into it that everyone may read."""
+        self.keys |= store.keys()
+        for key, content in store.items():
+            name = f"{ROOT}/{key}"
+            self.s3.put_object(Bucket=BUCKET, Key=name, Body=content, ACL="public-read")
+
+    def delete(self, *keys: str) -> None:
+        """Remove files; all without `keys`."""
+        for key in keys or self.keys:
+            self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
+
+
 @contextmanager
-def moto(store: Store) -> Iterator[FaultProxy]:
-    """A proxy before moto's S3 server, which has the store."""
-    with serving() as (_, address), fault_proxy(address, PAGE_SIZE) as proxy:
+def moto() -> Iterator[Bucket]:
+    """The bucket on moto's S3 server."""
+    with serving() as (_, address):
         empty(address)
-        fill(address, store)
-        yield proxy
+        yield Bucket(address)
 
 
 @contextmanager
-def s3rver(store: Store, folder: Path) -> Iterator[FaultProxy]:
-    """A proxy before https://github.com/jamhall/s3rver, which has the store.
+def s3rver(folder: Path) -> Iterator[Bucket]:
+    """The bucket on https://github.com/jamhall/s3rver, an independent server.
 
-    It answers 500 when it is asked for the second page of a list, so there is one page.
+    It answers 500 when it is asked for the second page of a list.
 
     Raises:
         FileNotFoundError: it is not on the PATH.
@@ -81,23 +112,9 @@ def s3rver(store: Store, folder: Path) -> Iterator[FaultProxy]:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.05)
-            address = f"http://127.0.0.1:{port}"
-            with fault_proxy(address, 1000) as proxy:
-                fill(address, store)
-                yield proxy
+            yield Bucket(f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
-
-
-def fill(address: str, store: Store) -> None:
-    """Put the store into a server, as the bucket's owner."""
-    keys = {"aws_access_key_id": "S3RVER", "aws_secret_access_key": "S3RVER"}
-    config = Config(proxies={}, s3={"addressing_style": "path"})
-    owner = boto3.client("s3", endpoint_url=address, region_name=REGION, config=config, **keys)
-    where = {"LocationConstraint": REGION}
-    owner.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
-    for key, content in store.items():
-        owner.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
 
 
 # -- the client ----------------------------------------------------------------------------------
@@ -127,9 +144,15 @@ def impatient() -> Iterator[None]:
 
 
 @contextmanager
-def patient() -> Iterator[None]:
-    """A client that waits for an answer again, however busy the machine is."""
-    with mock.patch.object(download, "READ_TIMEOUT", 20.0):
+def offline() -> Iterator[None]:
+    """Nobody listens at the address of the bucket, and nobody asks twice."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with (
+        mock.patch.object(download, "ATTEMPTS", 1),
+        mock.patch.dict(os.environ, AWS_ENDPOINT_URL_S3=address),
+    ):
         yield
 
 
@@ -255,5 +278,6 @@ def survive(seed: int, proxy: FaultProxy, store: Store, folder: Path) -> None:
         assert proxy.met or seed % 5 == 4  # what is there already is not asked for
 
         proxy.play({})
-        with impatient(), patient():
+        # However busy the machine is.
+        with impatient(), mock.patch.object(download, "READ_TIMEOUT", 20.0):
             check_complete(data, store, fetch(data))

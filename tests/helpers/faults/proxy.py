@@ -80,10 +80,6 @@ class FaultProxy(ThreadingHTTPServer):
             self.over.set()
             self.over, self.plan, self.met, self._asked = Event(), plan, [], Counter()
 
-    def forget(self) -> None:
-        """Forget the server's answers: it holds other objects now."""
-        self._answers.clear()
-
     def fault(self, method: str, name: str) -> Fault | None:
         """What goes wrong with the request at hand, if anything does."""
         with self._lock:
