@@ -19,7 +19,7 @@ def study(engine: str, threads: int) -> Study:
     return tiny.study(
         model={"hidden": 25, "mlp": [150, 75]},
         grid={"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedyogi"]},
-        federation={"rounds": 2, "local_steps": 2, "batch_size": 64},
+        federation={"rounds": 1, "local_steps": 2, "batch_size": 64},
         compute={"device": "cpu", "engine": engine, "threads": threads},
     )
 
