@@ -7,7 +7,7 @@ prints the table of error rates in docs/claims.md.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,7 @@ import pandas as pd
 from plfl.baselines import BASELINE, catalogue
 from plfl.config.study import FORMAT, Study
 from plfl.results import claims
-from plfl.results.records import MODELS, write_table
+from plfl.results.records import CELL, MODELS, write_table
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array
 from plfl.results.summary import summarise, summarise_baselines, with_baselines
@@ -37,6 +37,12 @@ CONFIG: dict[str, Any] = {
     "federation": {"rounds": 1},
 }
 BYTES = {"P1": 4 * 60276, "P2": 4 * 3500, "P3": 0}
+
+
+def study(**config: Any) -> Study:
+    """The study of `CONFIG` with these blocks over it, key by key."""
+    blocks = {key: {**CONFIG.get(key, {}), **block} for key, block in config.items()}
+    return Study.parse({**CONFIG, **blocks}, "constructed")
 
 
 def write(
@@ -61,19 +67,18 @@ def write(
         constant: a client without persistence error, so without MASE.
         config: blocks over `CONFIG`.
     """
-    raw = {**CONFIG, **{k: {**CONFIG.get(k, {}), **block} for k, block in config.items()}}
-    study = Study.parse(raw, "constructed")
+    of = study(**config)
     rng = np.random.default_rng(7)
-    rounds = range(1, study.federation.rounds + 1)
-    names = [f"client{i}" for i in range(study.data.clients)]
+    rounds = range(1, of.federation.rounds + 1)
+    names = [f"client{i}" for i in range(of.data.clients)]
     scored = list(product(("validation", "test"), MODELS, rounds))
     kinds = [("train", model, t) for model in MODELS for t in rounds] + scored
-    cells = pd.DataFrame([asdict(cell) for cell in study.cells])
+    cells = pd.DataFrame([asdict(cell) for cell in of.cells])
     frame = pd.DataFrame(kinds, columns=["split", "model", "round"])
     records = cells.merge(frame, how="cross").merge(pd.DataFrame({"client": names}), how="cross")
     levels = [
         [np.nan] * len(MODELS) * len(rounds) + [level(axes, *kind) for kind in scored]
-        for axes in map(asdict, study.cells)
+        for axes in map(asdict, of.cells)
     ]
     mase = np.multiply.outer(np.array(levels), np.linspace(0.98, 1.02, len(names)))
     mase = (mase * np.exp(rng.normal(0, noise, mase.shape))).ravel()
@@ -88,9 +93,9 @@ def write(
     work = {"steps": 1.0, "epochs": 0.1}
     records = records.assign(loss=1.0, **given, **work, **exchanged, mae=mase, rmse=mase, mase=mase)
     records.loc[records["client"] == constant, "mase"] = np.nan
-    baselines = _baselines(study, names, baseline)
+    baselines = _baselines(of, names, baseline)
     baselines.loc[baselines["client"] == constant, "mase"] = np.nan
-    store(folder, study, records, baselines, _clients(study, names, spread))
+    store(folder, of, records, baselines, _clients(of, names, spread))
     return Tables(folder)
 
 
@@ -138,6 +143,79 @@ def _clients(study: Study, names: list[str], spread: float) -> pd.DataFrame:
     )
 
 
+def scored(
+    study: Study,
+    level: Level,
+    model: str = "local",
+    noise: float = 0.02,
+    baseline: Callable[[str, str], float] = lambda name, split: 2.0,
+) -> dict[str, Scores]:
+    """The scores of a model in which every cell has the MASE that `level` says, without any files.
+
+    `baseline` is the MASE of each baseline, by its name and split; see `write` for the rest.
+    """
+    rng = np.random.default_rng(7)
+    seeds, clients = study.grid.seeds, study.data.clients
+    found = {}
+    for state in study.data.states:
+        combinations = _combinations(study)
+        mase = {}
+        for split in ("validation", "test"):
+            cells = [
+                [level(dict(zip(CELL, (state, *key, s), strict=True)), split, model, 1)]
+                for key in combinations
+                for s in seeds
+            ]
+            rivals = [[baseline(name, split)] * len(seeds) for name in catalogue()]
+            table = np.concatenate([np.reshape(cells, (-1, len(seeds))), rivals])
+            mase[split] = table[..., None] * np.linspace(0.98, 1.02, clients)
+            mase[split] *= np.exp(rng.normal(0, noise, mase[split].shape))
+        found[state] = _scores(study, state, mase["test"], mase["validation"].mean(axis=(1, 2)))
+    return found
+
+
+def judged(
+    names: Iterable[str], level: Level, study: Study, **chance: Any
+) -> dict[tuple[str, str | None], Verdict]:
+    """The verdicts on some claims about `scored`, by claim and model."""
+    found = [
+        verdict
+        for model in MODELS
+        for verdict in claims.judged(names, model, study, scored(study, level, model, **chance))
+    ]
+    return {(v.claim, v.model): v for v in settle(found)}
+
+
+def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
+    return tuple(dict.fromkeys(tuple(getattr(c, axis) for axis in AXES) for c in study.cells))
+
+
+def _scores(study: Study, state: str, mase: Array, validation: Array) -> Scores:
+    """Scores of all combinations and baselines, with an equal part from each of five weeks.
+
+    Args:
+        study: gives combinations, seeds and number of clients.
+        state: name of the state.
+        mase: test MASE (K, seeds, clients); what is NaN for any seed has diverged.
+        validation: validation MASE (K,).
+    """
+    diverged = np.isnan(mase).any(axis=(1, 2))
+    mase = np.where(diverged[:, None, None], np.nan, mase)
+    return Scores(
+        state=state,
+        combinations=(
+            *_combinations(study),
+            *((BASELINE, name, "none", "none") for name in catalogue()),
+        ),
+        seeds=tuple(study.grid.seeds),
+        clients=tuple(map(str, range(study.data.clients))),
+        weekly=mase[..., None].repeat(5, axis=-1) / 5,
+        validation=validation,
+        diverged=diverged,
+        persistence=np.ones(study.data.clients),
+    )
+
+
 def null(
     study: Study, rng: np.random.Generator, noise: float, shock: float, between: float
 ) -> dict[str, Scores]:
@@ -150,16 +228,14 @@ def null(
         shock: the same of each cell and seed, for all clients of a state at once.
         between: the same between clients, for all cells alike.
     """
-    grid = tuple(dict.fromkeys(tuple(getattr(c, axis) for axis in AXES) for c in study.cells))
+    grid = _combinations(study)
     # Without a server, all ServerOpts are one training.
     split, server = AXES.index("sharing"), AXES.index("server_opt")
     trainings = [
         key[:server] if study.combinations.shares_nothing(key[split]) else key for key in grid
     ]
     code = [trainings.index(training) for training in trainings]
-    K, S, C = len(grid), len(study.grid.seeds), study.data.clients
-    rivals = tuple((BASELINE, name, "none", "none") for name in catalogue())
-    B = len(rivals)
+    K, S, C, B = len(grid), len(study.grid.seeds), study.data.clients, len(catalogue())
     found = {}
     for state in study.data.states:
         clients = rng.normal(0, between, C)
@@ -169,23 +245,10 @@ def null(
         # Baselines know no seeds.
         of_rivals = clients + rng.normal(0, noise, (B, 1, C)).repeat(S, axis=1)
         mean_of_rivals = (between**2 + noise**2) / 2
-        found[state] = Scores(
-            state=state,
-            combinations=grid + rivals,
-            seeds=tuple(study.grid.seeds),
-            clients=tuple(map(str, range(C))),
-            weekly=_by_week(np.concatenate([(logs - mean)[code], of_rivals - mean_of_rivals])),
-            validation=np.concatenate([rng.normal(1, 0.1, K)[code], rng.normal(1, 0.1, B)]),
-            diverged=np.zeros(K + B, bool),
-            persistence=np.ones(C),
-        )
+        mase = np.exp(np.concatenate([(logs - mean)[code], of_rivals - mean_of_rivals]))
+        validation = np.concatenate([rng.normal(1, 0.1, K)[code], rng.normal(1, 0.1, B)])
+        found[state] = _scores(study, state, mase, validation)
     return found
-
-
-def _by_week(logs: Array, weeks: int = 5) -> Array:
-    """MASE (K, seeds, clients), given its logarithms, with an equal part from each week."""
-    mase = np.exp(logs)[..., None]
-    return mase.repeat(weeks, axis=-1) / weeks
 
 
 def wrong_verdicts(

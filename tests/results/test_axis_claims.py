@@ -12,39 +12,38 @@ from plfl.cli.main import main
 from plfl.config.study import FORMAT, Study
 from plfl.results import axis_claims
 from plfl.results.axis_claims import HEAD, HISTORY, LAM, LEARNED, SHARE
+from plfl.results.variants import Variant
 from plfl.results.verdict import Verdict
-from tests.helpers.constructed import CONFIG, write
+from tests.helpers import constructed
 
 Score = Callable[[dict[str, Any], str], float]
 """MASE, given the values on the axes and the method."""
 
 
-def results(
-    folder: Path, axes: dict[str, list[Any]], methods: list[str], score: Score, noise: float = 0.02
-) -> Study:
-    """The results folder of a study with these axes, in which every variant has known scores."""
-    grid = {"sharing": ["P1"], "client_opt": ["adam"], "method": methods}
-    blocks = {key: dict(CONFIG[key]) for key in ("data", "federation")}
-    blocks["data"] |= {"states": ["NY"]}
-    blocks["hyperparameters"] = {"method": {"apfl": {"adapt_alpha": "never"}}}
-    study = Study.parse(
-        {**CONFIG, **blocks, "grid": {**CONFIG["grid"], **grid, **axes}}, "constructed"
+def study(axes: dict[str, list[Any]], methods: list[str]) -> Study:
+    """A study with these axes."""
+    return constructed.study(
+        data={"states": ["NY"]},
+        grid={"sharing": ["P1"], "client_opt": ["adam"], "method": methods, **axes},
+        hyperparameters={"method": {"apfl": {"adapt_alpha": "never"}}},
     )
-    for label, variant in study.variants.items():
-        place = study.places[label]
-        values = {axis.key: axis.choices[place[axis.key]] for axis in study.axes}
-        whole = variant.description()
-        (folder / label).mkdir(parents=True)
-        write(
-            folder / label,
-            lambda cell, *_, at=values: score(at, cell["method"]),
-            noise=noise,
-            **{key: whole[key] for key in ("data", "federation", "windows", "hyperparameters")},
-            grid=grid,
+
+
+def verdict(
+    claim: str, axes: dict[str, list[Any]], methods: list[str], score: Score, noise: float = 0.02
+) -> Verdict:
+    """What is said of variants that have these scores."""
+    of = study(axes, methods)
+    placed = Variant.all_of(of, Path())
+    for variant in placed:
+        own, place = of.variants[variant.label], of.places[variant.label]
+        at = {axis.key: axis.choices[place[axis.key]] for axis in of.axes}
+        scores = constructed.scored(
+            own, lambda cell, *_, at=at: score(at, cell["method"]), noise=noise
         )
-    about = {"format": FORMAT, "version": "0", "study": study.description()}
-    (folder / "study.json").write_text(json.dumps(about | {"variants": study.places}))
-    return study
+        vars(variant.tables)["study"] = own
+        vars(variant)["scores"] = {"local": scores}
+    return axis_claims.judged(claim, of, placed)
 
 
 def long(values: dict[str, Any]) -> bool:
@@ -79,8 +78,8 @@ CASES: dict[str, tuple[dict[str, list[Any]], list[str], Score, Score]] = {
     "o17": (
         {LEARNED: ["never", "round"], SHARE: ALPHAS},
         ["apfl"],
-        lambda at, _: off(at[SHARE], 1) * (0.8 if at[LEARNED] == "round" else 1),
-        lambda at, _: off(at[SHARE], 1) * (1.2 if at[LEARNED] == "round" else 1),
+        lambda at, _: 0.8 * off(at[SHARE], 1) if at[LEARNED] == "round" else off(at[SHARE], 0.25),
+        lambda at, _: 1.2 * off(at[SHARE], 1) if at[LEARNED] == "round" else off(at[SHARE], 0.25),
     ),
     "o18": (
         {HISTORY: WEEKS},
@@ -94,44 +93,36 @@ EFFECTS = {"o14": 0.2, "o15": 4, "o16": 2, "o17": 0.2, "o18": 0.2}
 """What the true scores show: differences of MASE; from 4 to 1/4 are four doublings."""
 
 
-def verdict(claim: str, folder: Path, study: Study) -> Verdict:
-    return next(v for v in axis_claims.verdicts(folder, study) if v.claim == claim)
-
-
 @pytest.mark.parametrize("claim", CASES)
-def test_a_claim_holds_fails_or_stays_undecided(claim: str, tmp_path: Path) -> None:
+def test_a_claim_holds_fails_or_stays_undecided(claim: str) -> None:
     axes, methods, true, contrary = CASES[claim]
-    holds = verdict(claim, tmp_path / "a", results(tmp_path / "a", axes, methods, true))
+    holds = verdict(claim, axes, methods, true)
     assert holds.answer == "holds", holds
     assert holds.effect == pytest.approx(EFFECTS[claim], rel=0.1)
     if claim == "o17":  # against the best fixed share
         sides = [cell.split("/")[0] for cell in holds.cells]
-        assert sides == ["adapt_alpha=round,alpha=1.0", "adapt_alpha=never,alpha=1.0"]
-    study = results(tmp_path / "b", axes, methods, contrary)
-    assert verdict(claim, tmp_path / "b", study).answer == "does not hold"
-    if claim == "o18":  # Nothing is better than anything else, but by chance.
-        study = results(tmp_path / "c", axes, methods, lambda *_: 1.0, noise=0.5)
-        assert verdict(claim, tmp_path / "c", study).answer == "undecided"
+        assert sides == ["adapt_alpha=round,alpha=1.0", "adapt_alpha=never,alpha=0.25"]
+    assert verdict(claim, axes, methods, contrary).answer == "does not hold"
+    # Nothing is better than anything else, but by chance.
+    assert verdict(claim, axes, methods, lambda *_: 1.0, noise=0.5).answer == "undecided"
 
 
-def test_where_the_share_is_learned_no_value_of_it_is_the_best(tmp_path: Path) -> None:
+def test_where_the_share_is_learned_no_value_of_it_is_the_best() -> None:
     axes = {LEARNED: ["never", "round"], SHARE: ALPHAS, HISTORY: WEEKS}
 
     def score(at: dict[str, Any], _: str) -> float:
         return off(at[SHARE], 1 if long(at) is (at[LEARNED] == "never") else 0.25)
 
-    found = verdict("o16", tmp_path / "a", results(tmp_path / "a", axes, ["apfl"], score))
+    found = verdict("o16", axes, ["apfl"], score)
     assert found.answer == "holds"
     assert found.cells == ("history=4/NY-P1-apfl-*", "history=null/NY-P1-apfl-*")
-    axes = {LEARNED: ["round", "step"], SHARE: ALPHAS, HISTORY: WEEKS}
-    found = verdict("o16", tmp_path / "b", results(tmp_path / "b", axes, ["apfl"], score))
+    found = verdict("o16", axes | {LEARNED: ["round", "step"]}, ["apfl"], score)
     assert "fixed in no variant" in found.reason
 
 
-def test_the_same_value_at_every_history_decides_nothing(tmp_path: Path) -> None:
-    axes, methods, _, _ = CASES["o15"]
-    study = results(tmp_path, axes, methods, lambda at, _: off(at[LAM], 4), 1e-6)
-    found = verdict("o15", tmp_path, study)
+def test_the_same_value_at_every_history_decides_nothing() -> None:
+    axes, methods, *_ = CASES["o15"]
+    found = verdict("o15", axes, methods, lambda at, _: off(at[LAM], 4), 1e-6)
     assert (found.answer, found.effect) == ("undecided", 0)
     assert "same at both histories" in found.reason
 
@@ -146,16 +137,27 @@ def test_the_same_value_at_every_history_decides_nothing(tmp_path: Path) -> None
     ],
 )
 def test_what_a_study_lacks_is_named(
-    axes: dict[str, list[Any]], methods: list[str], claim: str, reason: str, tmp_path: Path
+    axes: dict[str, list[Any]], methods: list[str], claim: str, reason: str
 ) -> None:
-    found = verdict(claim, tmp_path, results(tmp_path, axes, methods, lambda *_: 1.0))
+    found = verdict(claim, axes, methods, lambda *_: 1.0)
     assert found.answer == "not in this study"
     assert reason in found.reason
 
 
 def test_plfl_claims_ends_with_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     axes, methods, true, _ = CASES["o18"]
-    results(tmp_path, axes, methods, true)
+    of = study(axes, methods)
+    for label, own in of.variants.items():
+        whole, (history,) = own.description(), of.places[label].values()
+        at = {HISTORY: None if history == "null" else int(history)}
+        (tmp_path / label).mkdir()
+        constructed.write(
+            tmp_path / label,
+            lambda cell, *_, at=at: true(at, cell["method"]),
+            **{key: whole[key] for key in ("data", "federation", "windows", "grid")},
+        )
+    about = {"format": FORMAT, "version": "0", "study": of.description()}
+    (tmp_path / "study.json").write_text(json.dumps(about | {"variants": of.places}))
     assert main(["claims", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "constructed (sample data): claims about variants" in said

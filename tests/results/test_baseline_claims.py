@@ -3,14 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from plfl.results import baseline_claims, claims
-from plfl.results.claims import verdicts
-from plfl.results.tables import Tables
-from plfl.results.verdict import Verdict
-from tests.helpers.constructed import BYTES, write
+from plfl.results import claims
+from plfl.results.baseline_claims import ABOUT_SCORES
+from tests.helpers.constructed import judged, study, write
 
 GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2", "P3"]}
 LEVEL = {"P1": 1.2, "P2": 1.0, "P3": 0.5}
@@ -21,70 +18,41 @@ def level(cell: dict[str, Any], *_: object) -> float:
     return LEVEL[cell["sharing"]] * (4 if cell["state"] == "NY" else 1)
 
 
-def rivals(name: str) -> float:
+def rivals(name: str, split: str = "test") -> float:
     return {"lightgbm": 1.5, "lightgbm_lags": 2.2, "lightgbm_pooled": 0.1}.get(name, 3.0)
 
 
-def asked(tables: Tables) -> dict[tuple[str, str | None, str | None], Verdict]:
-    found = [v for v in verdicts(tables) if v.claim in baseline_claims.CLAIMS]
-    return {(v.claim, v.state, v.model): v for v in found}
-
-
-def study(folder: Path, baseline: Any = rivals, **config: Any) -> Tables:
-    data = {"states": ["CA", "NY"], **config.pop("data", {})}
-    grid = {**GRID, **config.pop("grid", {})}
-    return write(folder, level, data=data, grid=grid, baseline=baseline, **config)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return study(tmp_path_factory.mktemp("worth"))
-
-
-def test_each_state_has_its_own_verdict(folder: Tables) -> None:
-    found = asked(folder)
-    for model in ("local", "global"):
-        for claim in ("n1", "n2"):
-            assert found[claim, "CA", model].answer == "holds"
-            assert found[claim, "NY", model].answer == "does not hold"
-            cells = found[claim, "CA", model].cells
-            assert cells == ("CA-P2-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
-    verdict = found["n2", "CA", "local"]
-    records = folder.records(
-        ["client", "mase"], split="test", model="local", state="CA", sharing="P2"
-    )
-    assert verdict.effect == pytest.approx(1.5 - records["mase"].mean())
-    assert (verdict.clients, verdict.seeds) == (12, 3)
-    assert found["n3", "CA", "local"].answer == "not in this study", "nobody joins late"
-
-
-def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
-    found = verdicts(folder)
-    names = [(v.claim, v.state, v.model) for v in found[:4]]
-    assert names == [
+def test_each_state_has_its_own_verdict_and_they_stand_first(tmp_path: Path) -> None:
+    data = {"states": ["CA", "NY"]}
+    tables = write(tmp_path, level, data=data, grid=GRID, baseline=rivals)
+    verdicts = claims.verdicts(tables)
+    assert [(v.claim, v.state, v.model) for v in verdicts[:4]] == [
         ("n1", state, model) for state in ("CA", "NY") for model in ("local", "global")
     ]
-    text = claims.as_text(folder.study, found)
-    assert (
-        "(n1) some federation beats the best baseline that sends no data\n  CA, local: HOLDS"
-        in (text)
-    )
-    assert "  NY, global: DOES NOT HOLD" in text
-    assert claims.as_json(folder.study, found)["verdicts"][0]["state"] == "CA"
+    found = {(v.claim, v.state): v for v in verdicts if v.model == "local"}
+    for claim in ("n1", "n2"):
+        assert found[claim, "CA"].answer == "holds"
+        assert found[claim, "NY"].answer == "does not hold"
+        cells = found[claim, "CA"].cells
+        assert cells == ("CA-P2-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
+    verdict = found["n2", "CA"]
+    mase = tables.records(["mase"], split="test", model="local", state="CA", sharing="P2")["mase"]
+    assert verdict.effect == pytest.approx(1.5 - mase.mean())
+    assert (verdict.clients, verdict.seeds) == (12, 3)
+    assert found["n3", "CA"].answer == "not in this study", "nobody joins late"
+    assert "  NY, global: DOES NOT HOLD" in claims.as_text(tables.study, verdicts)
 
 
-def test_both_sides_are_chosen_on_validation(tmp_path: Path) -> None:
+def test_both_sides_are_chosen_on_validation() -> None:
     def misled(cell: dict[str, Any], split: str, *_: object) -> float:
         chosen = (cell["sharing"] == "P1") == (split == "validation")
         return 1.0 if chosen else 1.4
 
-    tables = write(tmp_path, misled, data={"states": ["CA"]}, grid=GRID, baseline=rivals)
-    path = tmp_path / "baselines.parquet"
-    table = pd.read_parquet(path)
-    ridge = (table["baseline"] == "ridge") & (table["split"] == "validation")
-    table.loc[ridge, "mase"] = 0.2
-    table.to_parquet(path)
-    cells = asked(Tables(tables.folder))["n1", "CA", "local"].cells
+    def ridge(name: str, split: str) -> float:
+        return 0.2 if (name, split) == ("ridge", "validation") else rivals(name)
+
+    of = study(data={"states": ["CA"]}, grid=GRID)
+    cells = judged(["n1"], misled, of, baseline=ridge)["n1", "local"].cells
     assert cells == ("CA-P1-fedopt-adam-fedavg", "CA-baseline-ridge-none-none")
 
 
@@ -96,47 +64,38 @@ def test_both_sides_are_chosen_on_validation(tmp_path: Path) -> None:
     ],
     ids=["nothing shared", "no P2"],
 )
-def test_a_grid_without_the_cells_says_so(
-    schemes: list[str], lost: list[str], reason: str, tmp_path: Path
-) -> None:
-    found = asked(study(tmp_path, grid={"sharing": schemes}))
+def test_a_grid_without_the_cells_says_so(schemes: list[str], lost: list[str], reason: str) -> None:
+    of = study(data={"states": ["CA"]}, grid=GRID | {"sharing": schemes})
+    found = judged(["n1", "n2"], level, of, baseline=rivals)
     for claim in ("n1", "n2"):
-        verdict = found[claim, "CA", "local"]
-        assert (verdict.answer == "not in this study") == (claim in lost)
-    assert reason in found[lost[0], "CA", "local"].reason
+        assert (found[claim, "local"].answer == "not in this study") == (claim in lost)
+    assert reason in found[lost[0], "local"].reason
 
 
-LATE = {"sharing": {"P1": ["*"], "late": {"join": "late"}, "raw": {"join": "raw"}}}
-
-
-def short(folder: Path, weeks: int | None, error: float) -> dict[str, Verdict]:
-    """The verdicts on local models of a study with late clients of this error."""
-
-    def level(cell: dict[str, Any], *_: object) -> float:
-        return {"late": error, "raw": 0.2}.get(cell["sharing"], 2.0)
-
-    tables = write(
-        folder,
-        level,
+@pytest.mark.parametrize(
+    ("weeks", "error", "answer"),
+    [
+        (4, 1.0, "holds"),
+        (4, 2.0, "does not hold"),
+        (None, 1.0, "not in this study"),
+        (40, 1.0, "not in this study"),
+    ],
+)
+def test_late_clients_of_short_histories_are_compared_with_lightgbm(
+    weeks: int | None, error: float, answer: str
+) -> None:
+    schemes = {"P1": ["*"], "late": {"join": "late"}, "raw": {"join": "raw"}}
+    of = study(
         data={"states": ["CA"]},
-        grid=GRID | {"sharing": list(LATE["sharing"])},
+        grid=GRID | {"sharing": list(schemes)},
         windows={"history": weeks, "scaling": "per_client"},
-        baseline=rivals,
-        sent=dict.fromkeys(LATE["sharing"], 8) | BYTES,
-        **LATE,
+        sharing=schemes,
     )
-    return {claim: v for (claim, _, model), v in asked(tables).items() if model == "local"}
-
-
-@pytest.mark.parametrize(("error", "answer"), [(1.0, "holds"), (2.0, "does not hold")])
-def test_late_clients_are_compared_with_lightgbm(error: float, answer: str, tmp_path: Path) -> None:
-    found = short(tmp_path, 4, error)
-    cells = ("CA-late-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
-    assert (found["n3"].answer, found["n3"].cells) == (answer, cells)
+    levels = {"P1": 2.0, "late": error, "raw": 0.2}
+    found = judged(ABOUT_SCORES, lambda cell, *_: levels[cell["sharing"]], of, baseline=rivals)
+    late = found["n3", "local"]
+    assert late.answer == answer
+    if answer != "not in this study":
+        assert late.cells == ("CA-late-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
     # A model on the raw data of all is no federated cell.
-    assert found["n1"].cells[0].split("-")[1] == ("late" if error == 1 else "P1")
-
-
-@pytest.mark.parametrize("weeks", [None, 40])
-def test_late_clients_have_short_histories(weeks: int | None, tmp_path: Path) -> None:
-    assert short(tmp_path, weeks, 1.0)["n3"].answer == "not in this study"
+    assert found["n1", "local"].cells[0].split("-")[1] == ("late" if error == 1 else "P1")
