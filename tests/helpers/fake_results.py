@@ -69,7 +69,7 @@ METERS: dict[str, Any] = {
     "sharing": {"head": ["lstm.*", "mlp.0.*"], "alone": []},
     "grid": {
         "client_opt": ["sgd", "adam"],
-        "server_opt": ["fedavgm", "fedyogi", "fedavg"],
+        "server_opt": ["fedavgm", "fedyogi"],
         "sharing": ["head", "alone"],
         "seeds": [1, 2],
     },

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from plfl.report.forest import Scale, forest, left_out
-from plfl.results.records import MODELS
+from plfl.report.forest import Scale, forest
 from plfl.results.verdict import Answer, Verdict
 
 
@@ -86,14 +85,3 @@ def test_one_seed_is_said_once() -> None:
     assert plot is not None and plot.single_seed
     several = forest([verdict(answer="undecided")])
     assert several is not None and not several.single_seed
-
-
-def test_what_the_study_lacks_is_no_row() -> None:
-    lacking = [
-        Verdict("e", model, answer="not in this study", reason="no state CA", text="e")
-        for model in MODELS
-    ]
-    assert forest(lacking) is None
-    plot = forest([verdict(), *lacking])
-    assert plot is not None and len(plot.groups) == 1
-    assert left_out([verdict(), *lacking]) == [("e", ["no state CA"])]

@@ -48,14 +48,6 @@ def test_a_federation_that_wins(tmp_path: Path) -> None:
     assert "3 seeds and 12 clients" in basis
 
 
-def test_a_federation_that_loses(tmp_path: Path) -> None:
-    best, beats, loses, *_, basis = told(study(tmp_path, LOSES))
-    assert "local training, P3: test MASE" in best
-    assert "beats" in beats and named(beats) == {"persistence"}
-    assert "worse" in loses and named(loses) == OTHERS - {"persistence"}
-    assert "Undecided" not in basis
-
-
 def test_a_federation_that_beats_nothing(tmp_path: Path) -> None:
     worse = {split: 4 * level for split, level in LOSES.items()}
     _, loses, nothing, *_ = told(study(tmp_path, worse))

@@ -28,6 +28,11 @@ from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
+METERS = fake_results.TINY | {
+    "data": {"source": "meters", "states": ["Nord"], "clients": 3, "meters": {"interval": 60}},
+    "grid": fake_results.TINY["grid"] | {"seeds": [1, 2]},
+}
+"""Two seeds of own meters."""
 DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
  <defs>
@@ -100,9 +105,12 @@ def _write(folder: Path, config: dict[str, Any], *diverged: str) -> Path:
     return folder / "results" / "index.html"
 
 
-def _page(out: Path) -> Page:
-    """The page, written and read."""
-    page.write(out.parent, out.parent.parent / "figures", out)
+def _page(out: Path, charts: bool = True) -> Page:
+    """The page, written and read; without the data of its charts it takes half of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not charts:
+            patch.setattr(page, "chart_data", lambda tables: "{}")
+        page.write(out.parent, out.parent.parent / "figures", out)
     return Page(out.read_text(encoding="utf-8"))
 
 
@@ -115,7 +123,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def meters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = _write(tmp_path_factory.mktemp("meters"), fake_results.METERS)
+    out = _write(tmp_path_factory.mktemp("meters"), METERS)
     _page(out)
     return out
 
@@ -152,23 +160,13 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
 
 
 def test_the_authors_code_has_a_server_where_nothing_is_shared(tmp_path: Path) -> None:
-    parsed = _page(_write(tmp_path, fake_results.AUTHORS))
+    parsed = _page(_write(tmp_path, fake_results.AUTHORS), charts=False)
     (grid,) = (t for t in parsed.tables if t[0][1:3] == ["ServerOpt", "Local, last round"])
     assert [row[1] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
     of_client = [
         t for t in parsed.tables if t[0][:3] == ["Sharing scheme", "ClientOpt", "ServerOpt"]
     ]
     assert "none" not in {row[2] for table in of_client for row in table[1:] if row[0][0] == "P"}
-
-
-def test_bytes_are_those_of_the_paper(parsed: Page) -> None:
-    (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
-    space = "\u202f"
-    assert table[1:] == [
-        ["P1 (all shared)", f"241{space}104", f"241{space}104", f"482{space}208"],
-        ["P2 (body shared)", f"14{space}000", f"14{space}000", f"28{space}000"],
-        ["P3 (nothing shared)", "0", "0", "0"],
-    ]
 
 
 def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
@@ -202,7 +200,8 @@ def test_noise_as_of_more_clients_is_called_an_extrapolation(parsed: Page, tmp_p
     block = {"clip": 1, "noise": 1, "noise_as_of": 1000}
     grid = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
     config = fake_results.TINY | {"grid": grid, "federation": {"rounds": 1, "privacy": block}}
-    assert "only the noise of 1,000 clients is added" in _page(_write(tmp_path, config)).text
+    told = _page(_write(tmp_path, config), charts=False).text
+    assert "only the noise of 1,000 clients is added" in told
     assert "Extrapolation" not in parsed.text
 
 
@@ -228,14 +227,6 @@ def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Pa
     assert not re.findall(r"url\((?!#)|@import", small.read_text(encoding="utf-8"))
     assert [link["href"] for link in parsed.all("link")] == ["data:,"]
     assert all(image["src"].startswith("data:") for image in parsed.all("img"))
-
-
-def test_drawings_are_pictures_of_their_size(parsed: Page) -> None:
-    drawings = parsed.all("img")
-    assert len(drawings) == sum(map(len, available().values()))
-    for image in drawings:
-        assert (image["width"], image["height"]) == ("190", "95")
-        assert base64.b64decode(image["src"].split(",")[1]).decode() == DRAWING
 
 
 def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
@@ -264,7 +255,7 @@ def test_of_many_clients_the_worst_are_drawn(
 ) -> None:
     monkeypatch.setattr(clients_shown, "MOST", 2)
     out = _write(tmp_path, fake_results.SMALL)
-    parsed, tables = _page(out), Tables(out.parent)
+    parsed, tables = _page(out, charts=False), Tables(out.parent)
     drawn = [part["id"] for part in parsed.all("details") if part.get("class") == "client"]
     expected = []
     for state in ("CA", "IL", "NY"):
@@ -341,14 +332,6 @@ def test_the_same_results_give_the_same_bytes(small: Path) -> None:
     assert small.read_bytes() == before
 
 
-def test_two_seeds_and_names_that_look_like_nothing(meters: Path, tmp_path: Path) -> None:
-    text = Page(meters.read_text(encoding="utf-8")).text
-    assert "mean over meters and seeds, ± standard deviation over 2 seeds" in text
-    assert "120 trainings: 5 states × 2 sharing schemes" in text
-    long = _page(_write(tmp_path, fake_results.LONG))
-    assert "NA (1 meters)" not in long.text and "NA (1 meter)" in long.text
-
-
 def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -> None:
     lost = [f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3")]
     parsed = _page(_write(tmp_path, fake_results.TINY, *lost))
@@ -400,9 +383,10 @@ def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Pag
 
 
 def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.METERS)
+    grid = {"client_opt": ["sgd", "adam"], "server_opt": ["fedavgm", "fedyogi"], "seeds": [1, 2]}
+    out = _write(tmp_path, fake_results.TINY | {"grid": grid})
     summary = pd.read_csv(out.parent / "summary.csv", keep_default_na=False, na_values=[""])
-    here = (summary["state"] == "Nord") & (summary["sharing"] == "head")
+    here = summary["sharing"] == "P2"
     summary.loc[here, "validation_mase"] = 3.0
     # One lucky seed does not make a cell the best: its mean is 1.05, the other cell's 0.9.
     for optimiser, server, scores in (
@@ -414,33 +398,26 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
             summary.loc[rows, ["validation_mase", "mase_mean"]] = score
             summary.loc[rows & (summary["model"] == "global"), "mase_mean"] = score + seed
     summary.to_csv(out.parent / "summary.csv", index=False)
-    parsed = _page(out)
-    (first,) = (
-        row
-        for row in parsed.table("Sorted by validation MASE")
-        if row[0] == "Nord" and row[5] == "federated"
-    )
-    assert first[1].endswith("Adam + FedAvgM")
+    parsed = _page(out, charts=False)
+    (first,) = (row for row in parsed.table("Sorted by validation MASE") if row[0].startswith("P2"))
+    assert first[0].endswith("Adam + FedAvgM")
     # 0.2 / √2; global: 1.8 and 3.0, so 2.4 ± 1.2 / √2.
-    assert first[2:5] == ["0.900 ± 0.141", "0.900", "2.400 ± 0.849"]
+    assert first[1:4] == ["0.900 ± 0.141", "0.900", "2.400 ± 0.849"]
     grid = next(
         table for table in parsed.tables if table[0][2:4] == ["ServerOpt", "Local, last round"]
     )
-    (row,) = (row for row in grid if row[:3] == ["head", "Adam", "FedAvgM"])
+    (row,) = (row for row in grid if row[:3] == ["P2", "Adam", "FedAvgM"])
     assert row[3:] == 2 * ["0.900 ± 0.141"] + 2 * ["2.400 ± 0.849"]
 
 
 def test_a_client_is_scored_by_its_mean_over_seeds(meters: Path) -> None:
     tables, parsed = Tables(meters.parent), Page(meters.read_text(encoding="utf-8"))
-    cell = tables.best("local", state="Nord", sharing="head")
-    assert cell is not None
     scores = tables.records(
-        ["seed", "mase"], state="Nord", sharing="head", client_opt=cell.client_opt,
-        server_opt=cell.server_opt, client="nord100", round=7, split="test", model="local",
-    )  # fmt: skip
+        ["seed", "mase"], sharing="P1", client="nord100", round=2, split="test", model="local"
+    )
     assert scores["seed"].tolist() == [1, 2]
     table = parsed.table("Test MASE of")
-    assert table[1][1:3] == ["nord100", f"{scores['mase'].mean():.3f}"]
+    assert table[1][:2] == ["nord100", f"{scores['mase'].mean():.3f}"]
 
 
 def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
@@ -469,7 +446,7 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     summary.assign(seasonal_mase_mean=summary["mase_mean"] / 2).to_csv(
         out.parent / "summary.csv", index=False
     )
-    parsed = _page(out)
+    parsed = _page(out, charts=False)
     head, *rows = parsed.table("Sorted by validation MASE")
     assert (head[1], head[4]) == ("Test MASE", "In-sample MASE")
     scored = [row for row in rows if row[1] != "n/a"]
@@ -482,7 +459,7 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
 def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) -> None:
     task = {"name": "quantiles", "levels": [0.05, 0.5, 0.95], "conformal": "personal"}
     out = _write(tmp_path, fake_results.TINY | {"task": task})
-    assert "Coverage" not in _page(out).text
+    assert "Coverage" not in _page(out, charts=False).text
     for name in ("records", "baselines"):
         table = pd.read_parquet(out.parent / f"{name}.parquet")
         first = table["client"] == table["client"].min()
@@ -490,7 +467,7 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
         table["coverage_90"] = table["mase"].where(table["mase"].isna(), 0.9) - 0.12 * first
         table["width_90"] = 3 * table["mase"]
         table.to_parquet(out.parent / f"{name}.parquet")
-    parsed = _page(out)
+    parsed = _page(out, charts=False)
     head, *rows = parsed.table("The same forecasters, sorted by CRPS")
     assert head == ["Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
     standings = {row[0]: row for row in parsed.table("Sorted by validation MASE")[1:]}
@@ -536,7 +513,7 @@ def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: P
 
 def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.METHODS)
-    parsed = _page(out)
+    parsed = _page(out, charts=False)
     found = verdicts(Tables(out.parent))
     (bytes_sent,) = (table for table in parsed.tables if "Both directions, B" in table[0])
     assert ["P1 (all shared)", "IFCA", "723\u202f312"] in [row[:3] for row in bytes_sent]
@@ -552,16 +529,16 @@ def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -
 
 def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
-    assert "has nothing to show" not in _page(out).text
+    assert "has nothing to show" not in _page(out, charts=False).text
     fake_results.render("clusters", out.parent, tmp_path / "figures")
-    parsed = _page(out)
+    parsed = _page(out, charts=False)
     assert "because this study has nothing to show in them: clusters." in parsed.text
     assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}
     assert "ASHRAE" not in parsed.text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
-    plain = _page(_write(tmp_path / "plain", fake_results.TINY))
+    plain = _page(_write(tmp_path / "plain", fake_results.TINY), charts=False)
     assert "as configured" in plain.text and "lr=" not in plain.text
     out = _write(tmp_path / "tuned", fake_results.TINY | {"tuning": {"halve_after": [0.5]}})
     summary = pd.read_csv(out.parent / "summary.csv").assign(trials=2, hyperparameters="")
@@ -572,7 +549,7 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
         summary.loc[chosen, "hyperparameters"] = f"server_opt.fedavg.lr={rate}"
     summary["trial_steps"] = 12000.0
     summary.to_csv(out.parent / "summary.csv", index=False)
-    parsed = _page(out)
+    parsed = _page(out, charts=False)
     assert "2 trials each" in parsed.text
     head, *rows = parsed.table("Sorted by validation MASE")
     assert head[-3:] == ["Hyperparameters", "Trials", "Steps"]

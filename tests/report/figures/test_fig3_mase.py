@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from plfl.baselines import catalogue
 from plfl.report.figures import draw
-from plfl.report.figures.fig3_mase import number, scale
+from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.style import SEQUENTIAL
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
@@ -131,27 +131,9 @@ def test_baselines_are_those_of_the_table_in_the_colours_of_the_grid(results: Re
             }
             for patch, mean in zip(_squares(axis), means, strict=True):
                 assert patch.get_facecolor() == pytest.approx(mesh.to_rgba(mean))
-            assert [label.get_text() for label in axis.get_yticklabels()] == ["Baselines"]
-
-
-def test_the_best_baseline_that_sends_nothing_is_framed(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    table = pd.read_parquet(tmp_path / "baselines.parquet").set_index(["baseline", "split"])
-    # What the pooled one, and the test set, say does not count.
-    table["mase"] = 1.5
-    table.loc[("lightgbm_pooled", "validation"), "mase"] = 0.3
-    table.loc[("linear", "validation"), "mase"] = 0.8
-    table.loc[("ridge", "test"), "mase"] = 0.2
-    table.loc["naive_weeks", ["mae", "mase"]] = np.nan
-    table.reset_index().to_parquet(tmp_path / "baselines.parquet")
-    (axis,) = _strips(draw("fig3_mase", Tables(tmp_path))["fig3_mase_local"])
-    bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
-    assert bold == ["Linear", "1.50"]
-    ((row, column),) = _boxes(axis, hatched=False)
-    names = list(_baselines(axis))
-    assert column == 0
-    assert names[row] == "Linear"
-    assert "Seasonal naive (mean of 4 weeks)" not in names, "it has no score in any state"
+            bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
+            best = tables.best_baseline(state) or ""
+            assert bold == [catalogue()[best].label, f"{means[best]:.2f}"]
 
 
 def test_a_baseline_without_a_score_in_one_state_is_hatched_there(tmp_path: Path) -> None:
@@ -196,15 +178,3 @@ def test_an_optimiser_that_fails_does_not_make_all_others_look_alike() -> None:
 def test_scores_over_a_wide_range_get_a_logarithmic_scale() -> None:
     assert isinstance(scale(np.geomspace(0.5, 50, 40)), LogNorm)
     assert scale(np.full(3, np.nan)).vmax == 1
-
-
-def test_a_single_score_is_no_winner(drawn: Drawn) -> None:
-    for axis in _panels(drawn("fig3_mase", "TINY")["fig3_mase_local"]):
-        assert not axis.patches
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.996, "1.00"), (12.345, "12.35"), (123.4, "123"), (45678.9, "5e+04")]
-)
-def test_numbers_stay_short(value: float, shown: str) -> None:
-    assert number(value) == shown

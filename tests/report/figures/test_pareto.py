@@ -86,23 +86,6 @@ def test_points_are_the_summary_s(results: Results) -> None:
     assert figure.axes[3].get_xlabel() == "Simulated hours"
 
 
-def test_what_lies_on_the_front_and_every_baseline_are_named(results: Results) -> None:
-    tables = results("METHODS", LOST)
-    table, axes = points(tables), _figure(tables).axes
-    for state, (of_bytes, of_time) in zip(("CA", "IL"), (axes[:2], axes[2:]), strict=True):
-        here = table[table["state"] == state]
-        best = here[front(here["hours"], here["mase"])]
-        corners = zip(best["hours"].round(9), best["mase"].round(9), strict=True)
-        assert _labels(of_time) == dict(zip(corners, best["label"], strict=True))
-        if state == "IL":
-            assert set(best["label"]) == {"MOON", "SCAFFOLD", "IFCA"}
-        baselines = _baselines(tables, state)
-        # Those of zero bytes beat every cell, so no cell is on the front.
-        assert min(mase for _, mase in baselines.values()) < here["mase"].min()
-        assert _labels(of_bytes) == {place: name for name, place in baselines.items()}
-        assert len(baselines) == 10
-
-
 def test_the_front_is_over_cells_and_baselines(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.METHODS)
     table = pd.read_parquet(tmp_path / "baselines.parquet")
@@ -162,7 +145,7 @@ def test_seeds_are_averaged_and_clients_by_themselves_are_one_point(results: Res
         & (summary["chosen"] == "last")
     ]
     shown = table[(table["state"] == "Ost") & (table["model"] == "global")].set_index("label")
-    for server, label in (("fedavg", "SGD + FedAvg"), ("fedyogi", "SGD + FedYogi")):
+    for server, label in (("fedavgm", "SGD + FedAvgM"), ("fedyogi", "SGD + FedYogi")):
         seeds = of_seeds[of_seeds["server_opt"] == server]
         assert len(seeds) == 2
         mean = np.nan if seeds["diverged"].any() else seeds["mase_mean"].mean()
