@@ -14,7 +14,6 @@ from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import OfErrors
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
@@ -76,10 +75,9 @@ def test_five_steps_agree_with_the_reference(optimiser):
 
 
 @needs_kernel
-@pytest.mark.parametrize("optimiser", [AdamAMS(), SgdMomentum()], ids=str)
-def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser):
+def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
     data = dataset(PAPER)
-    single = task(PAPER, optimiser, steps=125)
+    single = task(PAPER, AdamAMS(), steps=125)
     start, exact, theirs = single.rows.clone(), in_double(single), copied(single, slice(None))
     Stacked(PAPER, data, CPU, torch.float64).train(exact)
     Reference(PAPER, data, CPU).train(theirs)
@@ -119,10 +117,6 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
         engine = Fused(SMALL, data, CPU, instructions=instructions)
         torch.testing.assert_close(engine.train(ours), expected, rtol=1e-5, atol=0)
         assert error(ours.rows, theirs.rows, start) < 1e-5, instructions
-        for name in terms:
-            without = changed(task(SMALL, optimiser), **(terms | {name: None}))
-            engine.train(without)
-            assert not torch.equal(ours.rows, without.rows), instructions
 
 
 @needs_kernel
@@ -200,21 +194,16 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
 
 
 @needs_kernel
-@pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
-@pytest.mark.parametrize("optimiser", [Adam(), ProxAdam(mu=0.5)], ids=str)
+@pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
-    fresh = with_terms(task(PAPER, optimiser, rows=7, size=20), terms)
-    trains_to_the_same_bits(fresh, PAPER, dataset(PAPER), instructions)
-
-
-def trains_to_the_same_bits(fresh, network, data, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
+    fresh, data = with_terms(task(PAPER, optimiser, rows=7, size=20), terms), dataset(PAPER)
     whole = copied(fresh, slice(None))
-    loss = Fused(network, data, CPU, threads=1, instructions=instructions).train(whole)
+    loss = Fused(PAPER, data, CPU, threads=1, instructions=instructions).train(whole)
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
-    forecasts = Fused(network, data, CPU, threads=1).predict(whole.rows, starts)
+    forecasts = Fused(PAPER, data, CPU, threads=1).predict(whole.rows, starts)
     for threads in (1, 2, 5):
-        engine = Fused(network, data, CPU, threads=threads, instructions=instructions)
+        engine = Fused(PAPER, data, CPU, threads=threads, instructions=instructions)
         for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
             some = copied(fresh, rows)
             assert torch.equal(engine.train(some), loss[rows])
@@ -223,7 +212,7 @@ def trains_to_the_same_bits(fresh, network, data, instructions):
                 assert torch.equal(values, found[name][rows]), name
             for name, x in some.moments.state.items():
                 assert torch.equal(x, whole.moments.state[name][rows])
-        engine = Fused(network, data, CPU, threads=threads)
+        engine = Fused(PAPER, data, CPU, threads=threads)
         again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
         assert torch.equal(again[0], forecasts[5][7:])
         assert torch.equal(again[1], forecasts[2])
@@ -356,19 +345,30 @@ def fresh_cache(tmp_path, monkeypatch):
     compile.load_kernel.cache_clear()
 
 
-def compiler(folder, body):
+def stand_in(folder, body):
     """A stand-in for the C++ compiler."""
-    script = folder / "compiler"
+    script = folder / "stand_in"
     script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 1.0 && exit\n{body}\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return str(script)
 
 
-def test_no_compiler(fresh_cache, monkeypatch):
-    monkeypatch.setenv("PATH", str(fresh_cache))
-    assert "there is no C++ compiler" in unavailable_reason()
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [("PATH", "", "there is no C++ compiler"), ("CXX", "g++ 'unclosed", "CXX=g++ 'unclosed")],
+)
+def test_no_compiler(fresh_cache, monkeypatch, variable, value, told):
+    monkeypatch.setenv(variable, value)
+    assert told in unavailable_reason()
     with pytest.raises(compile.CompileError):
         Fused(SMALL, dataset(SMALL), CPU)
+
+
+def test_a_compiler_that_fails(fresh_cache, monkeypatch):
+    body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
+    assert unavailable_reason().endswith("stand_in failed: k.cpp:1: error: bad")
+    assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
 
 
 def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monkeypatch):
@@ -379,23 +379,11 @@ def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monke
     assert compile.build_kernel("plain") == build
 
 
-def test_a_compiler_that_fails(fresh_cache, monkeypatch):
-    body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
-    monkeypatch.setenv("CXX", compiler(fresh_cache, body))
-    assert unavailable_reason().endswith("compiler failed: k.cpp:1: error: bad")
-    assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
-
-
-def test_a_compiler_that_cannot_be_read(fresh_cache, monkeypatch):
-    monkeypatch.setenv("CXX", "g++ 'unclosed")
-    assert "CXX=g++ 'unclosed" in unavailable_reason()
-
-
 def test_no_home_for_the_cache(fresh_cache, monkeypatch):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setenv("CXX", compiler(fresh_cache, "exit 0"))
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     assert "home directory.; XDG_CACHE_HOME" in unavailable_reason()
@@ -405,14 +393,14 @@ def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch
     """The next best set is taken; here the stand-in makes nothing that can be loaded at all."""
     made = fresh_cache / "made"
     body = f'case "$*" in *avx512f*) echo error: unknown >&2; exit 1;; esac; echo "$@" >> {made}'
-    monkeypatch.setenv("CXX", compiler(fresh_cache, body))
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
     monkeypatch.setattr(compile, "supported", lambda: ["avx512", "avx2", "plain"])
     assert unavailable_reason() is not None
     assert ["-mavx2" in line for line in made.read_text().splitlines()] == [True, False]
 
 
 def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
-    monkeypatch.setenv("CXX", compiler(fresh_cache, "exit 0"))
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
     (fresh_cache / "cache").touch()
     assert "XDG_CACHE_HOME can name another" in unavailable_reason()
 
@@ -425,7 +413,7 @@ def test_every_file_of_the_kernel_is_part_of_its_digest():
 
 def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
     log = fresh_cache / "log"
-    monkeypatch.setenv("CXX", compiler(fresh_cache, f'echo "$@" >> {log}'))
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, f'echo "$@" >> {log}'))
     first = compile.build_kernel("plain")
     assert compile.build_kernel("plain") == first
     assert len(log.read_text().splitlines()) == 1

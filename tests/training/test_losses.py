@@ -9,10 +9,8 @@ from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.sgd import Sgd
-from plfl.tasks.losses import POINT
 from plfl.training import losses
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
@@ -49,11 +47,14 @@ def contrasted(
 BARE = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
 
 
-@pytest.mark.parametrize("features", ["states", "penultimate"])
 @pytest.mark.parametrize(
-    ("forecaster", "optimiser"),
-    [(SMALL, Sgd(lr=0.1)), (SMALL, Adam()), (SMALL, AdamAMS()), (BARE, Adam())],
-    ids=["sgd", "adam", "adamams", "no hidden layer"],
+    ("forecaster", "optimiser", "features"),
+    [
+        (SMALL, AdamAMS(), "states"),
+        (SMALL, Sgd(lr=0.1), "penultimate"),
+        (BARE, Adam(), "states"),
+        (BARE, Adam(), "penultimate"),
+    ],
 )
 def test_stacked_agrees_with_reference_on_the_contrastive_term(forecaster, optimiser, features):
     data = dataset(forecaster)
@@ -68,11 +69,9 @@ def test_stacked_agrees_with_reference_on_the_contrastive_term(forecaster, optim
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
-@pytest.mark.parametrize("instructions", supported())
 @pytest.mark.parametrize("features", ["states", "penultimate"])
-@pytest.mark.parametrize("optimiser", [Adam(), Sgd(lr=0.05)], ids=["adam", "sgd"])
-def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
-    data = dataset(SMALL)
+def test_the_fused_engine_and_a_contrast(instructions, features):
+    data, optimiser = dataset(SMALL), Adam()
     ours, theirs, plain = (contrasted(optimiser, features, dtype=torch.float32) for _ in range(3))
     loss = Fused(SMALL, data, CPU, instructions=instructions).train(ours)
     expected = Stacked(SMALL, data, CPU).train(theirs)
@@ -80,14 +79,3 @@ def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=2e-6)
     Fused(SMALL, data, CPU, instructions=instructions).train(changed(plain, contrast=None))
     assert (ours.rows - plain.rows).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("name", POINT)
-def test_losses_and_slopes_are_pytorchs(name):
-    errors = torch.tensor([-3.0, -1.5, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
-    of = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}[name]
-    expected = getattr(torch.nn.functional, of)(errors, torch.zeros(8).double(), reduction="none")
-    loss, zero = POINT[name], torch.zeros(8).double()
-    torch.testing.assert_close(loss.of(errors, zero), expected, rtol=0, atol=1e-15)
-    (slope,) = torch.autograd.grad(expected.sum(), errors)
-    torch.testing.assert_close(loss.slope(errors.detach(), zero), slope, rtol=0, atol=1e-15)

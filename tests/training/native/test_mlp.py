@@ -1,7 +1,6 @@
 """The kernel's MLP, losses, weight decay and windows against autograd and PyTorch's optimisers."""
 
 from dataclasses import replace
-from itertools import cycle
 
 import numpy as np
 import pytest
@@ -21,10 +20,10 @@ from plfl.training.stacked import Stacked
 from tests.helpers.kernels import instruction_sets
 from tests.helpers.pairwise import pairwise
 from tests.helpers.refusals import naming
-from tests.helpers.tasks import changed, copied, in_double
-from tests.training.test_engines import DECAYING, TERMS, dataset, with_keys, with_terms
+from tests.helpers.tasks import changed, copied
+from tests.training.test_engines import DECAYING, dataset, with_keys, with_terms
 from tests.training.test_engines import task as task_of
-from tests.training.test_fused import OPTIMISERS, error, trains_to_the_same_bits
+from tests.training.test_fused import error
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
@@ -59,15 +58,6 @@ def windows(shape, relative=True):
 def task(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae", rows=5):  # noqa: B008
     fresh = task_of(network, optimiser, rows, steps, size, torch.float32)
     return changed(fresh, loss=POINT[loss])
-
-
-def agree_after(ours, theirs, network, data):
-    """Train two tasks that are the same, in the kernel and by autograd, and compare them."""
-    start = ours.rows.clone()
-    found = Fused(network, data, CPU).train(ours)
-    expected = Reference(network, data, CPU).train(theirs)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
-    assert error(ours.rows, theirs.rows, start) < 2e-5
 
 
 def every_set_agrees(fresh, network, data):
@@ -105,12 +95,6 @@ def every_set_agrees(fresh, network, data):
 def test_any_depth_and_window_agrees_with_autograd(hidden, shape, relative, loss):
     network, data = Mlp(hidden=hidden).network(shape), windows(shape, relative)
     every_set_agrees(task(network, loss=loss), network, data)
-
-
-@pytest.mark.parametrize(("optimiser", "loss"), [*zip(OPTIMISERS, cycle(LOSSES))], ids=repr)
-def test_every_optimiser_agrees_with_autograd(optimiser, loss):
-    ours, theirs = (task(MODEL, optimiser, loss=loss) for _ in range(2))
-    agree_after(ours, theirs, MODEL, windows(SHAPE))
 
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
@@ -166,47 +150,10 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
     every_set_agrees(fresh, model, data)
 
 
-@pytest.mark.parametrize("size", [1, 5, 16, 19, 64])
+@pytest.mark.parametrize("size", [1, 19, 64])
 def test_any_batch_agrees_with_autograd(size):
     network = Mlp().network(RECIPE)
     every_set_agrees(task(network, size=size), network, windows(RECIPE))
-
-
-@pytest.mark.parametrize(
-    ("terms", "loss"), [*(([term], "mse") for term in TERMS), *((TERMS, loss) for loss in LOSSES)]
-)
-def test_terms_agree_with_autograd(terms, loss):
-    """Those of Adam without decay are compared in test_fused.py."""
-    optimiser = AdamW(weight_decay=0.1)
-    ours = with_terms(task(MODEL, optimiser, loss=loss), terms)
-    theirs = copied(ours, slice(None))
-    before = None if ours.tracked.gradients is None else ours.tracked.gradients.clone()
-    agree_after(ours, theirs, MODEL, windows(SHAPE))
-    if before is not None:
-        assert error(ours.tracked.gradients, theirs.tracked.gradients, before) < 1e-5
-    if ours.terms.storm is not None:
-        for name in ("momentum", "square"):
-            got, expected = (getattr(t.terms.storm, name) for t in (ours, theirs))
-            assert error(got, expected, torch.zeros_like(got)) < 1e-5
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
-    """A sample whose error changes sign under one rounding alone would spoil it: none does here."""
-    network, data = Mlp().network(RECIPE), windows(RECIPE)
-    ours = task(network, AdamW(), size=64, steps=125, loss=loss, rows=3)
-    start, exact, theirs = ours.rows.clone(), in_double(ours), copied(ours, slice(None))
-    Stacked(network, data, CPU, torch.float64).train(exact)
-    Reference(network, data, CPU).train(theirs)
-    Fused(network, data, CPU).train(ours)
-    assert error(ours.rows, exact.rows, start) < 2 * error(theirs.rows, exact.rows, start)
-
-
-@pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
-def test_a_row_trains_to_the_same_bits_in_any_stack(terms, instructions):
-    network, data = Mlp().network(RECIPE), windows(RECIPE)
-    fresh = with_terms(task(network, size=40, rows=7), terms)
-    trains_to_the_same_bits(fresh, network, data, instructions)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
