@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check gpu-check campaign screenshots lock
+.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -81,9 +81,6 @@ bench-quick: $(READY)
 
 conformance: $(READY) ## compare the personalised methods of plfl and of other libraries
 	$(BIN)/python -m benchmarks.conformance
-
-torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files; 20 seconds
-	$(BIN)/python -m tests.campaigns.torture --quick
 
 deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; two minutes
 	$(BIN)/plfl deploy check

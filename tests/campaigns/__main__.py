@@ -1,18 +1,16 @@
 """Long test campaigns: `make campaign NAME=...`; without a name, they are listed."""
 
-import argparse
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PYTHON = sys.executable
 PYTEST = (PYTHON, "-m", "pytest")
 HERE = "tests/campaigns"
 
 
-@dataclass(frozen=True)
-class Campaign:
+class Campaign(NamedTuple):
     """Commands that run one after the other, in the root of the repository."""
 
     about: str
@@ -24,7 +22,7 @@ class Campaign:
 CAMPAIGNS = {
     "torture": Campaign(
         "hundreds of faulty downloads, kills and corrupted files; tens of minutes",
-        ((PYTHON, "-m", "tests.campaigns.torture"),),
+        ((*PYTEST, f"{HERE}/test_torture.py", "--numprocesses", "auto"),),
     ),
     "wheel": Campaign(
         "a study in an empty folder with the installed wheel; a minute",
@@ -45,11 +43,6 @@ CAMPAIGNS = {
     "browser": Campaign(
         "the report and the MLflow pages in a browser; a minute; needs chromium",
         ((*PYTEST, f"{HERE}/test_page.py", f"{HERE}/test_ui.py"),),
-    ),
-    "deploy-bits": Campaign(
-        "twelve Flower clients, four methods, three sharing schemes; half an hour",
-        ((PYTHON, "-u", "-m", "tests.campaigns.deploy_bits", "2"),),
-        extra="deploy",
     ),
     "deploy-hosts": Campaign(
         "the two-host federation of docs/deploy.md over a lossy link; needs root and iproute2",
@@ -78,45 +71,27 @@ CAMPAIGNS = {
 }
 
 
-def install(extra: str) -> int:
-    """Install an extra of plfl; the exit code."""
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--editable", f".[{extra}]"]
-    # setuptools warns of every editable installation.
-    quiet = os.environ | {"PYTHONWARNINGS": "ignore::UserWarning"}
-    return subprocess.run(command, env=quiet, check=False).returncode
-
-
 def run(campaign: Campaign) -> int:
     """Run a campaign; the exit code of the first command that fails, else 0."""
-    if campaign.extra and (code := install(campaign.extra)):
-        return code
-    codes = (subprocess.run(c, check=False).returncode for c in campaign.commands)
+    commands = list(campaign.commands)
+    if campaign.extra:
+        pip = (PYTHON, "-m", "pip", "install", "--quiet", "--editable", f".[{campaign.extra}]")
+        commands.insert(0, pip)
+    # setuptools warns of every editable installation.
+    quiet = os.environ | {"PYTHONWARNINGS": "ignore::UserWarning"}
+    codes = (subprocess.run(command, env=quiet, check=False).returncode for command in commands)
     return next((code for code in codes if code), 0)
 
 
-def listed() -> str:
-    """The campaigns, one per line."""
-    return "\n".join(f"  {name:15} {campaign.about}" for name, campaign in CAMPAIGNS.items())
-
-
-def main() -> int:
-    """Run the campaign that the command line names."""
-    parser = argparse.ArgumentParser(
-        prog="make campaign",
-        usage="make campaign NAME=...",
-        description=f"campaigns:\n{listed()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
-    )
-    parser.add_argument("name", nargs="?", help=argparse.SUPPRESS)
-    name = parser.parse_args().name
-    if name is None:
-        print(parser.format_help().strip())
-        return 0
-    if name not in CAMPAIGNS:
-        parser.error(f"no campaign {name!r}; there are {', '.join(CAMPAIGNS)}")
-    return run(CAMPAIGNS[name])
+def main(name: str = "") -> int:
+    """Run the campaign of this name; without one, list them."""
+    if name in CAMPAIGNS:
+        return run(CAMPAIGNS[name])
+    print("make campaign NAME=...")
+    for other, campaign in CAMPAIGNS.items():
+        print(f"  {other:15} {campaign.about}")
+    return 2 if name else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

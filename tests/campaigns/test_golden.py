@@ -83,11 +83,6 @@ def test_the_authors_rows_come_out(authors_store: Path, golden: pd.DataFrame, jo
     np.testing.assert_array_equal(table.to_numpy(), golden.to_numpy())
 
 
-def test_the_authors_first_row(authors_store: Path) -> None:
-    table = tables(authors_store, "NY", [205362])["205362"]
-    assert table.iloc[0].tolist() == [69.758, 1, 0, -12.015, 6.885, 350000, 3055.985, 1873.02]
-
-
 def test_the_authors_repeated_each_hour_four_times(golden: pd.DataFrame) -> None:
     """What the rebuilt files above take for granted: an hour's four rows share their weather."""
     weather = golden[["temp_c", "wind_ms"]].to_numpy().reshape(50, 4, 2)

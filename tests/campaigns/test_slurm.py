@@ -72,19 +72,6 @@ def submitted(text: str) -> int:
     return text.count("has been submitted with SLURM jobid")
 
 
-def test_snakemake_understands_the_slurm_profile(tmp_path: Path) -> None:
-    command = [
-        *(sys.executable, "-m", "snakemake", "--dry-run", "--nocolor"),
-        *("--directory", str(tmp_path), "--snakefile", str(REPOSITORY / "Snakefile")),
-        *("--configfile", str(SMOKE)),
-        *("--workflow-profile", str(REPOSITORY / "workflow" / "profiles" / "slurm")),
-    ]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "train federations" in run.stdout
-
-
 def test_the_smoke_study(tmp_path: Path, smoke_records: bytes) -> None:
     text = output(on_slurm(tmp_path, SMOKE))
     assert submitted(text) == 3, text  # the trainings; all else is local
