@@ -124,9 +124,7 @@ def test_a_variant_is_loaded_by_file_and_name(tmp_path: Any) -> None:
 
 
 ERRORS: list[tuple[dict[str, Any], str]] = [
-    ({"federation.particpation": [1]}, "is not a key of a study; allowed in `federation`: rounds"),
     ({"federation.particpation": [1]}, "did you mean 'participation'?"),
-    ({"participation": [1]}, "unknown key; allowed: method, client_opt"),
     ({"participation": [1]}, "or an axis `federation.participation`"),
     ({"methd": ["fedopt"]}, "grid.methd: unknown key; allowed: method"),
     ({"federation.rounds.x": [1]}, "`federation.rounds` is not a block of keys"),
@@ -134,12 +132,10 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
     ({"data.states": [["NY"]]}, "is an axis already"),
     ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
-    ({"federation.rounds": []}, "has no value"),
     ({"federation.rounds": [2, 2]}, "lists a value twice"),
     ({"windows.split": [[0.8, 0.1, 0.1]]}, "cannot be part of a name; give each value a label"),
     ({"model": ["mlp"]}, "'mlp' is no block of keys; for models with their own defaults"),
     ({"federation.rounds": [2], "federation": {"a": {}}}, "is a part of the axis 'federation'"),
-    ({"federation.participation": [0.5, 3]}, "3 is not allowed: input should be less than or"),
     ({"federation.participation": [0.5, 3]}, "(in participation=3)"),
     ({"model.name": ["mlpp"]}, "did you mean 'mlp'?"),
 ]
@@ -150,16 +146,6 @@ def test_a_wrong_axis_is_an_error(axes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         with_axes(**axes)
     assert message in str(error.value)
-
-
-def test_all_errors_are_reported_at_once() -> None:
-    with pytest.raises(ConfigError) as error:
-        tiny.study(
-            grid={"federation.participation": [3], "model.name": ["mlpp", "gru"]},
-            windows={"look_back": 0},
-        )
-    keys = [problem.split(":")[0] for problem in error.value.problems]
-    assert sorted(keys) == ["federation.participation", "model.name", "windows.look_back"]
 
 
 @pytest.mark.parametrize("path", ["client_opt.adam.lr", "client_opt.*.lr"])
