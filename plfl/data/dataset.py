@@ -149,6 +149,20 @@ class Dataset:
             load_scale=self.whole_scale,
         )
 
+    def is_like(self, other: object) -> bool:
+        """Whether `other` differs in clients and their rows only, so that `joined` takes both."""
+
+        def common(of: Dataset, name: str) -> Any:
+            value = getattr(of, name)
+            if name in ROWS:
+                return value.shape[1:]
+            return len(value) > 0 if name in _OF_CLIENTS else value
+
+        return isinstance(other, Dataset) and all(
+            np.array_equal(common(self, name), common(other, name))
+            for name in (field.name for field in fields(self))
+        )
+
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
         if not len(self.federation):

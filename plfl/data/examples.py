@@ -1,11 +1,13 @@
 """What clients train on: the examples of a federation, such as windows of series or images."""
 
-from typing import Protocol, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.dataset import Split
+from plfl.data.dataset import Dataset, Split, joined
 from plfl.layout import WindowShape
 
 
@@ -48,3 +50,20 @@ class Examples(Protocol):
 
     def of_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them."""
+
+
+def on_one_table(
+    parts: Mapping[str, Examples], folder: Path | None = None
+) -> Mapping[str, Examples]:
+    """Examples, by name, on the rows of one table, so that one engine reads them all.
+
+    Of several parts, each `Dataset.is_like` the others; see `plfl.data.dataset.joined`.
+    """
+    if len(parts) == 1:
+        return parts
+    series = cast(Mapping[str, Dataset], parts)
+    whole, found, before = joined(series.values(), folder), {}, 0
+    for name, part in series.items():
+        found[name] = whole.of(before + np.arange(len(part.clients)))
+        before += len(part.clients)
+    return found

@@ -21,6 +21,15 @@ GPU, LAUNCHES = 4e-6, 0.5e-3
 number of models at least: measured on an H100 with PyTorch 2.11, before `stack_sizes` were used."""
 
 
+AGREED: dict[str, tuple[str, ...]] = {
+    "study": (),
+    "state": ("state",),
+    "sharing": ("state", "sharing"),
+    "cell": ("state", "sharing", "method", "client_opt", "server_opt"),
+}
+"""The axes on which all cells of a training job agree, by `compute.stack`."""
+
+
 def local_steps(study: Study) -> int:
     """Local steps of a client in a round.
 
@@ -47,21 +56,22 @@ def stack_of(study: Study) -> str:
     compute, one = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack
+    if compute.device == "cuda":
+        return "study"
     of_state = Counter[str]()
     for cell in one.cells:
         of_state[cell.state] += one.trials(cell) * one.data.clients_of(cell.state)
     steps = max(of_state.values()) * one.federation.rounds * local_steps(one) * cost_of_step(one)
-    return "state" if compute.device == "cuda" or steps <= FEW_STEPS else "sharing"
+    return "state" if steps <= FEW_STEPS else "sharing"
 
 
 def side_by_side(study: Study) -> int:
     """How many models, all with one ClientOpt, a training job of a study trains together."""
-    together = {"state": (), "sharing": ("sharing",), "cell": ("sharing", "method", "server_opt")}
-    axes = ("state", "client_opt", *together[stack_of(study)])
+    same = {"client_opt", *AGREED[stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
-        models[tuple(getattr(cell, axis) for axis in axes)] += study.trials(cell) * clients
+        models[tuple(getattr(cell, axis) for axis in same)] += study.trials(cell) * clients
     return max(models.values())
 
 

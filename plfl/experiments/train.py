@@ -1,4 +1,4 @@
-"""Train a stack of cells on the dataset of their state and record what happens."""
+"""Train a stack of cells on the datasets of their states and record what happens."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 def train(
     study: Study,
     cells: Sequence[Cell],
-    dataset: Examples,
+    dataset: Examples | Mapping[str, Examples],
     progress: Callable[[int], None] = lambda t: None,
     checkpoint: Checkpoint | None = None,
 ) -> dict[Cell, CellResult]:
-    """Train `cells`, all of one state, side by side.
+    """Train `cells` side by side.
 
     Cells with the same settings are trained once: if nothing is shared (P3) the ServerOpt has no
     effect, and all its cells report the same training. If hyperparameters are tuned, every
@@ -49,27 +49,30 @@ def train(
     Args:
         study: the study.
         cells: some of its cells.
-        dataset: the examples of their state.
+        dataset: the examples of their state, or those of several states by name, on the rows of
+            one table (`plfl.data.examples.on_one_table`).
         progress: called with the number of every finished round.
         checkpoint: the file from which an interrupted training continues, to the same bits.
 
     Returns:
-        Records and forecasts of each cell. The best combination of each sharing scheme also has its
-        trained models: that with the least validation MASE of the local models at the last round,
-        as a mean over its seeds. Cells that repeat a training have no models.
+        Records and forecasts of each cell. The best combination of each state and sharing scheme
+        also has its trained models: that with the least validation MASE of the local models at the
+        last round, as a mean over its seeds. Cells that repeat a training have no models.
     """
     torch.set_num_threads(study.compute.threads)
-    trainer = Trainer.of(study, dataset)
+    of_state = dataset
+    if not isinstance(of_state, Mapping):
+        of_state = dict.fromkeys([cell.state for cell in cells], of_state)
+    makes = _Trials(Trainer.of(study, next(iter(of_state.values()))), of_state)
     twins: dict[str, list[Cell]] = {}
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
-    makes = _Trials(trainer)
     tried = [trial for same in twins.values() for trial in makes.of(same)]
-    finished = _Job(trainer, tried, progress, checkpoint).run()
+    finished = _Job(makes.trainer, tried, progress, checkpoint).run()
     last = study.federation.rounds
     kept = choices(finished, study.tuning.rounds or [last])
     best = best_groups(finished, kept)
-    trained = _trained_again(study, finished, kept, checkpoint) if study.retrains else finished
+    trained = _trained_again(makes, finished, kept, checkpoint) if study.retrains else finished
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
         own = [trial for trial in tried if trial.cells is same]
@@ -89,8 +92,9 @@ def _of_choice(choice: Choice, trials: Iterable[Trial]) -> Trial:
 class _Trials:
     """Makes the trials of cells. Trials whose rounds are the same share one training."""
 
-    def __init__(self, trainer: Trainer):
-        self.trainer, self.study = trainer, trainer.study
+    def __init__(self, trainer: Trainer, of_state: Mapping[str, Examples]):
+        """`of_state`: the examples of each state, which the engine of the `trainer` reads."""
+        self.trainer, self.study, self.of_state = trainer, trainer.study, of_state
         self._plans: dict[str, list[Plan]] = {}
         self._parts: dict[str, list[Part]] = {}
 
@@ -107,16 +111,17 @@ class _Trials:
         if candidate.method and study.federation.keep == "last" and study.task.margins == "none":
             alike = replace(candidate, method=candidate.method.in_rounds())
         alone = study.is_alone(cell)
-        plan = f"{cell.sharing} {alone}"
+        plan = f"{cell.state} {cell.sharing} {alone}"
         if plan not in self._plans:
-            self._plans[plan] = list(plans(self.trainer, cell))
+            own = replace(self.trainer, dataset=self.of_state[cell.state])
+            self._plans[plan] = list(plans(own, cell))
         key = repr((plan, cell.seed, until, replace(alike, tuned=())))
         if key not in self._parts:
             self._parts[key] = [Part(cell, alike, one) for one in self._plans[plan]]
         parts = self._parts[key]
         return Trial(
             twins,
-            digest(study.settings(cell) | {"cell": None}),
+            digest(study.settings(cell) | {"cell": cell.state}),
             candidate,
             parts,
             [Recorder.of(part.dataset, study.federation) for part in parts],
@@ -125,7 +130,7 @@ class _Trials:
 
 
 def _trained_again(
-    study: Study,
+    tried: _Trials,
     finished: list[Trial],
     kept: Mapping[str, Mapping[Model, Choice]],
     checkpoint: Checkpoint | None,
@@ -135,10 +140,11 @@ def _trained_again(
     Their test scores count as those of the last round. Their validation scores are those by which
     they were chosen.
     """
-    trainer = finished[0].parts[0].plan.trainer
-    dataset = trainer.dataset
-    whole = dataset.refit() if isinstance(dataset, Dataset) else dataset
-    makes = _Trials(replace(trainer, dataset=whole))
+    whole = {
+        state: own.refit() if isinstance(own, Dataset) else own
+        for state, own in tried.of_state.items()
+    }
+    makes = _Trials(tried.trainer, whole)
     again: dict[tuple[str, int, Choice], Trial] = {}
     before: dict[Trial, Trial] = {}
     for trial in finished:
@@ -151,7 +157,7 @@ def _trained_again(
     _Job(makes.trainer, trials, lambda t: None, checkpoint, is_final=True).run()
     for trial in trials:
         for own, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
-            own.take_validation(chosen, trial.until, study.federation.rounds)
+            own.take_validation(chosen, trial.until, tried.study.federation.rounds)
     return trials
 
 

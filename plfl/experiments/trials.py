@@ -94,19 +94,20 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model,
 
 
 def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]]) -> set[str]:
-    """The group of each sharing scheme whose local models are best on validation, given the trials
-    that were trained to the end.
+    """The group of each state and sharing scheme whose local models are best on validation, given
+    the trials that were trained to the end.
 
     Schemes in which nothing scored a finite error have none. `kept`: see `choices`.
     """
-    least: dict[str, tuple[float, str]] = {}
+    least: dict[tuple[str, str], tuple[float, str]] = {}
     for group, tried in _groups(trials).items():
         chosen = kept[group]["local"]
         values = chosen.tuned
         (error,) = _validation({values: tried[values]}, chosen.rounds, "local")
-        sharing = tried[values][0].cells[0].sharing
-        if np.isfinite(error) and error < least.get(sharing, (np.inf, ""))[0]:
-            least[sharing] = error, group
+        cell = tried[values][0].cells[0]
+        of = cell.state, cell.sharing
+        if np.isfinite(error) and error < least.get(of, (np.inf, ""))[0]:
+            least[of] = error, group
     return {group for _, group in least.values()}
 
 

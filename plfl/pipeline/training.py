@@ -4,35 +4,50 @@ import ctypes
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+import torch
+
 from plfl.base.files import digest, sha256
 from plfl.config.study import Cell, Study
 from plfl.data import sources
+from plfl.data.dataset import Dataset
+from plfl.data.examples import Examples, on_one_table
 from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.effort import AGREED
 from plfl.experiments.train import train
 from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.pipeline.locks import hold
 from plfl.results.records import TRAINED, Files
+from plfl.training import memory
 from plfl.training.engines import choose
 
 log = logging.getLogger(__name__)
 
+KEPT = 4
+"""Rows of parameters that a client keeps between rounds, with most methods at most: its model, two
+moments of its optimiser, and one of the method."""
+SHARE = 0.5
+"""Part of a GPU's free memory for the data and what is kept; the rest is for training."""
 
-def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label: str) -> None:
-    """Write the records, forecasts and errors of some cells of one state.
+
+def train_cells(
+    study: Study, cells: Mapping[Cell, Files], datasets: Mapping[str, Path], label: str
+) -> None:
+    """Write the records, forecasts and errors of some cells, given the datasets of their states.
 
     An interrupted job resumes from its checkpoint; Ctrl-C and SIGTERM save the round in progress
     first. A job waits for another one that trains the same cells, such as one that outlived its
     Snakemake, and takes over what that one finishes. `label`: its name in the log.
     """
     _give_back_memory()
-    digests = _digests(study, cells, dataset)
+    used = choose(placed(study), study.model.kernel_form)
+    digests = _digests(study, cells, datasets, used)
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
@@ -40,21 +55,70 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
         new = study.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
-        key = digest([digests[cell] for cell in new])
-        checkpoint = Checkpoint(
-            folder / f"{name}.checkpoint", key, study.compute.checkpoint_seconds
-        )
-        if new:
-            noted = _noted(label, study.federation.rounds)
+        states = {cell.state for cell in new}
+        read = sources.of(study.data).read
+        examples = {s: read(study, path) for s, path in datasets.items() if s in states}
+        device = memory.of(torch.device(used[1]))
+        groups = together(study, new, examples, device.free() if device else None)
+        file, rounds = folder / f"{name}.checkpoint", study.federation.rounds
+        noted = _noted(label, rounds * len(groups))
+        for number, some in enumerate(groups):
+            key = digest([digests[cell] for cell in some])
+            checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
+            own = {cell.state: examples[cell.state] for cell in some}
+            before = number * rounds
             with _saving_on_interrupt(checkpoint, label):
-                examples = sources.of(study.data).read(study, dataset)
-                results = train(study, new, examples, noted, checkpoint)
+                results = train(
+                    study,
+                    some,
+                    on_one_table(own, folder),
+                    lambda t, before=before: noted(before + t),  # type: ignore[misc]
+                    checkpoint,
+                )
             for cell, result in results.items():
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, cells[cell])
-        checkpoint.remove()
+        Checkpoint(file, "", 0).remove()
+
+
+def together(
+    study: Study, cells: Sequence[Cell], examples: Mapping[str, Examples], free: int | None
+) -> list[list[Cell]]:
+    """The cells in groups whose models train side by side: all, or those of a state, or those of a
+    state and sharing scheme, whatever fits into the `free` bytes of a GPU; None: there is no GPU.
+    """
+    for stack in ("study", "state", "sharing"):
+        groups: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in cells:
+            groups.setdefault(tuple(getattr(cell, a) for a in AGREED[stack]), []).append(cell)
+        reasons = (_reason_against(study, some, examples, free) for some in groups.values())
+        reason = next(filter(None, reasons), None)
+        if reason is None:
+            break
+        log.info("not all cells of a %s train side by side: %s", stack, reason)
+    return list(groups.values())
+
+
+def _reason_against(
+    study: Study, cells: list[Cell], examples: Mapping[str, Examples], free: int | None
+) -> str:
+    """Why cells cannot train side by side; empty if they can."""
+    data = [examples[state] for state in dict.fromkeys(cell.state for cell in cells)]
+    if not all(isinstance(one, Dataset) and one.is_like(data[0]) for one in data[1:]):
+        return "the examples of their states differ in more than the clients"
+    if free is None:
+        return ""
+    models = sum(study.trials(cell) * len(examples[cell.state].clients) for cell in cells)
+    tables = sum(table.nbytes for one in data for table in (one.features, one.context, one.targets))
+    needed = 4 * KEPT * models * study.layout.width + tables
+    if needed <= SHARE * free:
+        return ""
+    return (
+        f"{models:,} models and their data take {needed / 1e9:.3g} GB of the GPU's memory, of "
+        f"which {free / 1e9:.3g} GB are free"
+    )
 
 
 def _noted(label: str, rounds: int) -> Callable[[int], None]:
@@ -95,10 +159,16 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
-    """For every cell, the digest of everything that determines its results."""
-    shared = [sha256(dataset), *choose(placed(study), study.model.kernel_form)]
+def _digests(
+    study: Study, cells: Iterable[Cell], datasets: Mapping[str, Path], used: tuple[str, str]
+) -> dict[Cell, str]:
+    """For every cell, the digest of everything that determines its results. `used`: the names of
+    the engine and the device."""
+    data = {state: sha256(path) for state, path in datasets.items()}
     return {
-        cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
+        cell: digest(
+            *(str(cell), study.settings(cell), training_code(study, [cell])),
+            *(data[cell.state], *used),
+        )
         for cell in cells
     }

@@ -52,13 +52,16 @@ def of_two_schemes(steps: int = 2, **compute: Any) -> Study:
 def test_short_trainings_and_those_on_a_gpu_are_one_job() -> None:
     assert stack_of(of_two_schemes()) == "state"
     assert stack_of(of_two_schemes(10_000)) == "sharing"
-    assert stack_of(of_two_schemes(10_000, device="cuda")) == "state"
+    assert stack_of(of_two_schemes(10_000, device="cuda")) == "study"
     assert stack_of(of_two_schemes(stack="cell")) == "cell"
 
 
-@pytest.mark.parametrize(("stack", "cells"), [("state", 8), ("sharing", 4), ("cell", 2)])
+@pytest.mark.parametrize(
+    ("stack", "cells"), [("study", 16), ("state", 8), ("sharing", 4), ("cell", 2)]
+)
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
     of = of_two_schemes(stack=stack)
+    of.data.states.append("YY")
     assert side_by_side(of) == cells * of.data.most_clients
 
 

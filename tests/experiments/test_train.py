@@ -1,5 +1,6 @@
 """Training cells: what is recorded, and that company, order and names change nothing."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Compute
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
+from plfl.data.examples import on_one_table
 from plfl.experiments import train as experiment
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
@@ -18,6 +20,7 @@ from plfl.experiments.workload import workload
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers import tiny
+from tests.helpers.interruption import resumed
 from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
@@ -68,6 +71,29 @@ def test_the_best_cell_of_each_scheme_has_its_models() -> None:
     for cell, models in kept.items():
         assert list(models) == (["local"] if cell.sharing == "P3" else ["local", "global"])
         assert all(rows.dtype == np.float32 and len(rows) == 3 for rows in models.values())
+
+
+@pytest.mark.parametrize("engine", ["stacked", "fused"])
+def test_states_that_train_side_by_side_are_those_alone(tmp_path: Path, engine: str) -> None:
+    study = tiny.study(
+        data={"states": ["XX", "YY"]},
+        grid={"client_opt": ["adam"], "method": ["fedopt", "ditto"], "refused": "skip"},
+        tuning={"search": {"client_opt.adam.lr": [1e-3, 1e-2]}},
+        compute={"engine": engine},
+    )
+    apart = {"XX": DATASET, "YY": tiny.dataset(clients=4, rows=500)}
+    table = on_one_table(apart, tmp_path)
+    together = resumed(study, table, tmp_path / "checkpoint", 1)
+    for state, dataset in apart.items():
+        own = [cell for cell in study.cells if cell.state == state]
+        for cell, alone in train(study, own, dataset).items():
+            found = together[cell]
+            for name in ("records", "forecasts", "errors"):
+                one, other = getattr(found, name), getattr(alone, name)
+                pd.testing.assert_frame_equal(one, other, check_exact=True)
+            assert (alone.models or {}).keys() == (found.models or {}).keys()
+            for model, rows in (alone.models or {}).items():
+                np.testing.assert_array_equal(rows, (found.models or {})[model])
 
 
 @pytest.mark.parametrize("state", ["reset", "keep"])

@@ -1,5 +1,6 @@
 """A training that is interrupted and goes on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -11,10 +12,10 @@ from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import CellResult
 
+Data = Examples | Mapping[str, Examples]
 
-def interrupted(
-    study: Study, dataset: Examples, folder: Path, after: int, key: str = "job"
-) -> None:
+
+def interrupted(study: Study, dataset: Data, folder: Path, after: int, key: str = "job") -> None:
     """Train all cells with checkpoints in `folder` until round `after` has ended, unsaved."""
 
     def stop(t: int) -> None:
@@ -25,7 +26,7 @@ def interrupted(
         train(study, study.cells, dataset, stop, Checkpoint(folder, key, 0))
 
 
-def resumed(study: Study, dataset: Examples, folder: Path, after: int) -> dict[Cell, CellResult]:
+def resumed(study: Study, dataset: Data, folder: Path, after: int) -> dict[Cell, CellResult]:
     """The results of an interrupted training, which must be those of an undisturbed one."""
     whole = train(study, study.cells, dataset)
     interrupted(study, dataset, folder, after)

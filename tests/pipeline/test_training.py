@@ -1,8 +1,12 @@
 """A training job: what it takes over, and how it ends when it is interrupted."""
 
 import os
+import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +37,49 @@ def outputs(study: Study) -> dict[Cell, Files]:
 def train(study: Study) -> dict[str, bytes]:
     """The bytes of all tables of the job, which is run anew."""
     cells = outputs(study)
-    train_cells(study, cells, Path("windows.npz"), "P2-XX")
+    train_cells(study, cells, {"XX": Path("windows.npz")}, "P2-XX")
     return {path.name: path.read_bytes() for files in cells.values() for path in files}
+
+
+def test_states_train_together_if_they_fit(
+    study: Study, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = tiny.study(data={"states": ["XX", "YY"]}, federation={"rounds": 9})
+    tiny.dataset(clients=2, rows=500).save("others.npz")
+    datasets = {"XX": Path("windows.npz"), "YY": Path("others.npz")}
+
+    def trained(free: int | None) -> list[dict[str, bytes]]:
+        """The bytes of the tables, and the cells that trained side by side."""
+        groups.clear()
+        device = None if free is None else SimpleNamespace(free=lambda: free)
+        monkeypatch.setattr(training.memory, "of", lambda _: device)
+        cells = outputs(study)
+        train_cells(study, cells, datasets, "all")
+        shutil.rmtree(study.results / "trained")
+        return [path.read_bytes() for files in cells.values() for path in files]
+
+    def noted(study: Study, cells: list[Cell], *others: Any) -> Any:
+        groups.append({(cell.state, cell.sharing) for cell in cells})
+        return experiment(study, cells, *others)
+
+    groups: list[set[tuple[str, str]]] = []
+    monkeypatch.setattr(training, "train", noted)
+    together = trained(None)
+    assert groups == [{("XX", "P2"), ("YY", "P2")}]
+    assert trained(10**9) == together
+    assert len(groups) == 1
+    with caplog.at_level("INFO"):
+        assert trained(200_000) == together
+    assert groups == [{("XX", "P2")}, {("YY", "P2")}]
+    assert (
+        "not all cells of a study train side by side: 20 models and their data take" in caplog.text
+    )
+    assert "all: round 18 of 18" in caplog.text
+    caplog.clear()
+    replace(tiny.dataset(clients=2), look_ahead=3).save("others.npz")
+    with caplog.at_level("INFO"):
+        trained(None)
+    assert "differ in more than the clients" in caplog.text
 
 
 def interrupting(

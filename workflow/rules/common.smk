@@ -2,7 +2,7 @@ import math
 
 from plfl.report import reporting
 from plfl.data import sources
-from plfl.experiments.effort import cost_of_step, local_steps, stack_of
+from plfl.experiments.effort import AGREED, cost_of_step, local_steps, stack_of
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active, signature
@@ -37,19 +37,13 @@ def of_all_variants(files):
 
 
 def inputs_of(name):
-    """A file of the datasets that a job reads, by the variant of the job."""
-    return lambda wildcards: f"{INPUTS}/{name}".format(
-        inputs=study.inputs[wildcards.get("variant", "")], **wildcards
-    )
-
-
-def all_inputs_of(name):
-    """Such a file for every state of the study."""
+    """A file of the datasets that a job reads, of its state or else of all."""
     return lambda wildcards: [
         f"{INPUTS}/{name}".format(
             inputs=study.inputs[wildcards.get("variant", "")], state=state
         )
         for state in study.data.states
+        if state == wildcards.get("state", state)
     ]
 
 
@@ -113,8 +107,13 @@ def stacked(pattern, spanned, schemes):
 
 
 def name_of_stack(spanned):
-    """The axes, as wildcards, on which all cells of a job have the same value."""
-    return "-".join(f"{{{axis}}}" for axis in AXES if axis not in spanned)
+    """The axes, as wildcards, on which all cells of a job have the same value; `study` if none."""
+    return "-".join(f"{{{axis}}}" for axis in AXES if axis not in spanned) or "study"
+
+
+def named(spanned):
+    """What the message of a training job begins with."""
+    return "{wildcards}" if VARIANT or set(AXES) - set(spanned) else study.name
 
 
 def cells_of(wildcards):
@@ -137,8 +136,11 @@ def training_settings(wildcards):
 
 def models_of(wildcards):
     """How many models a training job trains side by side at most, all trials included."""
-    tried = sum(of(wildcards).trials(cell) for cell in cells_of(wildcards))
-    return tried * of(wildcards).data.clients_of(wildcards.state)
+    job = of(wildcards)
+    return sum(
+        job.trials(cell) * job.data.clients_of(cell.state)
+        for cell in cells_of(wildcards)
+    )
 
 
 def training_memory(wildcards, attempt):
@@ -149,10 +151,9 @@ def training_memory(wildcards, attempt):
     On a cluster, two Snakemake processes of 0.5 GB each run on the node (docs/clusters.md). A retry
     requests more.
     """
-    models = models_of(wildcards)
-    return attempt * (
-        2000 + of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4
-    )
+    states = {cell.state for cell in cells_of(wildcards)}
+    clients = sum(map(of(wildcards).data.clients_of, states))
+    return attempt * (2000 + clients + 3 * models_of(wildcards) // 4)
 
 
 def training_minutes(wildcards, attempt):

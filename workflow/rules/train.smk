@@ -1,9 +1,5 @@
 # Hyperparameters are selected once for all seeds, so all seeds train in one job.
-SPANNED = {
-    "state": ["sharing", "method", "client_opt", "server_opt", "seed"],
-    "sharing": ["method", "client_opt", "server_opt", "seed"],
-    "cell": ["seed"],
-}[stack_of(study)]
+SPANNED = [axis for axis in AXES if axis not in AGREED[stack_of(study)]]
 # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
 SPANNED_LOCAL = SPANNED + [
     axis
@@ -23,7 +19,7 @@ for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_
         name:
             rule_name
         input:
-            dataset=inputs_of("data/{state}.npz"),
+            datasets=inputs_of("data/{state}.npz"),
         output:
             records=stacked(f"{RESULTS}/cells/{CELL}.parquet", spanned, schemes),
             forecasts=stacked(
@@ -47,7 +43,7 @@ for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_
             engine=[study.compute.engine, study.compute.device],
             code=training_digest,
         message:
-            f"{{wildcards}}: train {who}"
+            f"{named(spanned)}: train {who}"
         script:
             "../scripts/train.py"
 
@@ -57,11 +53,11 @@ rule collect:
         records=[f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
         errors=[f"{RESULTS}/cells/{cell}.errors.parquet" for cell in ANY.cells],
-        baselines=all_inputs_of("baselines/{state}.parquet"),
-        baseline_forecasts=all_inputs_of("baselines/{state}.forecasts.parquet"),
-        baseline_errors=all_inputs_of("baselines/{state}.errors.parquet"),
-        datasets=all_inputs_of("data/{state}.npz"),
-        receipts=local(all_inputs_of("data/{state}.files.json")),
+        baselines=inputs_of("baselines/{state}.parquet"),
+        baseline_forecasts=inputs_of("baselines/{state}.forecasts.parquet"),
+        baseline_errors=inputs_of("baselines/{state}.errors.parquet"),
+        datasets=inputs_of("data/{state}.npz"),
+        receipts=local(inputs_of("data/{state}.files.json")),
     output:
         **{
             **TABLES,
@@ -88,7 +84,7 @@ rule collect:
 rule models:
     input:
         **TABLES,
-        datasets=all_inputs_of("data/{state}.npz"),
+        datasets=inputs_of("data/{state}.npz"),
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),

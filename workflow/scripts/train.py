@@ -1,4 +1,4 @@
-"""Train cells of a state."""
+"""Train cells of one or several states."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +24,6 @@ if __name__ == "__main__":
         train_cells(
             study,
             by_cell(study, snakemake.output.records),
-            Path(snakemake.input.dataset),
-            label="-".join(snakemake.wildcards),
+            {path.stem: path for path in map(Path, snakemake.input.datasets)},
+            label="-".join(snakemake.wildcards) or study.name,
         )

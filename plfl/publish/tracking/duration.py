@@ -22,14 +22,14 @@ def of_cell(results: Path, cell: Cell) -> Span | None:
     """The job that trained a cell, alone or with others; None if there is no trace of it."""
     values = {axis: str(value) for axis, value in asdict(cell).items()}
     optional = [axis for axis in CELL if axis != "state"]
-    # The file is named after the axes on which the cells of the job agree.
+    # The file is named after the axes on which the cells of the job agree, or `study`.
     for named in product((True, False), repeat=len(optional)):
         shown = {"state", *(axis for axis, yes in zip(optional, named, strict=True) if yes)}
         stem = "-".join(values[axis] for axis in CELL if axis in shown)
         for suffix in ("", ".local"):
             if found := _read(results / "benchmarks" / "train" / f"{stem}{suffix}.tsv"):
                 return found
-    return None
+    return _read(results / "benchmarks" / "train" / "study.tsv")
 
 
 def of_baselines(results: Path, state: str) -> Span | None:

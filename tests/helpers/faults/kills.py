@@ -286,7 +286,7 @@ class Job:
         Checkpoint.save = saved  # type: ignore[method-assign]
         names = [str(path.relative_to(self.study.folder)) for path in self.outputs]
         stub = SimpleNamespace(
-            input=SimpleNamespace(dataset=str(self.dataset.relative_to(self.study.folder))),
+            input=SimpleNamespace(datasets=[self.dataset.relative_to(self.study.folder)]),
             output=SimpleNamespace(records=names[: len(self.parsed.cells)]),
             log=[str(self.log.relative_to(self.study.folder))],
             wildcards=Wildcards(state=self.state, sharing=self.parsed.grid.sharing[0]),

@@ -11,7 +11,8 @@ CELL = Cell("CA", "P2", "fedopt", "adam", "fedyogi", 10)
 
 
 @pytest.mark.parametrize(
-    "name", ["CA", "CA-P2", "CA-P2.local", "CA-P2-fedopt-adam-fedyogi", "CA-P2-adam.local"]
+    "name",
+    ["CA", "CA-P2", "CA-P2.local", "CA-P2-fedopt-adam-fedyogi", "CA-P2-adam.local", "study"],
 )
 def test_the_job_is_found_by_what_its_cells_have_in_common(tmp_path, name):
     measured(tmp_path, f"train/{name}", 12.5)
