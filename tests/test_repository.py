@@ -11,6 +11,8 @@ import yaml
 import plfl
 
 ROOT = Path(__file__).resolve().parents[1]
+COMMON = ["keep-going", "rerun-incomplete", "show-failed-logs", "max-checksum-file-size", "quiet"]
+"""What does not depend on the place where the workflow runs."""
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -52,3 +54,10 @@ def test_forms_have_the_keys_that_github_needs(path: Path) -> None:
     form = read(str(path))
     assert {"name", "description", "body"} <= form.keys()
     assert all({"id", "type", "attributes"} <= field.keys() for field in form["body"])
+
+
+@pytest.mark.parametrize("name", ["slurm", "kubernetes"])
+def test_what_does_not_depend_on_the_place_is_as_at_home(name: str) -> None:
+    home, away = (read(f"profiles/{profile}/profile.yaml") for profile in ("default", name))
+    assert {key: away[key] for key in COMMON} == {key: home[key] for key in COMMON}
+    assert away["executor"] == name

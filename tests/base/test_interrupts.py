@@ -1,6 +1,7 @@
 """Ctrl-C while a process of plfl's still imports: it ends at once, and the terminal stays empty."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,23 @@ import pytest
 from plfl.base.interrupts import heard
 from tests.helpers.repository import ROOT
 
-SCRIPTS = sorted((ROOT / "workflow" / "scripts").glob("*.py"))
-COMMANDS = {script.stem: [str(script)] for script in SCRIPTS} | {
+SCRIPTS = ROOT / "workflow" / "scripts"
+COMMANDS = {
+    "job": [str(SCRIPTS / "train.py")],
     "plfl": ["-m", "plfl", "methods"],
     "snakemake": [
         *("-m", "snakemake", "--dry-run", "--snakefile", str(ROOT / "Snakefile")),
         *("--configfile", str(ROOT / "config" / "smoke.yaml")),
     ],
 }
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
+def test_every_job_is_silent_before_its_imports(script: Path) -> None:
+    lines = [
+        line for line in script.read_text().splitlines() if re.match(r"\w+.*plfl|silence", line)
+    ]
+    assert lines[:2] == ["from plfl.base.interrupts import silence", "silence()"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

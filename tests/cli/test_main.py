@@ -31,12 +31,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_a_command_it_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 2
-    said = capsys.readouterr().err
-    assert all(name in said for name in NAMES)
-
-
 def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cells", "my.yaml"]) == 0
     said = capsys.readouterr().out

@@ -7,7 +7,6 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.features import FEATURES
 from plfl.config.study import Study
 from plfl.data.features import assemble
-from plfl.data.sources.comstock import Comstock
 from plfl.deploy import worker
 from tests.helpers.refusals import naming
 
@@ -69,22 +68,6 @@ def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
     after = read(study({"unit": "Wh"}), folder)
     assert after["load"].tolist() == pytest.approx((before["load"] / 1000).tolist())
     pd.testing.assert_frame_equal(read(study(), folder), before)
-
-
-@pytest.mark.parametrize(("key", "value"), [("join", "utc"), ("upgrade", 0)])
-def test_it_is_made_anew_when_comstock_is_read_otherwise(study, folder, monkeypatch, key, value):
-    made = []
-
-    def load(self, data, state):
-        made.append(data.comstock)
-        return {NAME: assemble(series(), data.features)}
-
-    monkeypatch.setattr(Comstock, "fetch", lambda self, data, state: {})
-    monkeypatch.setattr(Comstock, "load", load)
-    buildings = {"XX": [int(NAME)]}
-    for comstock in ({}, {}, {key: value}):
-        read(study(source="comstock", buildings=buildings, comstock=comstock), folder)
-    assert [getattr(one, key) for one in made[1:]] == [value]
 
 
 def test_who_is_not_in_the_study_gets_nothing(study, folder):

@@ -78,13 +78,10 @@ def test_an_error_of_a_job_is_on_the_screen(tmp_path: Path) -> None:
     assert "noise" not in done.stderr
 
 
-@pytest.mark.parametrize(("option", "shown"), [("--dry-run", "Make a"), ("--summary", "a.txt")])
-def test_what_runs_no_job_is_shown_as_snakemake_says_it(
-    tmp_path: Path, option: str, shown: str
-) -> None:
-    done = run(tmp_path, "true", option)
+def test_what_runs_no_job_is_shown_as_snakemake_says_it(tmp_path: Path) -> None:
+    done = run(tmp_path, "true", "--dry-run")
     assert done.returncode == 0
-    assert shown in done.stdout + done.stderr
+    assert "Make a" in done.stdout + done.stderr
     assert not (tmp_path / "logs").exists()
 
 

@@ -38,9 +38,3 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with naming(PlflError, "demo.yaml"):
         shipped.write_study("demo", tmp_path)
     assert path.read_text() == "mine"
-
-
-def test_an_unknown_study_is_named(tmp_path: Path) -> None:
-    with naming(PlflError, "'demo'"):
-        shipped.write_study("dem", tmp_path)
-    assert not [*tmp_path.iterdir()]

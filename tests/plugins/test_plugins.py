@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 from plfl import plugins
@@ -22,12 +23,15 @@ from plfl.config.study import Study
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
 from plfl.pipeline.jobs import job, training_code
 from plfl.plugins import registry
 from plfl.report import figures
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
 from tests.helpers import tiny
+from tests.helpers.problems import trajectory
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,13 +93,22 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
     assert Study.parse(study.model_dump(mode="json"), "again") == study
 
 
-def test_plugins_train(project: Project) -> None:
-    project.load()
-    study = tiny.study(grid=project.raw["grid"] | {"sharing": ["P2"]})
-    (cell,) = study.cells
-    records = train(study, [cell], tiny.dataset())[cell].records
-    assert records.query("split == 'test'")["mase"].notna().all()
-    assert (records["extras_up"] == 4).all(), "a client says whether it was clipped"
+def test_the_example_optimiser_takes_its_step(project: Project) -> None:
+    study = project.load()
+    signum = study.client_optimiser(study.cells[0]).model_copy(update={"lr": 0.5})
+    y = torch.tensor([[1.0, 1.0, 1.0]])
+    signum.step(y, torch.tensor([[2.0, -3.0, 0.0]]), signum.init(y), 1)
+    assert y.tolist() == [[0.5, 1.5, 1.0]]
+
+
+def test_the_example_method_bounds_what_a_client_moves(project: Project) -> None:
+    study = project.load(hyperparameters={"method": {"clipped": {"bound": 0.2}}})
+    *_, last = trajectory(Sgd(lr=0.1), FedAvg(), study.method(study.cells[0]), rounds=1)
+    # Q2: the clients move by −0.38 and −0.64; both are cut to −0.2.
+    assert last.x.item() == pytest.approx(1.8)
+    traffic = last.report.traffic
+    assert traffic["bytes_up"].tolist() == [8 + 4, 8 + 4]
+    assert traffic["extras_up"].tolist() == [4, 4]
 
 
 def test_a_changed_plugin_trains_its_cells_again(project: Project) -> None:
