@@ -18,10 +18,13 @@ from tests.helpers.refusals import naming
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """The results folder of a deployed cell, and its records."""
+    """The results folder of a deployed cell in which an answer was lost, and its records."""
     of = study(federation={"rounds": 2, "evaluate_every": 1})
     folder = tmp_path_factory.mktemp("deployed")
     deployment = Deployment(of, by_split(of)["P2"], folder / "run")
+    deployment.loopback.lost = lambda name, message: (
+        (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
+    )
     result = deployment.server.run()
     place = folder / narrowed(of, deployment.cell).results
     results.write(of, deployment.cell, result, deployment.server.members.descriptions, place)
@@ -38,6 +41,7 @@ def test_the_run_in_mlflow_is_marked(deployed, tmp_path):
 def test_measured_bytes_are_logged(deployed):
     folder, records = deployed
     (run,) = runs(Tables(folder))
+    assert run.diverged_round is None, "who is silent has no loss"
     train = records[(records["split"] == "train") & (records["model"] == "local")]
     for way in ("down", "up"):
         points = {t: value for key, t, value in run.points if key == f"traffic/wire_mb_{way}"}

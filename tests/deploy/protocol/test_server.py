@@ -5,16 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors.torch
 import torch
 
 from plfl.base.errors import ConfigError, PlflError
-from plfl.deploy.flower import results
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
-from plfl.publish.tracking.content import runs
-from plfl.results.tables import Tables
 from tests.helpers import loopback
 from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, dataset, replayed, study
 from tests.helpers.refusals import naming
@@ -72,8 +68,7 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     deployed.loopback.lost = lambda name, message: (
         (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
     )
-    result = deployed.server.run()
-    records = result.records
+    records = deployed.server.run().records
     expected = replayed(deployed)
     pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
     training = (records["split"] == "train") & (records["model"] == "local")
@@ -83,20 +78,6 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
     assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
     assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
-    # The first round has the messages by which clients join, with the limits of their features.
-    joined = [m for m in deployed.loopback.crossed if "describes" in Message.unpack(m).about]
-    more = train.loc[1, "wire_up"] - train.loc[(2, "101"), "wire_up"]
-    assert (abs(more - np.mean([len(m) for m in joined])) < 100).all()
-    assert len(joined) == len(NAMES) and min(map(len, joined)) > 200
-    results.write(
-        of, deployed.cell, result, deployed.server.members.descriptions, tmp_path / "results"
-    )
-    (run,) = runs(Tables(tmp_path / "results"))
-    assert run.diverged_round is None
-    sent = {t: mb for key, t, mb in run.points if key == "traffic/wire_mb_down"}
-    assert sent == pytest.approx(
-        (train.groupby("round")["wire_down"].sum() / 1e6).to_dict(), rel=1e-3
-    )
 
 
 def test_pooled_limits_count_as_messages_only(tmp_path):
@@ -203,8 +184,11 @@ def unequal(monkeypatch):
     monkeypatch.setattr(loopback, "tables", lambda: cut)
 
 
-def weighted(method, tmp_path):
-    """A deployment of a method whose server keeps a mean over all clients, by their windows."""
+@pytest.mark.parametrize(
+    ("method", "mean", "own"), [("feddyn", "h", "h_i"), ("scaffold", "c", "c_i")]
+)
+def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_path, unequal):
+    """The server of a method keeps a mean; one client joins late, and one leaves."""
     of = study(
         grid={"method": [method]},
         federation=FEDERATION | {"weighting": "samples"},
@@ -212,31 +196,6 @@ def weighted(method, tmp_path):
     )
     deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
     deployed.loopback.absent = {"102"}
-    return deployed
-
-
-def scored_without(name, records):
-    """The records without the scores of a client that is not there to score its model."""
-    kept = records[(records["client"] != name) | (records["split"] == "train")]
-    return kept.reset_index(drop=True)
-
-
-@pytest.mark.parametrize("method", ["feddyn", "scaffold"])
-def test_a_mean_over_all_does_without_who_never_joined(method, tmp_path, unequal):
-    deployed = weighted(method, tmp_path)
-    found = deployed.run()
-    expected = scored_without("102", replayed(deployed))
-    pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert found.loc[found["split"] != "train", "mase"].notna().all()
-    model = safetensors.torch.load_file(tmp_path / "server" / "model.safetensors")
-    assert all(x.isfinite().all() for x in model.values())
-
-
-@pytest.mark.parametrize(
-    ("method", "mean", "own"), [("feddyn", "h", "h_i"), ("scaffold", "c", "c_i")]
-)
-def test_a_mean_over_all_stays_one_when_somebody_joins_late(method, mean, own, tmp_path, unequal):
-    deployed = weighted(method, tmp_path)
 
     def arrive(summary):
         if summary.t == 2:
@@ -249,16 +208,32 @@ def test_a_mean_over_all_stays_one_when_somebody_joins_late(method, mean, own, t
     # What the server was told before it crashed it still knows.
     deployed.server, deployed.loopback.absent = deployed.new_server(), {"103"}
     found = deployed.run()
-    joined = [len(summary.joined) for summary in deployed.server.history]
-    assert joined == [3, 3, 4, 4, 4]
-    of, history = deployed.study, deployed.server.history
+    history = deployed.server.history
+    assert [len(summary.joined) for summary in history] == [3, 3, 4, 4, 4]
     again, f = replay(of, deployed.cell, dataset(of), history)
-    expected = scored_without("103", again.records)
+    there = (again.records["client"] != "103") | (again.records["split"] == "train")
+    expected = again.records[there].reset_index(drop=True)
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found.loc[found["split"] != "train", "mase"].notna().all()
     windows = f.client_data.windows
     assert windows.unique().numel() == len(NAMES)
     expected = (windows[:, None] * getattr(f.state, own)).sum(0) / windows.sum()
     torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)
+
+
+def test_who_never_joins_makes_nothing_undefined(tmp_path, unequal):
+    of = study(
+        grid={"method": ["scaffold"]},
+        federation=FEDERATION | {"weighting": "samples"},
+        windows={"scaling": "per_client"},
+    )
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    deployed.loopback.absent = {"102"}
+    found = deployed.run()
+    expected = replayed(deployed)
+    there = (expected["client"] != "102") | (expected["split"] == "train")
+    pd.testing.assert_frame_equal(found, expected[there].reset_index(drop=True), check_exact=True)
+    assert found.loc[found["split"] != "train", "mase"].notna().all()
 
 
 def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
