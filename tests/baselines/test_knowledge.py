@@ -7,14 +7,27 @@ import numpy as np
 import pytest
 
 from plfl.baselines import catalogue
+from plfl.baselines.features import raw_bytes
+from plfl.baselines.further.lightgbm_mean import LightgbmMean
+from plfl.baselines.further.lightgbm_others import LightgbmOthers
+from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
 from plfl.baselines.trees import Boosting
 from plfl.config.baseline_rules import Standard
+from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
+from plfl.data.features import assemble
+from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate, fits
-from tests.helpers.outside import dataset
+from tests.helpers.outside import FEATURES, dataset, series
 
 FITS = fits(Boosting(trees=20))
 TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
+OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmOthersOwn, LightgbmMean)}
+"""Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
+FITS_OF_OTHERS = {
+    name: lambda data, kind=kind: kind().trained(data, Boosting(trees=5)).predict
+    for name, kind in OTHERS.items()
+}
 
 
 def changed(data: Dataset, first: int, end: int) -> Dataset:
@@ -56,7 +69,7 @@ def exchange(read: Dataset, other: Dataset) -> None:
         object.__setattr__(read, field, getattr(other, field))
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [*TRAINED, *OTHERS])
 def test_training_does_not_see_the_test_part(name: str, data: Dataset) -> None:
     _compare(name, data, data.bounds[:, 2], data.bounds[:, 3], "validation")
 
@@ -71,10 +84,37 @@ def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
     other = data
     for client in range(len(data.clients)):
         other = changed(other, int(first[client]), int(end[client]))
-    before, after = FITS[name](data), FITS[name](other)
+    fit = (FITS | FITS_OF_OTHERS)[name]
+    before, after = fit(data), fit(other)
     for client in range(len(data.clients)):
         starts = data.starts(client, split)
         np.testing.assert_array_equal(before(client, starts), after(client, starts))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_are_those_of_the_own_federation_and_what_they_send_is_counted(name: str) -> None:
+    data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))
+    other = changed(data, *data.bounds[2, [0, 3]].tolist())
+    (predict, sent), (again, _) = (
+        OTHERS[name]().trained(d, Boosting(trees=5)) for d in (data, other)
+    )
+    for client in range(2):
+        starts = data.starts(client, "test")
+        assert np.isfinite(predict(client, starts)).all()
+        np.testing.assert_array_equal(predict(client, starts), again(client, starts))
+    assert np.isnan(predict(2, data.starts(2, "test"))).all(), "it is alone"
+    if name != "lightgbm_mean":
+        assert sent == raw_bytes(data)
+        return
+    _, of_more = LightgbmMean().trained(data, Boosting(trees=10))
+    np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
+
+
+def test_those_who_lend_send_all_that_they_know() -> None:
+    tables = {name: assemble(series(i, 25), FEATURES) for i, name in enumerate("ab")}
+    data = build(tables, Windows(history=1), lends=True)
+    _, sent = LightgbmOthers().trained(data, Boosting(trees=5))
+    assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2
 
 
 def test_every_baseline_of_the_catalogue_can_be_trained() -> None:

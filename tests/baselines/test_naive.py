@@ -33,15 +33,6 @@ def test_they_are_readings_of_the_past(name: str, rows: list[int]) -> None:
             np.testing.assert_allclose(found, wanted[windowed.part(split)], rtol=1e-14)
 
 
-def test_a_day_of_hourly_readings_has_24_rows() -> None:
-    data = dataset(minutes=60)
-    load = series(0, minutes=60)["load"]
-    starts = data.starts(0, "test")
-    wanted = (load.shift(24) + load.shift(168)).to_numpy()[data.target_rows(starts)] / 2
-    found = evaluation.FITS["naive_mean"](data)(0, starts)
-    np.testing.assert_allclose(found, wanted, rtol=1e-14)
-
-
 @pytest.mark.parametrize(("hours", "known"), [(24, True), (25, False)])
 def test_what_lies_after_the_last_input_row_is_not_known(hours: int, known: bool) -> None:
     ahead = dataclasses.replace(dataset(), look_ahead=4 * hours)

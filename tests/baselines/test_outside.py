@@ -20,8 +20,8 @@ ORIGIN, WEEKS = "2018-04-10", 5
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Four meters for a hundred days, with a short gap and a longer one."""
-    wide = pd.DataFrame({f"Fox_{i}": series(i, 100, 60)["load"] for i in range(4)})
+    """Three meters for a hundred days, with a short gap and a longer one."""
+    wide = pd.DataFrame({f"Fox_{i}": series(i, 100, 60)["load"] for i in range(3)})
     wide.index = pd.DatetimeIndex(wide.index).floor("h").rename("timestamp")
     wide.iloc[1400, 1] = wide.iloc[1500:1504, 2] = np.nan
     path = tmp_path / "fox.parquet"
@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_baselines_and_chosen_rounds(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside, "METERS", 4)
+    monkeypatch.setattr(outside, "METERS", 3)
     study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
     data = sources.of(study.data).examples_of(study, "fox")
     boosting = Boosting.of(study.baselines)

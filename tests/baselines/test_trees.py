@@ -12,13 +12,14 @@ from plfl.baselines import trees
 from plfl.data.dataset import SPLITS
 from tests.helpers.outside import Windowed, dataset, series
 
+pytestmark = pytest.mark.filterwarnings("ignore:The argument .eval_set.")
+
 Frame = pd.DataFrame
 
 
 def trained_on(w: Windowed) -> "pd.Series[float]":
-    """The loads of the training set; of a history, all but what is held out."""
-    end = round((0.9 if w.first else 0.8) * len(w.table))
-    return w.truth[: end - w.held].dropna()
+    """The loads of the training set."""
+    return w.truth[: round(0.8 * len(w.table))].dropna()
 
 
 def scale(w: Windowed) -> float:
@@ -74,70 +75,47 @@ def trained(
         (trees.with_lags, relative, scale, True),
     ],
 )
-@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
-@pytest.mark.parametrize("weeks", [None, 1])
 def test_one_model_per_client(
     fit: object,
     design: Callable[[Windowed], Frame],
     unit: Callable[[Windowed], float],
     changes: bool,
-    weeks: int | None,
 ) -> None:
-    data = dataset(history=weeks)
+    data = dataset()
     predict = fit(data)
     for client in range(2):
-        history = {"first": round(0.9 * 40 * 96) - 672, "held": round(672 / 5)}
-        w = Windowed(series(client), **({} if weeks is None else history))
-        before = data.bounds[client, 0] - w.first
-        of_split = {s: data.target_rows(data.starts(client, s)) - before for s in SPLITS}
+        w = Windowed(series(client))
         base = w.last if changes else 0 * w.last
         x, y = design(w), (w.truth - base) / unit(w)
-        if weeks is None:
-            assert all((rows == w.part(split)).all() for split, rows in of_split.items())
-        parts = [(x.loc[of_split[s]], y[of_split[s]]) for s in ("train", "validation")]
-        model = trained(*parts)
-        for split, rows in of_split.items():
-            if weeks is not None and split == "test":  # trained again, on all of the history
-                w = Windowed(series(client), first=w.first)
-                x, y = design(w), (w.truth - base) / unit(w)
-                every = data.target_rows(data.refit().starts(client, "train")) - before
-                model = regressor(n_estimators=model.best_iteration_).fit(x.loc[every], y[every])
+        model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
+        for split in SPLITS:
+            rows = w.part(split)
             wanted = base[rows] + unit(w) * model.predict(x.loc[rows].to_numpy())
             found = predict(client, data.starts(client, split))
             np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
-@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
-@pytest.mark.parametrize("target", ["load", "change"])
-def test_one_model_per_client_on_the_studys_context(target: str) -> None:
-    data = dataset(target=target, context=[{"name": "lags"}, {"name": "ahead"}])
-    predict = trees.with_context(data)
-    for client in range(2):
-        w = Windowed(series(client))
-        ahead = Frame(w.table["temperature"].reset_index(drop=True))
-        zero, unit = (w.last, scale(w)) if target == "change" else (0, data.load_scale[client])
-        offset = 0 if target == "change" else data.load_offset[client]
-        # In single precision, as the dataset stores it.
-        lags = ((w.season_lags() - offset).sub(zero, axis=0) / unit).astype(np.float32)
-        further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
-        x = pd.concat([w.lags().sub(w.last, axis=0) / scale(w), lags, ahead, further], axis=1)
-        y = (w.truth - w.last) / scale(w)
-        model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
-        rows = w.part("test")
-        wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
-        found = predict(client, data.starts(client, "test"))
-        np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+def test_one_model_per_client_on_the_studys_context() -> None:
+    data = dataset(clients=1, target="load", context=[{"name": "lags"}, {"name": "ahead"}])
+    w = Windowed(series(0))
+    ahead = Frame(w.table["temperature"].reset_index(drop=True))
+    # In single precision, as the dataset stores it.
+    lags = ((w.season_lags() - data.load_offset[0]) / data.load_scale[0]).astype(np.float32)
+    further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
+    x = pd.concat([w.lags().sub(w.last, axis=0) / scale(w), lags, ahead, further], axis=1)
+    y = (w.truth - w.last) / scale(w)
+    model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
+    rows = w.part("test")
+    wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
+    found = trees.with_context(data)(0, data.starts(0, "test"))
+    np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
-@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
-@pytest.mark.parametrize("federations", [[[0, 1, 2]], [[0, 2], [1]]])
-def test_one_model_for_the_clients_of_a_federation(federations: list[list[int]]) -> None:
-    data = dataset(clients=3, days=25)
-    if len(federations) > 1:
-        data = dataclasses.replace(data, federation=np.array([0, 1, 0]))
+def test_one_model_for_the_clients_of_a_federation() -> None:
+    data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 1, 0]))
     predict = trees.pooled(data)
     every = [Windowed(series(client, days=25, area=100.0 * (client + 1))) for client in range(3)]
-    for some in federations:
+    for some in ([0, 2], [1]):
         model = trained(*[pooled([every[i] for i in some], s) for s in ("train", "validation")])
         for client in some:
             w = every[client]
@@ -154,25 +132,23 @@ def pooled(every: list[Windowed], split: str) -> tuple[Frame, "pd.Series[float]"
     return pd.concat([relative(w).loc[r] for w, r in zip(every, rows, strict=True)]), pd.concat(y)
 
 
-@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
 def test_leaves_and_rate_are_chosen_on_validation() -> None:
-    data = dataset(days=25)
+    data = dataset(clients=1, days=25)
     predict = trees.with_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
-    for client in range(2):
-        w = Windowed(series(client, days=25))
-        sets = [pooled([w], split) for split in ("train", "validation")]
-        models = [
-            trained(*sets, learning_rate=rate, num_leaves=leaves)
-            for leaves in (4, 31)
-            for rate in (0.05, 0.3)
-        ]
-        x, y = sets[1]
-        errors = [np.abs(model.predict(x.to_numpy()) - y).mean() for model in models]
-        best = models[int(np.argmin(errors))]
-        rows = w.part("test")
-        wanted = w.last[rows] + scale(w) * best.predict(relative(w).loc[rows].to_numpy())
-        found = predict(client, data.starts(client, "test"))
-        np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+    w = Windowed(series(0, days=25))
+    sets = [pooled([w], split) for split in ("train", "validation")]
+    models = [
+        trained(*sets, learning_rate=rate, num_leaves=leaves)
+        for leaves in (4, 31)
+        for rate in (0.05, 0.3)
+    ]
+    x, y = sets[1]
+    errors = [np.abs(model.predict(x.to_numpy()) - y).mean() for model in models]
+    best = models[int(np.argmin(errors))]
+    rows = w.part("test")
+    wanted = w.last[rows] + scale(w) * best.predict(relative(w).loc[rows].to_numpy())
+    found = predict(0, data.starts(0, "test"))
+    np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
 def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:

@@ -1,6 +1,5 @@
 """`plfl data import`: every form of a raw export gives the same clean folder."""
 
-import gzip
 import json
 import re
 import shlex
@@ -166,7 +165,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("separator", "before"),
     [
-        (",", ["sep=?"]),
+        (",", ["sep=?", "1234?5678"]),
         (";", ["Site;Town hall", "Meter;1234", ""]),
         ("\t", ["Portal???", "Created?2023-07-01 07:12??"]),
         ("|", []),
@@ -179,14 +178,6 @@ def test_separators_and_preambles(
     lines = [line.replace(",", separator) for line in lines]
     before = [line.replace("?", separator) for line in before]
     same(load(bring("a.csv", [*before, *lines])), hours(), loads())
-
-
-def test_compressed_text_with_a_line_of_units(tmp_path: Path) -> None:
-    lines = ["1234,5678", "stamp,load", "-,kWh", *text(hours(), loads())]
-    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
-        file.write("\n".join(lines))
-    options = Meters(timezone="UTC")
-    same(load(import_meters([tmp_path / "a.csv.gz"], tmp_path / "m", options)), hours(), loads())
 
 
 @pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
@@ -309,17 +300,6 @@ def test_date_and_time_in_two_columns(bring: Callable[..., Imported]) -> None:
     imported = bring("a.csv", ["day,hour,load", *lines])
     same(load(imported), stamps, loads())
     assert imported.sources[0]["time"] == ("day", "hour")
-
-
-def test_parts_with_and_without_an_offset_are_joined(
-    bring: Callable[..., Imported], tmp_path: Path
-) -> None:
-    lines = text(hours(), loads(), loads(seed=1))
-    (tmp_path / "raw").mkdir()
-    aware = [line.replace(":00,", ":00Z,", 1) for line in lines[400:]]
-    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,x,y", *aware]))
-    imported = bring("a.csv", ["t,x,y", *lines[:400]], join_files=True)
-    same(load(imported, "y"), hours(), loads(seed=1))
 
 
 def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
@@ -555,14 +535,6 @@ def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> Non
         bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
 
 
-def test_negative_load_needs_the_option(bring: Callable[..., Imported]) -> None:
-    lines = ["t,load", *text(hours(), loads() - 1.5)]
-    with pytest.raises(DataError, match=r"a: \d+ negative values.*data.meters.allow_negative"):
-        bring("a.csv", lines)
-    imported = bring("a.csv", lines, allow_negative=True)
-    assert yaml.safe_load(imported.block)["data"]["meters"]["allow_negative"] is True
-
-
 # -- problems ------------------------------------------------------------------------------------
 
 
@@ -644,35 +616,6 @@ def test_different_intervals_need_the_option(
 
 
 # -- the guide and the command -------------------------------------------------------------------
-
-
-def test_the_command_prints_what_it_did_and_check_accepts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    values = loads()
-    values[7] = -9999
-    lines = ["when,a,b", *text(hours(), values, loads(seed=1), form="%-m/%-d/%Y %H:%M")]
-    Path("raw.csv").write_text("\n".join(lines))
-    command = ["data", "import", "raw.csv", "--to", "meters", "--timezone", "Europe/Berlin"]
-    assert main(command) == 2
-    assert "a: 1 negative value" in capsys.readouterr().err
-    assert not Path("meters").exists()
-    assert main([*command, "--missing", "-9999"]) == 0
-    said = capsys.readouterr().out
-    assert "raw.csv: text, header in line 1, separator ,, wide, stamps %m/%d/%Y %H:%M" in said
-    assert (
-        "a: 960 readings, 2020-02-01 to 2020-03-12; missing: 1, gaps: 1, "
-        "longest gap: 60 minutes from 2020-02-01 08:00" in said
-    )
-    assert "b: 960 readings, 2020-02-01 to 2020-03-12; nothing changed" in said
-    told = "plfl init meters --from meters/data.yaml"
-    assert told in said
-    assert main(told.split()[1:]) == 0
-    capsys.readouterr()
-    for config in ("meters.yaml", "meters/data.yaml"):
-        assert main(["data", "check", config]) == 0
-        assert "all: 2 meters, load in kWh per 60 min" in capsys.readouterr().out
 
 
 def test_the_guide_shows_what_happens(

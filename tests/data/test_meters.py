@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data, Meters, Windows
+from plfl.config.sections import Data, Meters
 from plfl.config.study import Study
-from plfl.data import meters, sources, windows
+from plfl.data import meters, sources
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 
@@ -157,31 +157,11 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
-def test_a_format_of_dates_and_a_preamble(meter: Callable[..., Path]) -> None:
-    table = frame(stamps())
-    expected = read(meter(table))
-    form = "%d/%m/%Y %H:%M"
-    written = table.assign(timestamp=table["timestamp"].dt.strftime(form))
-    text = "Site;Town\n\n" + written.to_csv(index=False)
-    path = meter(text)
-    pd.testing.assert_frame_equal(read(path, date_format=form, header=3), expected)
-    with pytest.raises(
-        DataError, match=r"line 4: '01/01/2018 00:15' is not a time in the format %Y%m"
-    ):
-        read(path, date_format="%Y%m%d", header=3)
-    with pytest.raises(DataError, match=r"date_format: '%Q' cannot be read"):
-        read(path, date_format="%Q", header=3)
-
-
-def test_differences_of_a_register(
+def test_steps_back_of_a_register_are_gaps(
     meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     load = loads(96).round(3)
     table = frame(stamps()).assign(load=np.cumsum(load).round(3))
-    found = read(meter(table), cumulative=True, max_gap=0)["load"]
-    np.testing.assert_allclose(found, load[1:], atol=1e-9)
-    assert found.index[0] == table["timestamp"].iloc[1]
-    assert not caplog.records
     table.loc[50:, "load"] -= 40  # a new meter
     table.loc[70, "load"] = np.nan
     found = read(meter(table), cumulative=True, max_gap=0)["load"]
@@ -393,22 +373,15 @@ def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
     assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
 
 
-def test_fixed_zones_and_zones_without_summer_time(meter: Callable[..., Path]) -> None:
-    path = meter(frame(stamps("2018-03-25 00:15", rows=400)))
-    for zone in ("UTC", "Etc/GMT+5", "Asia/Kolkata", "Asia/Kathmandu"):
-        assert read(path, timezone=zone).index.equals(stamps("2018-03-25 00:15", rows=400))
-
-
 @pytest.mark.parametrize(
-    ("zone", "hint"),
+    ("zone", "hint", "interval", "which"),
     [
-        ("America/Chicago", "America/New_York"),
-        ("Europe/London", "Europe/Berlin"),
-        ("Australia/Melbourne", "Australia/Sydney"),
+        ("America/Chicago", "America/New_York", 15, 0),
+        ("Europe/London", "Europe/Berlin", 60, 0),
+        ("Europe/London", "Europe/Berlin", 15, 1),
+        ("Australia/Melbourne", "Australia/Sydney", 60, 1),
     ],
 )
-@pytest.mark.parametrize("interval", [15, 60])
-@pytest.mark.parametrize("which", [0, 1])
 def test_clock_changes_are_recognised_in_a_fixed_zone(
     meter: Callable[..., Path],
     caplog: pytest.LogCaptureFixture,
@@ -480,23 +453,6 @@ def test_no_value_depends_on_readings_after_it(
     assert not tables[0].equals(tables[1]), "the readings after it were changed"
 
 
-def test_a_window_that_ends_in_a_gap_does_not_see_the_next_reading(
-    meter: Callable[..., Path],
-) -> None:
-    """An hour without readings between 1 and 9: a line would be at 7.4 in the last input row."""
-    content = frame(stamps(rows=200))
-    content.loc[99, "load"], content.loc[104, "load"] = 1.0, 9.0
-    path = meter(content.drop(index=range(100, 104)))
-    dataset = windows.build({"m": read(path)}, Windows(look_back=12, look_ahead=4))
-    start = np.array([103 - 12 + 1])
-    assert dataset.target_rows(start).tolist() == [107]
-    (last,) = dataset.persistence_rows(start)
-    assert dataset.load[last] == 1.0
-    assert dataset.features[last, 0] * dataset.load_scale[0] + dataset.load_offset[0] == (
-        pytest.approx(1.0, rel=1e-6)
-    )
-
-
 def test_a_gap_above_the_limit_stays_a_gap(
     meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -514,19 +470,6 @@ def test_a_gap_above_the_limit_stays_a_gap(
         "load: 2 missing readings in 1 gap left unfilled; windows that touch a gap are not used, "
         "the longest 30 minutes from 2018-01-01 05:15"
     ) in caplog.text
-
-
-def test_hourly_weather_beside_quarter_hourly_load(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    temperature = pd.Series(np.arange(97.0)).where(np.arange(97) % 4 == 0)
-    columns = {name: name for name in ("timestamp", "load", "temperature")}
-    path = meter(frame(stamps("2018-01-01 00:00", 97), temperature=temperature))
-    table = read(path, columns=columns)
-    # Each holds until the next one is measured.
-    np.testing.assert_array_equal(table["temperature"], 4 * (np.arange(97) // 4))
-    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
-    assert "temperature: 72 missing readings in 24 gaps" in caplog.text
 
 
 def test_incomplete_ends_are_cut_off_and_reported(
@@ -583,14 +526,6 @@ def test_units_of_other_columns(
     np.testing.assert_allclose(table[role], expected, atol=1e-12)
 
 
-def test_a_meter_has_the_zone_of_its_name(meter: Callable[..., Path]) -> None:
-    path = meter(frame(stamps()), "north-1.csv")
-    assert read(path, timezone="UTC", timezones={"south*": "Etc/GMT+5"}).index[0] == stamps()[0]
-    aware = meter(frame(stamps().tz_localize("UTC")), "north-1.csv")
-    table = read(aware, timezone="UTC", timezones={"north*": "Etc/GMT+5"})
-    assert table.index[0] == stamps()[0] - pd.Timedelta(hours=5)
-
-
 # -- messages ------------------------------------------------------------------------------------
 
 GOOD = frame(stamps())
@@ -630,7 +565,12 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
     (("line 22", "'2018'", "ISO8601"), put(20, "2018", "timestamp"), {}),
     (("line 22", "''"), put(20, "", "timestamp"), {}),
     (("line 4", "UTC offset"), put(2, "2018-01-01 00:45Z", "timestamp"), {}),
-    (("'Europe/Berln'", "IANA"), GOOD, {"timezone": "Europe/Berln"}),
+    (
+        ("line 4", "'2018-01-01 00:15:00'", "%Y%m%d"),
+        "Site;Town\n\n" + GOOD.to_csv(index=False),
+        {"header": 3, "date_format": "%Y%m%d"},
+    ),
+    (("date_format", "'%Q'"), GOOD, {"date_format": "%Q"}),
     (("'../etc/passwd'", "IANA"), GOOD, {"timezone": "../etc/passwd"}),
     (
         ("2018-03-11 02:00:00", "America/New_York", "data.meters.timezone", "Etc/GMT+5"),
@@ -668,8 +608,10 @@ def test_messages(
     assert told.startswith(f"{path}: ") or "timezone: '" in told
 
 
-@pytest.mark.parametrize("year", ["0018", "1918", "9018", "9999"])
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize(
+    ("year", "zone"),
+    [("0018", "UTC"), ("1918", "America/New_York"), ("9018", "UTC"), ("9999", "America/New_York")],
+)
 def test_a_stray_year_is_refused(meter: Callable[..., Path], year: str, zone: str) -> None:
     for at, line in ((0, "line 2"), (-1, "line 97")):
         table = frame(stamps().astype(str))

@@ -44,13 +44,9 @@ class Windowed:
 
     table: pd.DataFrame
     """The series."""
-    day: int = 96
-    """Rows of a day."""
     ahead: int = 4
     first: int = 0
     """First row that is known."""
-    held: int = 0
-    """Rows at the end of a history that are held out to choose on."""
 
     @property
     def truth(self) -> "pd.Series[float]":
@@ -78,7 +74,7 @@ class Windowed:
 
     def season_lags(self) -> pd.DataFrame:
         """Loads around one day, two days and a week before."""
-        days = {1: self.day, 2: 2 * self.day, 7: 7 * self.day}
+        days = {1: 96, 2: 2 * 96, 7: 7 * 96}
         found = {
             f"d{d}{j:+d}": self.truth.shift(rows - j)
             for d, rows in days.items()
