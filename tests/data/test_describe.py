@@ -62,22 +62,6 @@ def test_persistence_is_that_of_an_hour(interval: int, steps: int) -> None:
     assert row["persistence_mae"] == pytest.approx(np.abs(load[steps:] - load[:-steps]).mean())
 
 
-def test_clients_keep_their_order_and_types() -> None:
-    description = describe({"b": table(gaps=2, filled=5), "a": table()}, 15, WINDOWS)
-    assert description.index.name == "client"
-    assert list(description.index) == ["b", "a"]
-    assert description["features"].tolist() == ["load, temperature"] * 2
-    assert description["gaps"].tolist() == [2, pd.NA]
-    assert description["filled"].tolist() == [5, pd.NA]
-    assert str(description["filled"].dtype) == "Int64"
-    assert str(description["mean"].dtype) == "float64"
-    assert str(description["first"].dtype).startswith("datetime64")
-
-
-def test_a_good_study_has_no_worries() -> None:
-    assert worries_of({"a": table(gaps=1, filled=5), "b": table()}) == []
-
-
 @pytest.mark.parametrize(
     ("bad", "worry"),
     [

@@ -8,12 +8,10 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.baselines import naive
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.describe import describe, judge
 from plfl.data.windows import build
-from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients
 from tests.helpers import tiny
@@ -122,30 +120,6 @@ def test_a_training_part_without_readings_is_named() -> None:
     for kind in KINDS:
         with pytest.raises(DataError, match="of its train set touch"):
             build(tables(gaps), windows_of(kind))
-
-
-def test_seasonal_naive_takes_the_last_known_season() -> None:
-    dataset = build(tables({"a": {"load": [1004, 1100, 1196]}}), Windows())
-    load, season = dataset.load, naive.DAY
-    targets = np.array([1100 + 96, 1196 + 96, 1196 + 97, 1100])
-    starts = targets - dataset.look_back + 1 - dataset.look_ahead
-    found = naive.last_season(dataset, 0, starts, season)
-    # 1196 is missing, as are 1100 and 1004 before it.
-    np.testing.assert_array_equal(found, load[[908, 908, 1197, 908]])
-    early = np.array([50]) - dataset.look_back + 1 - dataset.look_ahead
-    assert np.isnan(naive.last_season(dataset, 0, early, season)).all()
-
-
-def test_every_baseline_has_a_score_on_the_same_windows() -> None:
-    gaps = {"a": GAPS["a"], "b": {"load": [1250, 1460]}}
-    dataset = build(tables(gaps), windows_of("context"))
-    found = evaluate("XX", dataset)
-    known = found.scores[~found.scores["baseline"].isin(["naive_weeks"])]  # needs four weeks
-    assert known[["mae", "rmse", "mase"]].notna().all().all()
-    persistence = found.scores.query("baseline == 'persistence'")
-    np.testing.assert_allclose(persistence["mase"], 1)
-    weeks = found.forecasts.query("baseline == 'persistence' and client == 'a'")
-    assert len(weeks) == len(dataset.first_week(0)) < 139
 
 
 def test_windows_are_counted() -> None:

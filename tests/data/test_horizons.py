@@ -36,15 +36,6 @@ def test_targets_are_those_of_windows_with_one(target):
             np.testing.assert_array_equal(one.targets, alone.targets)
 
 
-def test_a_window_lies_in_its_part_with_all_its_targets():
-    data = build(TABLES, windows())
-    for client in range(3):
-        for part, split in enumerate(("train", "validation", "test")):
-            rows = data.target_rows(data.starts(client, split))
-            assert rows.max() == data.bounds[client, part + 1] - 1
-            assert data.starts(client, split).min() == data.bounds[client, part]
-
-
 def test_a_gap_in_any_target_leaves_the_window_out():
     tables = {name: table.copy() for name, table in TABLES.items()}
     tables["a"].iloc[300, 0] = np.nan

@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters.imported import import_meters
 
@@ -131,27 +130,3 @@ def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> No
     (tmp_path / "wide.csv").write_text(text)
     import_meters([tmp_path / "wide.csv"], tmp_path / "b", Meters(timezone="UTC"), "parquet")
     assert len(list((tmp_path / "b").glob("*.parquet"))) == 80
-
-
-def test_a_damaged_workbook_gives_a_result_or_an_error_of_the_user(tmp_path: Path) -> None:
-    """Of the other forms, tests/faults/test_inputs.py says it."""
-    dice = random.Random(1)
-    outcomes = set()
-    for trial in range(50):
-        damaged = bytearray(PLAIN)
-        for _ in range(dice.choice([1, 3, 30])):
-            at = dice.randrange(len(damaged))
-            if dice.random() < 0.2:
-                del damaged[at : at + dice.randrange(1, 50)]
-            else:
-                damaged[at] = dice.randrange(256)
-        file = tmp_path / f"{trial}-a.xlsx"
-        file.write_bytes(damaged)
-        try:
-            import_meters([file], tmp_path / str(trial), Meters(timezone="UTC"), "csv")
-            outcomes.add("result")
-        except PlflError as error:
-            assert file.name in str(error)
-            assert not (tmp_path / str(trial)).exists()
-            outcomes.add("error")
-    assert "error" in outcomes

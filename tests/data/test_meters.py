@@ -526,6 +526,12 @@ def test_units_of_other_columns(
     np.testing.assert_allclose(table[role], expected, atol=1e-12)
 
 
+def test_a_meter_has_the_zone_of_its_name(meter: Callable[..., Path]) -> None:
+    aware = meter(frame(stamps().tz_localize("UTC")), "north-1.csv")
+    table = read(aware, timezone="UTC", timezones={"north*": "Etc/GMT+5"})
+    assert table.index[0] == stamps()[0] - pd.Timedelta(hours=5)
+
+
 # -- messages ------------------------------------------------------------------------------------
 
 GOOD = frame(stamps())
@@ -605,7 +611,7 @@ def test_messages(
         read(path, **keys)
     told = str(raised.value)
     assert all(name in told for name in names), told
-    assert told.startswith(f"{path}: ") or "timezone: '" in told
+    assert told.startswith((f"{path}: ", "data.meters."))
 
 
 @pytest.mark.parametrize(

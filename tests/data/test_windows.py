@@ -93,19 +93,6 @@ def test_a_constant_feature_becomes_one(scaling: str) -> None:
     assert set(data.features[:, 2]) == {1.0}
 
 
-def test_the_papers_windows_have_no_context_and_a_later_load_as_target() -> None:
-    data = build({"a": table(300), "b": table(400, 17.0)}, Windows())
-    assert not data.relative
-    assert data.context.shape == (700, 0)
-    for client, (first, end) in enumerate([(0, 300), (300, 700)]):
-        starts = data.starts(client, "test")
-        targets = data.targets[data.persistence_rows(starts)]
-        np.testing.assert_array_equal(targets, data.features[data.target_rows(starts), 0])
-        assert np.flatnonzero(np.isnan(data.targets[first:end]))[0] == end - first - 4
-        kwh = data.in_kwh(client, starts, targets.astype(float))
-        np.testing.assert_allclose(kwh, data.load[data.target_rows(starts)], rtol=1e-6)
-
-
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
     windows = Windows.model_validate({"target": "change", "context": [{"name": "level"}]})
     data = build({"a": table(300), "b": table(300, 17.0)}, windows)
@@ -146,14 +133,6 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
     expected = [i >= 11 and not rows[i - 11 : i + 1].any() for i in range(500)]
     monkeypatch.setattr(dataset, "_BLOCK", block)
     assert data.readable.tolist() == expected
-
-
-def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
-    year = table(35_040, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0, f=6.0)
-    data = build({"a": year}, Windows())
-    assert sum(v.nbytes for v in vars(data).values() if isinstance(v, np.ndarray)) < 2e6
-    data.save(tmp_path / "year.npz")
-    assert (tmp_path / "year.npz").stat().st_size < 2e6
 
 
 @pytest.mark.parametrize(

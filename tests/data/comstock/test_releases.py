@@ -11,7 +11,6 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Comstock, Data
 from plfl.config.study import Study
 from plfl.data.comstock.releases import (
-    PAPER_RELEASE,
     RELEASES,
     Layout,
     paper_buildings,
@@ -60,15 +59,6 @@ def test_keys_are_those_of_the_bucket(release: str, upgrade: int) -> None:
 def test_every_release_is_held_against_its_keys() -> None:
     assert {release for release, _ in METADATA} == set(RELEASES)
     assert not [release for release in RELEASES if release.startswith("2022/")]
-
-
-def test_the_default_study_reads_the_papers_release() -> None:
-    layout = Layout.of(Data())
-    assert layout == Layout(PAPER_RELEASE, 10)
-    assert not layout.by_county
-    assert not layout.typical_year
-    assert Layout("2021/comstock_tmy3_release_1", 0).typical_year
-    assert Layout("2024/comstock_amy2018_release_2", 0).by_county
 
 
 @pytest.mark.parametrize(

@@ -112,13 +112,6 @@ def joined(how: Literal["position", "utc"], fips: str, hours: int = HOURS) -> pd
     return join("w.csv", hourly, stamps, how, f"G{fips}00010")["end"]
 
 
-@pytest.mark.parametrize("fips", ["06", "17", "36"])
-def test_by_position_each_row_is_repeated_four_times(fips: str) -> None:
-    weather = joined("position", fips)
-    ends = pd.date_range("2018-01-01 01:00", periods=HOURS, freq="h")
-    np.testing.assert_array_equal(weather, np.repeat(ends, 4))
-
-
 @given(fips=st.sampled_from(sorted(UTC_OFFSET)), hours=st.integers(12, 40))
 def test_by_true_time_each_interval_gets_the_hour_it_lies_in(fips: str, hours: int) -> None:
     weather = joined("utc", fips, hours)

@@ -314,10 +314,13 @@ def _meters(folder: Path) -> Subject:
     text = table.to_csv().encode()
     sink = io.BytesIO()
     table.to_parquet(sink)
+    workbook = io.BytesIO()
+    table.reset_index().to_excel(workbook, index=False)
     files = {
         "meters/a.csv": text,
         "meters/b.csv.gz": gzip.compress(text, mtime=0),
         "meters/c.parquet": sink.getvalue(),
+        "meters/d.xlsx": workbook.getvalue(),
     }
     columns = {name: name for name in ("timestamp", "load", "temperature", "floor_area")}
 
@@ -332,7 +335,7 @@ def _meters(folder: Path) -> Subject:
             "allow_negative": dice.random() < 0.5,
         }
         data = Data.model_validate(
-            {"source": "meters", "states": ["A"], "clients": 3, "meters": settings}
+            {"source": "meters", "states": ["A"], "clients": 4, "meters": settings}
         )
         series = meters.read(data, "A")
         tables = {name: assemble(part, data.features) for name, part in series.items()}
