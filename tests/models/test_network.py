@@ -10,7 +10,6 @@ from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import ModuleNetwork
-from plfl.models.traced import Traced
 from plfl_images.models import ImageModel
 
 SHAPE = WindowShape(inputs=3, look_back=6, context=2)
@@ -123,15 +122,6 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
         torch.testing.assert_close(gradients[s], torch.cat(grads), rtol=1e-9, atol=1e-12)
 
 
-def test_what_cannot_be_traced_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    network = ModuleNetwork.of(of_class(Branching), SHAPE)
-    with caplog.at_level("INFO"), torch.inference_mode():
-        for rows in (2, 3):
-            assert not network._traced(rows, *inputs(rows, 5))
-    (line,) = caplog.messages
-    assert line.startswith("Branching: ")
-
-
 @BUILT_IN
 def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
     network = model.network(SHAPE)
@@ -154,22 +144,3 @@ def test_built_in_models_train_on_any_window(model: Model, shape: WindowShape) -
     layout = model.layout(shape)
     assert layout.matching("body")
     assert layout.matching("head")
-
-
-def test_a_trace_by_hand() -> None:
-    """ŷ = w · tanh(x w): forecasts and gradients of two models, whatever was traced with."""
-
-    def call(named: dict[str, Tensor], sequence: Tensor, context: Tensor) -> Tensor:
-        return named["w"] * torch.tanh(sequence[:, 0, 0] * named["w"])
-
-    zeros = [torch.zeros(2, *size) for size in ((), (3, 1, 1), (3, 0), (3,))]
-    traced = Traced(call, ["w"], zeros)
-    w, x = torch.tensor([0.5, -2.0]), torch.rand(2, 3, 1, 1)
-    slope = torch.rand(2, 3)
-    with torch.inference_mode():
-        forecasts, kept = traced.forward(w, x, zeros[2])
-        (gradient,) = traced.backward(kept, slope)
-    a, column = x[..., 0, 0], w[:, None]
-    torch.testing.assert_close(forecasts, column * torch.tanh(a * column))
-    by_w = torch.tanh(a * column) + column * a * (1 - torch.tanh(a * column) ** 2)
-    torch.testing.assert_close(gradient, (slope * by_w).sum(1))

@@ -152,15 +152,29 @@ def without_margins(exchangeable) -> dict[str, pd.DataFrame]:
     return {name: scores.query("split == 'test'") for name, scores in found.items()}
 
 
-@pytest.mark.parametrize("conformal", ["personal", "adaptive", "shared"])
-def test_so_are_the_intervals_of_forecasts(conformal, exchangeable, without_margins):
-    plain = without_margins["forecast"]
-    found = scores_of(study(conformal, POINT), exchangeable).query("split == 'test'")
-    for column in ("coverage_90", "coverage_90_h4", "coverage_90_h5"):
-        assert found[column].between(0.88, 0.92).all()
-    np.testing.assert_array_equal(found["mase"], plain["mase"])
-    assert not [column for column in plain if "coverage" in column or "crps" in column]
-    assert not [column for column in found if "crps" in column]
+@pytest.mark.parametrize(
+    ("task", "conformal"),
+    [
+        *((POINT, conformal) for conformal in ("personal", "adaptive", "shared")),
+        *((QUANTILES, conformal) for conformal in ("personal", "shared")),
+    ],
+)
+def test_every_client_is_covered_if_its_data_are_exchangeable(
+    task, conformal, exchangeable, without_margins
+):
+    plain = without_margins[task["name"]]
+    found = scores_of(study(conformal, task), exchangeable).query("split == 'test'")
+    covered = [column for column in found if column.startswith("coverage_")]
+    assert {"coverage_90", "coverage_90_h4", "coverage_90_h5"} <= set(covered)
+    for column in covered:
+        share = int(column.split("_")[1]) / 100
+        assert found[column].between(share - 0.02, share + 0.02).all()
+    np.testing.assert_array_equal(found["mase"], plain["mase"])  # the median stays
+    if task is POINT:
+        assert not [column for column in plain if "coverage" in column or "crps" in column]
+    else:
+        assert (plain["coverage_90"] < 0.85).all()  # an untrained model
+        assert (found["crps"] < plain["crps"]).all()
 
 
 @pytest.mark.parametrize("horizons", [1, 2])
@@ -192,10 +206,9 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
         np.testing.assert_allclose(shown["local_upper"], high[week].ravel(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
-def test_adaptive_margins_cover_loads_of_another_season(task):
+def test_adaptive_margins_cover_loads_of_another_season():
     """In the test set, the noise is twice as large as before."""
-    tables, first = tiny.tables(rows=4000), study("none", task).windows.split
+    tables, first = tiny.tables(rows=4000), study("none").windows.split
     for i, table in enumerate(tables.values()):
         noise = np.random.default_rng(i).normal(size=len(table))
         noise[int(len(table) * sum(first[:2])) :] *= 2
@@ -203,11 +216,11 @@ def test_adaptive_margins_cover_loads_of_another_season(task):
     dataset = build(tables, study("none").windows)
 
     def covered(conformal: str) -> pd.Series:
-        return scores_of(study(conformal, task), dataset).query("split == 'test'")["coverage_90"]
+        return scores_of(study(conformal, POINT), dataset).query("split == 'test'")["coverage_90"]
 
     assert (covered("personal") < 0.85).all()
     assert covered("adaptive").between(0.88, 0.92).all()
-    found = evaluate("XX", dataset, Boosting(trees=3), study("adaptive", task).task).scores
+    found = evaluate("XX", dataset, Boosting(trees=3), study("adaptive", POINT).task).scores
     found = found[(found["split"] == "test") & (found["baseline"] == "ridge")]
     assert found["coverage_90"].between(0.88, 0.92).all()
 
@@ -238,21 +251,6 @@ def test_adaptive_margins_know_only_the_loads_before_a_forecast():
             np.testing.assert_allclose(found[made, :, 2], loads[made] + now)
     assert len(used) == len(dataset.starts(1, "test")) < len(dataset.starts(0, "test"))
     assert (now != dataset.load_scale[1] * margins[0, :, 0]).all()
-
-
-@pytest.mark.parametrize("conformal", ["personal", "shared"])
-def test_every_client_is_covered_if_its_data_are_exchangeable(
-    conformal, exchangeable, without_margins
-):
-    plain = without_margins["quantiles"]
-    found = scores_of(study(conformal), exchangeable).query("split == 'test'")
-    assert (plain["coverage_90"] < 0.85).all()  # an untrained model
-    for share in (90, 50):
-        assert found[f"coverage_{share}"].between(share / 100 - 0.02, share / 100 + 0.02).all()
-    assert found["coverage_90_h4"].between(0.88, 0.92).all()
-    assert found["coverage_90_h5"].between(0.88, 0.92).all()
-    np.testing.assert_array_equal(found["mase"], plain["mase"])  # the median stays
-    assert (found["crps"] < plain["crps"]).all()
 
 
 @pytest.mark.parametrize(("task", "intervals"), [(QUANTILES, 2), (POINT, 1)])
