@@ -108,8 +108,10 @@ def seconds(train: Callable[[LocalTask], object], of: Callable[[], LocalTask]) -
     return statistics.median(found[1:])
 
 
-def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict[str, float]:
-    """Client-steps per second of each way of training so many models."""
+def row(
+    dataset: Dataset, device: torch.device, models: int, steps: int
+) -> tuple[dict[str, float], int]:
+    """Client-steps per second of each way of training so many models; most bytes on the GPU."""
     plain = PlainLoop(dataset, device=device)
     single, replayed, compiled = (
         Stacked(FORECASTER, dataset, device, compiles=compiles) for compiles in (False, False, True)
@@ -124,14 +126,17 @@ def row(dataset: Dataset, device: torch.device, models: int, steps: int) -> dict
         "compiled": (compiled.train, device, models),
         "native kernel, all cores": (kernel.train, CPU, models),
     }
-    rates = {}
+    rates, most = {}, 0
     for name, (train, where, count) in ways.items():
         try:
             taken = seconds(train, lambda n=count, at=where: task(dataset, n, steps, at))  # type: ignore[misc]
             rates[name] = count * steps / taken
         except (torch.OutOfMemoryError, ConfigError):  # no room, or no compiler
             rates[name] = float("nan")
-    return rates
+        if device.type == "cuda":
+            # Engines that measure memory start the count afresh.
+            most = max(most, torch.cuda.max_memory_allocated(device))
+    return rates, most
 
 
 def study_on(file: Path, device: str, seeds: int | None) -> dict[str, Any]:
@@ -188,13 +193,14 @@ def main() -> None:
     print(f"PyTorch {torch.__version__}; client-steps per second\n")
     dataset = random_dataset()
     rows = {n: row(dataset, device, n, options.steps) for n in options.models}
-    names = list(next(iter(rows.values())))
+    names = list(next(iter(rows.values()))[0])
     print(f"| models | {' | '.join(names)} |")
     print("|---" * (len(names) + 1) + "|")
-    for models, rates in rows.items():
+    for models, (rates, _) in rows.items():
         print(f"| {models:,} | {' | '.join(f'{rates[name]:,.0f}' for name in names)} |")
     if device.type == "cuda":
-        print(f"\nmost memory: {torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB")
+        most = max(most for _, most in rows.values())
+        print(f"\nmost memory: {most / 2**30:.1f} GiB")
     if options.studies:
         studies(options.studies, options.seeds)
 

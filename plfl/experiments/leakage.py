@@ -263,13 +263,20 @@ class _Attack:
         """Gradients (m, d_s) of a model (P,) on each of the windows that begin at `starts` (m,)."""
         engine, parts = self.trainer.engine, []
         windows = torch.from_numpy(starts).to(model.device)
-        for some in windows.split(engine.block):
+
+        def task(some: Tensor) -> LocalTask:
             rows = model.expand(len(some), -1).clone()
-            task = LocalTask.fresh(STANDING, rows, Minibatches(some[:, None, None]), f.shared)
-            gradients = torch.zeros_like(rows)
-            objective, tracked = Objective(f.client_data.loss), Tracked(gradients=gradients)
-            engine.train(replace(task, objective=objective, tracked=tracked))
-            parts.append(gradients[:, f.columns])
+            steps = LocalTask.fresh(STANDING, rows, Minibatches(some[:, None, None]), f.shared)
+            objective, tracked = (
+                Objective(f.client_data.loss),
+                Tracked(None, torch.zeros_like(rows)),
+            )
+            return replace(steps, objective=objective, tracked=tracked)
+
+        for some in windows.split(engine.block(lambda: task(windows[:1]))):
+            engine.train(one := task(some))
+            assert one.tracked.gradients is not None
+            parts.append(one.tracked.gradients[:, f.columns])
         found: Numbers = torch.cat(parts).cpu().double().nan_to_num(0, 0, 0).numpy()
         return found
 

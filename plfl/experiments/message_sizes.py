@@ -8,6 +8,7 @@ trained.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -38,11 +39,14 @@ ROUNDS = 3
 class Random:
     """An engine that changes models at random, without looking at any data."""
 
-    device, dtype, block = torch.device("cpu"), torch.float32, 1000
+    device, dtype = torch.device("cpu"), torch.float32
 
     def __init__(self, outputs: int) -> None:
         self.output = () if outputs == 1 else (outputs,)
         self.generator = torch.Generator().manual_seed(0)
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        return 1000
 
     def train(self, task: LocalTask) -> Tensor:
         task.rows.add_(torch.randn(task.rows.shape, generator=self.generator))

@@ -127,32 +127,36 @@ def measure(study: Study) -> Speed:
     on_gpu = engine.device.type != "cpu"
     # Models that train beside each other take less time each on a GPU, and none on a core.
     clients = drawn_of(study.data.most_clients, study.federation.participation)
-    clients = min(side_by_side(study), engine.block) if on_gpu else clients
     steps, batch_size = local_steps(study), study.federation.batch_size
     held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
     evaluated = torch.from_numpy(held_out[:SCORED]).to(engine.device)
     share = len(evaluated) / source.counts(study.data, study.windows).held_out
-    least_models, least_windows = clients, clients * batch_size
-    if on_gpu:
-        least_models, least_windows = clients, clients * batch_size
-    elif cost_of_step(study) > 1:  # a model that takes long: one of them, and a part of a minibatch
-        least_models = least_windows = 1
     first = trainer.network.initial(0).to(engine.device)
     windows = torch.from_numpy(dataset.starts(0, "train"))
+    optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
+
+    def task(optimiser: ClientOpt, *sizes: int) -> LocalTask:
+        batches = windows[torch.randint(len(windows), sizes)].to(engine.device)
+        return _task(trainer, optimiser, first.repeat(sizes[0], 1), batches)
+
+    if on_gpu:
+        room = engine.block(lambda: task(optimisers[0], 1, steps, batch_size))
+        clients = min(side_by_side(study), room)
+    least_models, least_windows = clients, clients * batch_size
+    if not on_gpu and cost_of_step(study) > 1:  # long: one model, and a part of a minibatch
+        least_models = least_windows = 1
 
     def train(optimiser: ClientOpt, some: int) -> float:
         size = min(some, batch_size)
         models = min(some // size, clients)
         rounds = some // (size * models)
-        batches = windows[torch.randint(len(windows), (models, rounds, size))].to(engine.device)
-        engine.train(_task(trainer, optimiser, first.repeat(models, 1), batches)).cpu()
+        engine.train(task(optimiser, models, rounds, size)).cpu()
         return models * rounds * size / batch_size
 
     def evaluate(some: int) -> float:
         engine.predict(first.repeat(some, 1), [evaluated] * some)[0].cpu()
         return some * share
 
-    optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
     most = clients * steps * batch_size
     clock = time.perf_counter
     if not on_gpu:  # what else runs here does not count

@@ -6,6 +6,7 @@ for memory, large enough to use every core.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -247,20 +248,23 @@ def _shift(task: LocalTask, times: int) -> None:
 
 def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
     """Train the clients of `cohorts`; yield each cohort when its last client is done."""
-    for block in _blocks(cohorts, engine.block):
+    for block in _blocks(cohorts, engine):
         _train(block, engine)
         yield from (part.cohort for part in block if part.is_last)
 
 
-def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
-    """The clients of `cohorts` in blocks of at most `most` models that can train together.
+def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
+    """The clients of `cohorts` in blocks of models that can train together, as large as the engine
+    takes.
 
     A cohort begins only when there is room for it, so that few are in memory at once. Clients with
     a routine train beside those of their own cohort only.
     """
-    waiting: dict[tuple[object, ...], list[_Part]] = {}
+    waiting: dict[tuple[object, ...], tuple[int, list[_Part]]] = {}
     for cohort in cohorts:
-        parts = waiting.setdefault(cohort.kind, [])
+        if (kind := cohort.kind) not in waiting:
+            waiting[kind] = engine.block(partial(_Part(cohort, slice(1)).task, engine)), []
+        most, parts = waiting[kind]
         first, clients = 0, len(cohort.clients)
         if cohort.instructions.routine is not None:
             for first in range(0, clients, most):
@@ -273,7 +277,7 @@ def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
             if sum(map(len, parts)) == most:
                 yield parts.copy()
                 parts.clear()
-    yield from filter(None, waiting.values())
+    yield from (parts for _, parts in waiting.values() if parts)
 
 
 def _train(parts: list[_Part], engine: Engine) -> None:

@@ -7,6 +7,7 @@ processor's cache. `python -m plfl.training.fused` compiles it ahead of the firs
 import itertools
 import logging
 import math
+from collections.abc import Callable
 from ctypes import Structure, addressof, byref, c_int32
 from functools import cache
 
@@ -81,7 +82,6 @@ class Fused:
             raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
         self.device, self.dtype = device, dtype
         self.threads = threads or torch.get_num_threads()
-        self.block = BLOCK * self.threads
         self._kernel = load_kernel(instructions)
         # The last parameter is the bias of the outputs.
         (outputs,) = network.layout.shapes[network.layout.names[-1]]
@@ -98,6 +98,10 @@ class Fused:
         self._source = _Windows(*addresses, math.prod(self._targets), dataset.relative)
         self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        """See `BLOCK`."""
+        return BLOCK * self.threads
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.

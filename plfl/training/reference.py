@@ -62,13 +62,16 @@ class Reference:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
-        self.device, self.dtype, self.block = device, dtype, 1
+        self.device, self.dtype = device, dtype
         self.module: Any = network.module().to(device, dtype)
         self.dropout = network.dropout
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.dataset = dataset
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        return 1
 
     def train(self, task: LocalTask) -> Tensor:
         if task.moments.steps.any():

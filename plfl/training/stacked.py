@@ -11,7 +11,7 @@ from torch import Tensor
 from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
-from plfl.training import stack_sizes
+from plfl.training import memory, stack_sizes
 from plfl.training.compiled import CompiledSteps
 from plfl.training.graphs import Graphs, Step
 from plfl.training.losses import contrastive
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 TOGETHER = 256
 """Windows of one model that are forecast together on a GPU. A model with fewer repeats its last."""
 NUMBERS = 2**26
-"""Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes."""
+"""Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes,
+where it has them."""
 FEATURES = 4096
 """Most windows whose features are computed together, because a forward pass keeps all of them."""
 CLOSE = 1e-6
@@ -44,7 +45,7 @@ class Stacked:
         self.network = network
         self.device, self.dtype = device, dtype
         self.sizes = stack_sizes.sizes_for(network.layout.width, device)
-        self.block = 4 * self.sizes[-1]
+        self.memory = memory.of(device)
         self.numbers = NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None
         """What takes equal steps faster than one by one: CUDA graphs."""
@@ -58,6 +59,27 @@ class Stacked:
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
         """Sizes of stacks, by what the passes of a task depend on."""
+        self._fitting: dict[tuple[object, ...], tuple[tuple[int, ...], int]] = {}
+        """Sizes of stacks that fit into the memory, and how many models do, by forms of tasks."""
+        self._together: tuple[int, ...] | None = None
+        """Numbers of models that fit into the memory while they forecast."""
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        """Some stacks, or as many as fit into the memory of a GPU."""
+        return 4 * self.sizes[-1] if self.memory is None else self._fits(task())[1]
+
+    def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
+        """Sizes of stacks that fit into the memory, and how many models do, by a step of them."""
+        if self.memory is None:
+            return self.sizes, 0
+        if (form := _form(task)) not in self._fitting:
+
+            def step(size: int) -> None:
+                copies = torch.zeros(size, dtype=torch.int64, device=self.device)
+                _Stack(self, task.select(copies), True).once()
+
+            self._fitting[form] = memory.fit(self.memory, self.sizes, step, "a local step")
+        return self._fitting[form]
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -76,13 +98,12 @@ class Stacked:
     def _sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
         look, contrast, found = task.terms.lookahead, task.terms.contrast, []
+        fitting, _ = self._fits(task)
         for one in (task.minibatches, *([] if look is None else [look.minibatches])):
-            kind = (one.starts.shape[-1], one.keys is None, contrast and contrast.features)
+            kind = (one.starts.shape[-1], one.keys is None, contrast and contrast.features, fitting)
             if kind not in self._compared:
                 like = self.inputs(one.starts[:1, 0], None if one.keys is None else one.keys[:1, 0])
-                self._compared[kind] = stack_sizes.comparable(
-                    self.network, self.sizes, like, contrast
-                )
+                self._compared[kind] = stack_sizes.comparable(self.network, fitting, like, contrast)
             found.append(self._compared[kind])
         common = [size for size in self.sizes if all(size in sizes for sizes in found)]
         return tuple(common) or min(found)
@@ -123,6 +144,8 @@ class Stacked:
         window = self.look_back.numel() * self.features.shape[1] + self.context.shape[1]
         most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
         within, found = torch.arange(TOGETHER, device=self.device), []
+        if self.memory is not None:
+            most = self._most(most, rows, every)
         for first in range(0, len(parts), most):
             some = parts[first : first + most]
             filled = some + some[-1:] * (most - len(some))
@@ -132,6 +155,19 @@ class Stacked:
             found.append(outputs[: len(some)].flatten(0, 1))
         joined = torch.cat(found)
         return [joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)]
+
+    def _most(self, most: int, rows: Tensor, every: Tensor) -> int:
+        """How many models forecast together: `most`, or fewer if these do not fit."""
+        if self._together is None:
+            assert self.memory is not None
+
+            def step(size: int) -> None:
+                copies = torch.zeros(size, TOGETHER, dtype=torch.int64, device=self.device)
+                self.network.forecasts(rows[copies[:, 0]], *self.inputs(every[copies]))
+
+            sizes = tuple(sorted({max(1, most >> halved) for halved in range(0, 8, 2)}))
+            self._together, _ = memory.fit(self.memory, sizes, step, "a product of forecasts")
+        return self._together[-1]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -199,6 +235,12 @@ class _Stack:
             number = torch.zeros((), dtype=torch.float64, device=self.engine.device)
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
+
+    @torch.inference_mode()
+    def once(self) -> None:
+        """Take a single step."""
+        is_tensor = self.engine.repeat is not None
+        self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
 
     def _active(self, k: int | Tensor) -> Tensor | None:
         """Mask (S,) of the rows that take step `k`, from 1, as others have taken all of theirs;
@@ -339,6 +381,18 @@ class _Stack:
                 out.masked_fill_(terms.frozen, 0)
             out *= (clip / (sums(out * out).sqrt() + CLOSE)).clamp(max=1)
         return losses
+
+
+def _form(task: LocalTask) -> tuple[object, ...]:
+    """Equal for tasks whose rows take equally much memory."""
+    shapes: list[tuple[int, ...]] = []
+
+    def noted(values: Tensor) -> Tensor:
+        shapes.append(values.shape[1:])
+        return values
+
+    task.map(noted)
+    return (task.optimiser.name, task.terms.contrast, *shapes)
 
 
 def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:

@@ -350,8 +350,12 @@ class Engine(Protocol):
 
     device: torch.device
     dtype: torch.dtype
-    block: int
-    """Most models to train in one call; more would only take more memory."""
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        """Most models to train in one call; more would only take more memory.
+
+        `task`: makes the task of one of them.
+        """
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.

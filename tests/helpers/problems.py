@@ -29,10 +29,12 @@ class Quadratic:
 
     device = torch.device("cpu")
     dtype = torch.float64
-    block = 1000
 
     def __init__(self, a: list[float], c: list[float], mix: list[float]):
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
+
+    def block(self, task: Any) -> int:
+        return 1000
 
     def train(self, task: LocalTask) -> Tensor:
         task = task.with_state()

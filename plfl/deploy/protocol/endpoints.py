@@ -139,7 +139,9 @@ class NoEngine:
 
     device = torch.device("cpu")
     dtype = torch.float32
-    block = 1
+
+    def block(self, task: Callable[[], LocalTask]) -> int:
+        raise AssertionError("a server does not train")
 
     def train(self, task: LocalTask) -> Tensor:
         raise AssertionError("a server does not train")

@@ -1,0 +1,88 @@
+"""What fits into the memory of a GPU, here a pretended one, decides what trains together."""
+
+import pandas as pd
+import pytest
+import torch
+
+from plfl.base.errors import PlflError
+from plfl.experiments import trainer
+from plfl.experiments.train import train
+from plfl.training.stacked import Stacked, _Stack
+from tests.helpers import tiny
+from tests.training.test_engines import CPU, OPTIMISERS, SMALL, dataset, task
+
+
+class Memory:
+    """A memory of which each model takes ten bytes while it trains, and forecasts take nothing."""
+
+    def __init__(self, monkeypatch, total):
+        self.total, self.asked, once = total, [], _Stack.once
+
+        def noted(stack):
+            self.asked.append(len(stack.y))
+            if 10 * self.asked[-1] > total:
+                raise torch.OutOfMemoryError
+            once(stack)
+
+        monkeypatch.setattr(_Stack, "once", noted)
+
+    def free(self):
+        return self.total
+
+    def taken(self, work):
+        work()
+        return 10 * self.asked[-1]
+
+
+@pytest.mark.parametrize(
+    ("total", "sizes", "block"),
+    [
+        (1000, (2, 8, 16), 80),
+        (250, (2, 8, 16), 16),
+        (190, (2, 8), 8),
+        (150, (2, 8), 8),
+        (30, (2,), 2),
+    ],
+)
+def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
+    monkeypatch, caplog, total, sizes, block
+):
+    whole = task(SMALL, OPTIMISERS[0], rows=21, dtype=torch.float32)
+    some = whole.select(torch.arange(21))
+    plain, engine = (Stacked(SMALL, dataset(SMALL), CPU) for _ in range(2))
+    plain.sizes = engine.sizes = (2, 8, 16)
+    engine.memory = Memory(monkeypatch, total)
+    with caplog.at_level("INFO"):
+        assert engine.block(lambda: some.select(slice(1))) == block
+    assert f"{block} models fit" in caplog.text
+    asked = len(engine.memory.asked)
+    assert torch.equal(engine.train(some), plain.train(whole))
+    assert torch.equal(some.rows, whole.rows)
+    assert engine._sizes(some) == sizes
+    assert len(engine.memory.asked) == asked, "once for each form of tasks"
+
+
+def test_too_little_memory_is_an_error(monkeypatch):
+    engine = Stacked(SMALL, dataset(SMALL), CPU)
+    engine.memory = Memory(monkeypatch, 10)
+    with pytest.raises(PlflError, match="does not fit into the memory of the GPU"):
+        engine.train(task(SMALL, OPTIMISERS[0], dtype=torch.float32))
+
+
+def test_a_study_trains_in_blocks_that_fit(monkeypatch):
+    methods = ["fedopt", "scaffold", "ditto", "fedrep", "moon"]
+    of = tiny.study(grid={"sharing": ["P2"], "method": methods, "refused": "skip"})
+
+    def trained(memory):
+        def engine(_, *given):
+            engine = Stacked(*given, CPU)
+            engine.memory = memory
+            return engine
+
+        monkeypatch.setattr(trainer, "make_engine", engine)
+        return train(of, of.cells, tiny.dataset())
+
+    small = Memory(monkeypatch, 30)
+    for one, other in zip(trained(small).values(), trained(None).values(), strict=True):
+        pd.testing.assert_frame_equal(one.records, other.records, check_exact=True)
+    assert set(small.asked) == {2, 8}
