@@ -177,8 +177,9 @@ def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     pd.testing.assert_frame_equal(*records, rtol=1e-5)
 
 
-@pytest.mark.parametrize("ema", [None, 0.9])
-@pytest.mark.parametrize("model", [{}, {"name": "mlp", "hidden": [4]}], ids=["lstm_mlp", "mlp"])
+@pytest.mark.parametrize(
+    ("model", "ema"), [({}, None), ({"name": "mlp", "hidden": [4]}, 0.9)], ids=["lstm_mlp", "mlp"]
+)
 def test_the_best_model_of_each_client_is_scored_in_the_last_round(
     model: dict[str, Any], ema: float | None
 ) -> None:
@@ -295,6 +296,26 @@ def test_fewer_windows_than_a_minibatch_are_refused() -> None:
     study = tiny.study(federation={"batch_size": 999})
     with naming(DataError, "client a", "305 training windows"):
         records(study, "XX-P1-fedopt-adam-fedavg-10")
+
+
+def test_evaluated_rows_name_the_cluster_of_methods_that_have_clusters() -> None:
+    methods = ["one_shot", "ifca", "fedcluster"]
+    grid = {"method": ["fedopt", *methods], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    study = tiny.study(
+        grid=grid | {"sharing": ["P1", "P3"]},
+        method={method: {"clusters": 2} for method in methods},
+    )
+    for cell, result in train(study, study.cells, DATASET).items():
+        records = result.records
+        if cell.method == "fedopt" or cell.sharing == "P3":
+            assert "cluster" not in records
+            continue
+        assert records.loc[records["split"] == "train", "cluster"].isna().all()
+        evaluated = records[records["split"] != "train"]
+        assert set(evaluated["cluster"]) <= {0, 1}
+        assert evaluated.groupby(["round", "client"])["cluster"].nunique().eq(1).all()
+        if cell.method == "fedcluster":
+            assert set(evaluated["cluster"]) == {0, 1}
 
 
 TUNING: dict[str, Any] = {

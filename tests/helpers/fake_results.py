@@ -62,7 +62,7 @@ METERS: dict[str, Any] = {
     "name": "own-meters",
     "data": {
         "source": "meters",
-        "states": ["Nord", "Sued", "Ost", "West", "Mitte"],
+        "states": ["Nord", "Sued", "Ost"],
         "clients": 3,
         "meters": {"interval": 60},
     },
@@ -75,7 +75,7 @@ METERS: dict[str, Any] = {
     },
     "federation": {"rounds": 7, "evaluate_every": 3},
 }
-"""Own meters: five named regions, own splits, two seeds, hourly readings."""
+"""Own meters: three named regions, own splits, two seeds, hourly readings."""
 
 AUTHORS: dict[str, Any] = {
     "name": "authors",

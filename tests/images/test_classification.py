@@ -82,14 +82,3 @@ def test_paired_differences() -> None:
     # By hand: the standard error is 0.01 / √3, and Student's t with two degrees of freedom 4.303.
     assert found.interval[1] - found.effect == pytest.approx(4.303 * 0.01 / 3**0.5, rel=1e-3)
     assert found.p < 0.05
-
-
-@pytest.mark.parametrize(("change", "p"), [([0.0, 0.0], 1), ([0.1, 0.1], 0)])
-def test_equal_differences(change: list[float], p: float) -> None:
-    assert over_seeds("", pd.Series(change)).p == p
-
-
-def test_one_seed_has_no_interval() -> None:
-    found = over_seeds("", pd.Series([0.3]))
-    assert np.isnan(found.interval).all()
-    assert found.lacking == ["seeds"]

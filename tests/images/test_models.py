@@ -99,15 +99,6 @@ def test_groups_of_channels(groups: str) -> None:
     assert module(torch.rand(1, 32, 96), torch.empty(1, 0)).shape == (1, 10)
 
 
-def test_a_projection_head_replaces_the_last_layer() -> None:
-    names = [n for n, _ in Cnn(projection=16).build(DIGITS).named_parameters()]
-    assert names[-8:] == [
-        *("linear.0.weight", "linear.0.bias", "linear.2.weight", "linear.2.bias"),
-        *("linear.4.weight", "linear.4.bias", "head.weight", "head.bias"),
-    ]
-    assert count(Cnn(projection=16), DIGITS) == 3658 - 330 + 32 * 33 + 33 * 16 + 17 * 10
-
-
 @pytest.mark.parametrize("shape", [WindowShape(9, 12, 0, 10), WindowShape(6, 6, 0, 10)])
 def test_windows_that_are_no_images(shape: WindowShape) -> None:
     (problem,) = Cnn().problems(shape)

@@ -138,16 +138,3 @@ def test_the_values_of_an_axis_are_the_lines_of_a_single_row(
     gather(study, study.results, None, compared)
     (axis,) = overview.curves(overview.Lines(Overview(study.results))).axes
     assert [line.get_label() for line in axis.lines] == ["s=1", "s=2", "s=5"]
-
-
-@pytest.mark.parametrize(
-    "chosen, shown",
-    [
-        ("client_opt.sgd.lr=0.2", "lr=0.2"),
-        ("client_opt.sgd.lr=0.2, method.fedprox.mu=0.1", "lr=0.2, mu=0.1"),
-        ("client_opt.sgd.lr=0.2, server_opt.fedadam.lr=1",) * 2,
-        ("", ""),  # nothing was chosen
-    ],
-)
-def test_chosen_values_have_short_names_where_these_differ(chosen: str, shown: str) -> None:
-    assert overview._briefly(chosen) == shown

@@ -57,27 +57,6 @@ def test_a_row_has_its_numbers_its_mark_and_its_size() -> None:
     assert not plot.single_seed
 
 
-def test_labels_name_what_the_rows_differ_in() -> None:
-    other = Verdict("a", "global", "NY", answer="holds", effect=0.1, text="a")
-    plot = forest([verdict(), other])
-    assert plot is not None and plot.about == "State, model"
-    assert [row.label for row in plot.groups[0].rows] == ["CA, local", "NY, global"]
-
-
-def test_other_units_and_missing_ends_are_not_on_the_axis() -> None:
-    share = Verdict(
-        "d", None, answer="holds", effect=0.0581, low=0.05, high=0.06, unit="share", text="d"
-    )
-    single = verdict(0.3, None, None)
-    plot = forest([share, single, verdict(None, None, None, "undecided", reason="diverged")])
-    assert plot is not None
-    first, second, third = (row for group in plot.groups for row in group.rows)
-    assert (first.at, first.effect) == (None, "5.81% [5.00%, 6.00%]")
-    assert second.at is not None and second.start is None
-    assert (third.at, third.effect) == (None, "")
-    assert "Diverged" in third.evidence
-
-
 def test_one_seed_is_said_once() -> None:
     one = verdict(0.2, 0.1, 0.3, "undecided", seeds=1)
     share = Verdict("d", None, answer="holds", effect=0.05, unit="share", seeds=1, text="d")

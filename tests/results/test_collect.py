@@ -166,16 +166,6 @@ def test_the_rounds_of_the_summary_are_those_of_each_training_alone(
     pd.testing.assert_frame_equal(found, pd.DataFrame(expected, columns=columns))
 
 
-def test_a_diverged_cell_has_no_scores(results: Path) -> None:
-    records = pd.read_parquet(results / "records.parquet")
-    wild = (records["client_opt"] == "prox") & (records["client"] == "b")
-    records.loc[wild & (records["split"] != "train"), ["mae", "rmse", "mase"]] = np.inf
-    summary = summarise(records, "sample").set_index("client_opt")
-    assert summary.loc["prox", "diverged"].all()
-    assert summary.loc["prox", "mase_mean"].isna().all()
-    assert not summary.loc["adam", "diverged"].any()
-
-
 def test_a_client_without_persistence_error_is_named_and_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

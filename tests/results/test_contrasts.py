@@ -8,7 +8,7 @@ import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.report import reporting
+from plfl.report import overview, reporting
 from plfl.report.make import make
 from plfl.results import family
 from plfl.results.contrasts import of_folder, verdicts
@@ -71,6 +71,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 **{key: whole[key] for key in ("data", "sharing", "grid", "windows", "federation")},
             )
         gather(study, study.results, None)
+        make(study.results, study.figures, study.results / "index.html")
         yield study
 
 
@@ -147,7 +148,6 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
 
 
 def test_the_page_shows_claims_map_and_meters(study: Study) -> None:
-    make(study.results, study.figures, study.results / "index.html")
     page = (study.results / "index.html").read_text("utf-8")
     assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
     meters = pd.read_csv(study.results / "meters.csv")
@@ -173,7 +173,7 @@ def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
     gather(later, later.results, None)
     claims = Overview(later.results).table("claims.csv")
     assert claims["family"].tolist() == ["named before"] * len(others) + ["named later"]
-    make(later.results, later.figures, later.results / "index.html")
+    overview.write(later.results, later.figures, later.results / "index.html")
     said = (
         f"had results already: c{len(others) + 1}. Named before it had results, and missing here: "
     )

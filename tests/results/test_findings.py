@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plfl.baselines import BASELINE, catalogue
-from plfl.results.findings import BASELINES, LOCAL_TRAINING, RIVALS, Findings, findings
+from plfl.results.findings import LOCAL_TRAINING, RIVALS, Findings, findings
 from plfl.results.tables import Tables
 from tests.helpers.constructed import write
 
@@ -48,14 +47,6 @@ def found(tables: Tables) -> Findings:
     return findings(tables)
 
 
-def test_each_rival_is_judged_in_each_state(found: Findings) -> None:
-    assert [(v.claim, v.state) for v in found.verdicts] == [
-        (name, state) for name in RIVALS for state in ("CA", "NY")
-    ]
-    assert {v.claim: v.answer for v in found.verdicts} == ANSWERS
-    assert {(v.clients, v.seeds, v.model) for v in found.verdicts} == {(12, 3, "local")}
-
-
 def test_effects_are_differences_of_the_records(tables: Tables, found: Findings) -> None:
     means = {
         sharing: tables.records(
@@ -63,6 +54,11 @@ def test_effects_are_differences_of_the_records(tables: Tables, found: Findings)
         )["mase"].mean()
         for sharing in ("P2", "P3")
     }
+    assert [(v.claim, v.state) for v in found.verdicts] == [
+        (name, state) for name in RIVALS for state in ("CA", "NY")
+    ]
+    assert {v.claim: v.answer for v in found.verdicts} == ANSWERS
+    assert {(v.clients, v.seeds, v.model) for v in found.verdicts} == {(12, 3, "local")}
     effects = {v.claim: v.effect for v in found.verdicts if v.state == "NY"}
     # Of several baselines, the one of lowest validation MASE is the rival.
     others = dict(zip(RIVALS, (1.0, 1.2, 0.6, 0.5), strict=False))
@@ -122,8 +118,3 @@ def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
     found = findings(study(tmp_path, constant="client3"))
     assert {v.clients for v in found.verdicts} == {11}
     assert all(np.isfinite([one.mase, one.low, one.high]).all() for one in found.best)
-
-
-def test_every_baseline_that_is_named_exists() -> None:
-    assert {name for names in BASELINES.values() for name in names} <= set(catalogue(context=True))
-    assert BASELINE not in BASELINES

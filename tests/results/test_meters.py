@@ -8,62 +8,34 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import BASELINE
 from plfl.report.answer import answer
 from plfl.results.findings import findings
 from plfl.results.meters import ALONE, BOOSTING, FEDERATION, MONTH, choices, meters
 from plfl.results.tables import Tables
 from tests.helpers import constructed
 
-WEEKS, PER_DAY, SCALE = 6, 96, 2.0
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
 LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
 
 
-def study(folder: Path, levels: dict[str, float], weeks: int = WEEKS, clients: int = 4) -> Tables:
-    """Results of which every error of a day is `levels` times a factor of its client and week."""
-    data = {"states": ["CA"], "clients": clients}
-    tables = constructed.write(
+def study(folder: Path, levels: dict[str, float], clients: int = 4) -> Tables:
+    """Results with these levels; the last client has no scale."""
+    return constructed.write(
         folder,
         lambda cell, *_: levels[cell["sharing"]],
-        data=data,
+        data={"states": ["CA"], "clients": clients},
         grid={"client_opt": ["adam"]},
         baseline=lambda name: 0.4 if name == "lightgbm_lags" else 2.0,
+        constant=f"client{clients - 1}",
     )
-    random = np.random.default_rng(0)
-    days = pd.date_range("2018-11-01", periods=7 * weeks)
-    parts = []
-
-    def add(level: float, **labels: Any) -> None:
-        for i in range(clients):
-            factor = np.repeat(1 + 0.01 * i + 0.1 * random.normal(size=weeks), 7)
-            parts.append(
-                pd.DataFrame(
-                    labels
-                    | {"client": f"client{i}", "day": days, "forecasts": PER_DAY}
-                    | {
-                        "error": level * factor * SCALE * PER_DAY,
-                        "scale": SCALE * (i < clients - 1),
-                    }
-                )
-            )
-
-    for cell in tables.study.cells:
-        labels = {key: getattr(cell, key) for key in ("sharing", "method", "client_opt")}
-        labels |= {"state": "CA", "server_opt": cell.server_opt, "seed": cell.seed}
-        add(levels[cell.sharing], model="local", **labels)
-    for name in catalogue(context=False):
-        labels = {"state": "CA", "sharing": BASELINE, "method": name, "model": BASELINE}
-        add(0.4 if name == "lightgbm_lags" else 2.0, client_opt="none", server_opt="none", **labels)
-    pd.concat(parts).to_parquet(folder / "errors.parquet")
-    return tables
 
 
 def weekly(tables: Tables, client: str, **labels: str) -> Any:
     table = tables.errors(["client", "day", "error", "forecasts"], client=client, **labels)
     by_day = table.groupby("day")[["error", "forecasts"]].sum()
     by_week = by_day.groupby(np.arange(len(by_day)) // 7).sum()
-    return by_week["error"] / by_week["forecasts"] / SCALE
+    return by_week["error"] / by_week["forecasts"]
 
 
 def test_gains_and_their_intervals(tmp_path: Path) -> None:
@@ -86,11 +58,14 @@ def test_gains_and_their_intervals(tmp_path: Path) -> None:
         assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
         assert one.share == pytest.approx(one.gain / one.mase[BOOSTING])
         persistence = error_of_persistence[one.client]  # kWh per interval
-        assert one.energy == pytest.approx(one.gain * persistence * PER_DAY * MONTH)
+        assert one.energy == pytest.approx(one.gain * persistence * 96 * MONTH)
 
 
 def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
-    tables = study(tmp_path, WINS, weeks=3)
+    tables = study(tmp_path, WINS)
+    errors = pd.read_parquet(tmp_path / "errors.parquet")
+    early = errors["day"] < errors["day"].min() + pd.Timedelta(weeks=3)
+    errors[early].to_parquet(tmp_path / "errors.parquet")
     (choice,) = choices(tables)
     assert all(np.isnan(one.low) and one.answer == 0 for one in meters(tables, choice))
 

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, ResultsError
-from plfl.baselines import catalogue
 from plfl.config.study import Study
-from plfl.results.scores import best, scores
+from plfl.results.scores import scores
 from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables
 from tests.helpers import constructed, fake_results
@@ -32,22 +31,6 @@ def edit(small: Tables, folder: Path, rows: str, **values: object) -> Tables:
         table.loc[table.eval(rows), name] = value
     table.to_parquet(folder / "baselines.parquet")
     return Tables(folder)
-
-
-def test_scores_are_means_over_clients(small: Tables) -> None:
-    means = small.baseline_scores
-    states = small.study.data.states
-    assert list(means.index) == [(state, name) for state in states for name in catalogue()]
-    test = small.baselines.query("state == 'IL' and baseline == 'ridge' and split == 'test'")
-    validation = small.baselines.query("state == 'IL' and baseline == 'ridge' and split != 'test'")
-    row = means.loc["IL", "ridge"]
-    assert len(test) == len(validation) == 3
-    for name in ("mase", "mae", "rmse"):
-        assert row[f"{name}_mean"] == pytest.approx(sum(test[name]) / 3)
-    assert row["validation_mase"] == pytest.approx(sum(validation["mase"]) / 3)
-    assert (row["bytes"], row["crosses"]) == (0, "nothing")
-    pooled = means.loc["IL", "lightgbm_pooled"]
-    assert (pooled["bytes"], pooled["crosses"]) == (3 * 4 * 31536, "raw data")
 
 
 def test_a_baseline_without_a_forecast_for_one_client_has_no_score(
@@ -87,36 +70,11 @@ def test_the_best_is_chosen_on_validation(small: Tables, tmp_path: Path) -> None
     assert lost.best_baseline("NY") is None
 
 
-def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.METERS)
-    tables = Tables(tmp_path)
-    for state, cells in scores(tables, "global").items():
-        found = scores(tables, "global", baselines=True)[state]
-        count = len(cells.combinations)
-        assert found.combinations[:count] == cells.combinations
-        assert [c[1] for c in found.combinations[count:]] == list(catalogue())
-        np.testing.assert_array_equal(found.mase[:count], cells.mase)
-        assert found.mase.shape == (count + len(catalogue()), 2, 3)
-        own = tables.baselines.query("state == @state and split == 'test'")
-        for k, name in enumerate(catalogue(), count):
-            by_client = own[own["baseline"] == name].set_index("client")["mase"]
-            for seed in range(2):
-                expected = by_client[list(found.clients)]
-                np.testing.assert_allclose(found.mase[k, seed], expected, rtol=1e-6)
-        chosen = best(found.those(sharing="baseline", method=[*_sending_nothing()]))
-        assert chosen is not None
-        assert chosen.axes[1] == tables.best_baseline(state)
-
-
 def test_results_of_an_earlier_version_say_what_they_lack(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
     (tmp_path / "errors.parquet").unlink()
     with naming(ResultsError, "errors.parquet"):
         scores(Tables(tmp_path), "local")
-
-
-def _sending_nothing() -> list[str]:
-    return [name for name, baseline in catalogue().items() if baseline.crosses == "nothing"]
 
 
 def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None:
@@ -152,13 +110,6 @@ def test_a_summary_counts_the_clients_with_a_mase() -> None:
     assert (row["mae_mean"], row["rmse_mean"]) == (3.5, 4.5)
     assert row["validation_mase"] == pytest.approx(0.6)
     assert (row["bytes_up"], row["data"]) == (15, "meters")
-
-
-def test_forecasts_are_read_as_those_of_cells(small: Tables) -> None:
-    week = small.baseline_forecasts(["client", "stamp"], state="CA", baseline="ridge")
-    cell = small.study.cells[0]
-    other = small.forecasts(["client", "stamp"], state="CA", seed=cell.seed, sharing="P2")
-    assert set(map(tuple, week.to_numpy())) == set(map(tuple, other.to_numpy()))
 
 
 @pytest.mark.parametrize("name", ["baselines.parquet", "baseline_forecasts.parquet"])

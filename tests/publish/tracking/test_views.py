@@ -60,12 +60,6 @@ def test_whatever_a_view_shows_is_logged(tmp_path):
     assert shown <= keys(baseline)
 
 
-def test_runs_are_sorted_by_validation_as_in_the_report():
-    _, state = decoded(next(presets(PAPER, 1)))
-    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`val/mase_local`", True)
-    assert state["selectedColumns"] == state["columnOrder"] == list(state["columnWidths"])
-
-
 def test_seeds_have_a_column_only_where_there_are_several():
     columns = {seeds: decoded(next(presets(PAPER, seeds)))[1]["columnOrder"] for seeds in (1, 3)}
     assert [key for key in columns[3] if key not in columns[1]] == ["params.`seed`"]
@@ -98,12 +92,3 @@ def test_charts_belong_to_sections_of_their_view():
         assert {chart["metricSectionId"] for chart in state["compareRunCharts"]} == sections
         uuids = [chart["uuid"] for chart in state["compareRunCharts"]]
         assert len(set(uuids)) == len(uuids)
-
-
-def test_links_open_mlflow_for_training():
-    best, *others = presets(PAPER, 1)
-    (curves,) = (view for view in others if view.name == "NY curves")
-    assert best.path("7") == (
-        "/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=plfl-best"
-    )
-    assert curves.path("7").endswith("viewStateShareKey=plfl-NY-curves&compareRunsMode=CHART")

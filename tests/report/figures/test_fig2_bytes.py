@@ -5,22 +5,6 @@ from pathlib import Path
 from plfl.report.figures import draw
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.report.figures.conftest import Results
-
-
-def test_bytes_are_those_of_the_records(results: Results) -> None:
-    tables = results("SMALL")
-    axes = draw("fig2_bytes", tables)["fig2_bytes"].axes
-    heading, *names = "\n".join(axis.get_title("left") for axis in axes).split("\n")
-    assert heading == "Bytes per round and client, by sharing scheme"
-    assert names == ["", "P1: all shared", "P2: body shared", "P3: nothing shared"]
-    for axis, count in zip(axes, (241104, 14000, 0), strict=True):
-        down, up = axis.containers
-        assert [bar.get_width() for bar in (*down, *up)] == [count, count]
-        assert {text.get_text() for text in axis.texts} == {f"{count:,}".replace(",", "\u202f")}
-        assert axis.get_xlim() == axes[0].get_xlim(), "lengths of bars are compared with the eye"
-        assert axis.get_xlim()[0] == 0
-        assert [label.get_text() for label in axis.get_yticklabels()] == [""]
 
 
 def test_bytes_are_those_of_each_method(tmp_path: Path) -> None:

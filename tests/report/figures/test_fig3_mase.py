@@ -49,7 +49,7 @@ def _expected(tables: Tables, model: str) -> list[list[str]]:
     table = table[(table["model"] == model) & (table["chosen"] == "last")]
     study, panels = tables.study, []
     for state, scheme in product(study.data.states, study.grid.sharing):
-        alone = scheme in ("P3", "alone") and study.name != "authors"
+        alone = scheme in ("P3", "alone")
         servers = study.grid.server_opt[:1] if alone else study.grid.server_opt
         here = table[(table["state"] == state) & (table["sharing"] == scheme)]
         cells = here.groupby(["client_opt", "server_opt"])
@@ -65,7 +65,7 @@ def _expected(tables: Tables, model: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("config", "lost"),
-    [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",)), ("AUTHORS", ())],
+    [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",))],
 )
 def test_numbers_are_those_of_the_summary(
     config: str, lost: tuple[str, ...], results: Results, drawn: Drawn
