@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Calibration
 from plfl.data.windows import build
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer, network_of
+from plfl.experiments.trainer import network_of
 from plfl.federated import calibration
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
@@ -22,7 +22,6 @@ from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
-from plfl_images.models.layers import as_images
 from tests.helpers import tiny
 from tests.images import test_classify as classifiers
 
@@ -161,57 +160,6 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()
     torch.testing.assert_close(norms[1e-3], torch.full((4, 2), 1e-3).double(), rtol=1e-2, atol=0)
-
-
-@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
-def test_the_last_layer_of_a_classifier_against_pytorch(variant, monkeypatch):
-    """Logits are a linear map of fixed features; the losses are written out."""
-    mu, lam, tau = 0.4, 0.35, 4.0
-    of = classifiers.study()
-    trainer = Trainer.of(of, classifiers.images(of))
-    data, start = trainer.client_data(0), torch.stack(list(map(trainer.network.initial, range(10))))
-    counts = torch.tensor(trainer.dataset.label_counts, dtype=torch.float64)
-    mask = torch.from_numpy(head_mask(trainer.network.layout, "last"))
-    options = {"variant": variant, "mu": mu, "lam": lam, "temperature": tau}
-    tasks, train = [], data.engine.train
-    monkeypatch.setattr(data.engine, "train", lambda task: (tasks.append(task), train(task))[1])
-    trained = calibrate(start, data, mask, SGD, **options)
-    for i in range(2):
-        batches = tasks[0].minibatches.starts[i][: tasks[0].steps[i]]
-        net = trainer.network.module()
-        nn.utils.vector_to_parameters(start[i].clone(), net.parameters())
-        weight, bias = (
-            nn.Parameter(start[i][trainer.network.layout.slices[name]].view(*shape).double())
-            for name, shape in (("head.weight", (10, -1)), ("head.bias", (10,)))
-        )
-        anchors = weight.detach().clone(), bias.detach().clone()
-        opt = torch.optim.SGD([weight, bias], SGD.lr)
-        ratios = counts[i] / counts[i].max()
-        for images in batches:
-            h = net.linear(net.convolutions(as_images(data.engine.inputs(images)[0])).flatten(1))
-            h = h.detach().double()
-            z, z_t = (h @ w.T + b for w, b in ((weight, bias), anchors))
-            y = data.targets(images).long()
-            loss = nn.functional.cross_entropy(z, y)
-            if variant == "prox":
-                pairs = zip((weight, bias), anchors, strict=True)
-                loss = loss + mu / 2 * sum((p - a).square().sum() for p, a in pairs)
-            if variant == "kd":
-                p = (z_t / tau).softmax(1) * (1 - ratios)
-                p[torch.arange(len(y)), y] = 0
-                p[torch.arange(len(y)), y] = 1 - p.sum(1)
-                kl = nn.functional.kl_div((z / tau).log_softmax(1), p, reduction="batchmean")
-                loss = (1 - lam) * loss + lam * tau**2 * kl
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-        expected = torch.cat([weight.flatten(), bias]).detach()
-        found = torch.cat(
-            [trained[i][trainer.network.layout.slices[n]] for n in ("head.weight", "head.bias")]
-        )
-        torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
-        assert torch.equal(trained[i][~mask], start[i][~mask])
-        assert not torch.equal(trained[i], start[i])
 
 
 def test_a_study_calibrates_every_client_after_any_method():

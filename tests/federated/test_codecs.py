@@ -74,44 +74,28 @@ def test_a_message_written_by_hand(name, decoded, codes):
 
 
 @pytest.mark.parametrize(
-    ("name", "scales", "p2", "p1"),
+    ("name", "scales", "patterns", "expected"),
     [
-        ("f16", "tensor", 7000, 120_552),
-        ("bf16", "tensor", 7000, 120_552),
-        ("q8", "tensor", 3516, 60_324),
-        ("q8", "one", 3504, None),
-        ("q8", 64, 3720, None),
-        ("q4", "tensor", 1766, 30_186),
-        ("q4", "one", 1754, None),
-        ("q4", 64, 1970, None),
-        ("q3", "tensor", 1329, 22_652),
-        ("q3", "one", 1317, None),
-        ("q3", 64, 1533, None),
-        ("q2", "tensor", 891, 15_117),
-        ("q2", "one", 879, None),
-        ("q2", 64, 1095, None),
-        ("sign", "tensor", 454, 7583),
-        ("sign", "one", 442, None),
-        ("sign", 64, 658, None),
-        ("top0.01", "tensor", 210, 3618),
-        ("top0.05", "tensor", 1050, 18_084),
-        ("top0.1", "tensor", 1838, 31_647),
-        ("topq0.01", "tensor", 109, 1813),
-        ("topq0.05", "tensor", 529, 9046),
-        ("topq0.1", "tensor", 792, 13_567),
-        ("rand0.01", "tensor", 140, 2412),
-        ("rand0.1", "tensor", 1400, 24_112),
-        ("rand0.25", "tensor", 3500, 60_276),
+        ("bf16", "tensor", "*", 120_552),
+        ("q8", "tensor", "lstm.*", 3516),
+        ("q4", "one", "lstm.*", 1754),
+        ("q3", "tensor", "*", 22_652),
+        ("q2", 64, "lstm.*", 1095),
+        ("sign", 64, "lstm.*", 658),
+        ("sign", "tensor", "*", 7583),
+        ("top0.05", "tensor", "lstm.*", 1050),
+        ("top0.1", "tensor", "*", 31_647),
+        ("topq0.05", "tensor", "lstm.*", 529),
+        ("topq0.1", "tensor", "*", 13_567),
+        ("rand0.1", "tensor", "*", 24_112),
     ],
 )
-def test_bytes_of_the_papers_models(name, scales, p2, p1):
-    for patterns, expected in ((["lstm.*"], p2), (["*"], p1)):
-        if expected is not None:
-            own = coder(name, lengths(*patterns), scales)
-            rows = torch.randn(2, own.blocks.width, generator=torch.Generator().manual_seed(0))
-            messages = own.encode("up", torch.tensor([0, 2]), rows)
-            assert [len(one) for one in messages] == [expected] * 2
-            assert own.most("up") == expected
+def test_bytes_of_the_papers_models(name, scales, patterns, expected):
+    own = coder(name, lengths(patterns), scales)
+    rows = torch.randn(2, own.blocks.width, generator=torch.Generator().manual_seed(0))
+    messages = own.encode("up", torch.tensor([0, 2]), rows)
+    assert [len(one) for one in messages] == [expected] * 2
+    assert own.most("up") == expected
 
 
 @pytest.mark.parametrize(("name", "bound"), [("f16", 2**-11), ("bf16", 2**-8)])
@@ -141,28 +125,6 @@ def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
     share = ((np.abs(v).max() / one.steps) ** 2 * (w % 1) * (1 - w % 1)).sum() / (v**2).sum()
     assert share == pytest.approx(omega, rel=1e-3, abs=1e-6)
     assert one.contraction == (pytest.approx(1 - omega) if omega < 1 else None)
-
-
-def test_four_bits_of_four_numbers():
-    """Variance (a/s)² p (1 − p) of each, and its two bounds n a²/4s² and √n/s ‖v‖² on the sum."""
-    steps = codec("q4").steps
-    w = np.abs(V[0]) / 3 * steps
-    variance = (3 / steps) ** 2 * (w % 1) * (1 - w % 1)
-    assert variance == pytest.approx([0, 0.04081632653, 0.02551020408, 0], abs=1e-6)
-    bounds = (4 * 9 / (4 * steps**2), 2 / steps * (V**2).sum())
-    assert bounds[0] == pytest.approx(0.1836734694)
-    assert variance.sum() <= min(bounds)
-
-
-def test_what_signs_keep():
-    """α = ‖v‖₁²/(n‖v‖²), by hand and for 2,500 normal numbers, of which it tends to 2/π."""
-    normal = np.random.default_rng(1).standard_normal((1, 2500)).astype(np.float32)
-    one = codec("sign")
-    for v, alpha in ((V, 0.493902439), (normal, 0.6371119009)):
-        blocks = Blocks((v.shape[1],))
-        left = one.decode(one.encode(v, blocks, []), blocks, [], True) - v
-        assert 1 - (left**2).sum() / (v**2).sum() == pytest.approx(alpha, abs=1e-6)
-    assert one.contraction == pytest.approx(alpha, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -233,8 +195,7 @@ def test_random_places_are_the_same_at_both_ends():
 
 
 @pytest.mark.parametrize(
-    ("name", "law", "packed", "coded"),
-    [("q3", "normal", 938, 614), ("q3", "laplace", 938, 439), ("q4", "normal", 1250, 946)],
+    ("name", "law", "packed", "coded"), [("q3", "laplace", 938, 439), ("q4", "normal", 1250, 946)]
 )
 def test_rc_shortens_without_loss(name, law, packed, coded):
     """To the entropy of 2,500 values, which varies by a tenth with the largest of them."""
@@ -255,22 +216,6 @@ def test_rc_shortens_without_loss(name, law, packed, coded):
     head = 4 + 1 + (2 * codec(name).steps + 1) + 2
     assert head + entropy <= len(shorter[0]) <= head + 1.02 * entropy + 4
     assert len(messages[0]) == 4 + packed
-
-
-@pytest.mark.parametrize(
-    ("law", "entropy"), [("normal", 614), ("laplace", 439), ("standard_t", 354)]
-)
-def test_the_entropy_of_three_bits(law, entropy):
-    """Of 2,500 values, in bytes: the median, since it depends on the largest value."""
-    one, blocks, found = codec("q3"), Blocks((2500,)), []
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        shape = {"df": 4} if law == "standard_t" else {}
-        rows = getattr(random, law)(size=(1, 2500), **shape).astype(np.float32)
-        _, codes = one.encode(rows, blocks, [random])
-        p = np.unique(codes, return_counts=True)[1] / 2500
-        found.append(-(p * np.log2(p)).sum() * 2500 / 8)
-    assert np.median(found) == pytest.approx(entropy, rel=0.05)
 
 
 @pytest.mark.parametrize("values", ["one", "few", "flat", "zero"])

@@ -155,18 +155,36 @@ def descend(
     return y
 
 
-def fedavg(problem: Problem, free: Mask | None = None) -> list[Seen]:
-    """FedAvg; with personal coordinates FedPer or LG-FedAvg. Only `free` coordinates train."""
+def rounds(
+    problem: Problem,
+    client: Callable[[int, Array, Array], tuple[Array, Array]],
+    models: Array | None = None,
+) -> list[Seen]:
+    """Rounds in which `client(i, x, row)` returns its row after training and what it uploads of.
+
+    `models` (N, P), which `client` changes, are those to forecast with; None: the rows.
+    """
     x, rows = problem.x0, problem.rows0
-    seen = [Seen(x, rows.copy(), rows.copy())]
+    models = rows if models is None else models
+    seen = [Seen(x, models.copy(), rows.copy())]
     for present in problem.present:
         updates = {}
         for i in present:
-            rows[i] = descend(problem, i, problem.received(x, rows[i]), problem.steps, free=free)
-            updates[i] = problem.upload(rows[i], x)
+            rows[i], end = client(i, x, rows[i])
+            updates[i] = problem.upload(end, x)
         x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy()))
+        seen.append(Seen(x, models.copy(), rows.copy()))
     return seen
+
+
+def fedavg(problem: Problem, free: Mask | None = None) -> list[Seen]:
+    """FedAvg; with personal coordinates FedPer or LG-FedAvg. Only `free` coordinates train."""
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        y = descend(problem, i, problem.received(x, row), problem.steps, free=free)
+        return y, y
+
+    return rounds(problem, client)
 
 
 def global_models(problem: Problem, seen: Seen) -> Array:
@@ -187,34 +205,25 @@ def fine_tuned(
 
 def ditto(problem: Problem, lam: float, own_steps: int) -> list[Seen]:
     """Ditto: besides w, a model v of each client's own is pulled towards the x received."""
-    x, rows, v = problem.x0, problem.rows0, problem.rows0
-    seen = [Seen(x, v.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            v[i] = descend(problem, i, v[i], own_steps, pull=lam, anchor=x)
-            rows[i] = descend(problem, i, problem.received(x, rows[i]), problem.steps)
-            updates[i] = problem.upload(rows[i], x)
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, v.copy(), rows.copy()))
-    return seen
+    v = problem.rows0
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        v[i] = descend(problem, i, v[i], own_steps, pull=lam, anchor=x)
+        y = descend(problem, i, problem.received(x, row), problem.steps)
+        return y, y
+
+    return rounds(problem, client, v)
 
 
 def fedrep(problem: Problem, head_steps: int, body_steps: int) -> list[Seen]:
     """FedRep: steps on the personal part, then on the shared one."""
-    x, rows = problem.x0, problem.rows0
-    phases = [(head_steps, ~problem.mask), (body_steps, problem.mask)]
-    seen = [Seen(x, rows.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            y = problem.received(x, rows[i])
-            for steps, free in phases:
-                y = descend(problem, i, y, steps, free=free)
-            rows[i], updates[i] = y, problem.upload(y, x)
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy()))
-    return seen
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        y = descend(problem, i, problem.received(x, row), head_steps, free=~problem.mask)
+        y = descend(problem, i, y, body_steps, free=problem.mask)
+        return y, y
+
+    return rounds(problem, client)
 
 
 def fedbabu(problem: Problem, head: Mask) -> list[Seen]:
@@ -224,23 +233,19 @@ def fedbabu(problem: Problem, head: Mask) -> list[Seen]:
 
 def per_fedavg(problem: Problem, alpha: float, delta: float | None = None) -> list[Seen]:
     """Per-FedAvg: the gradient after a step of α. FO; with `delta` HF, by central differences."""
-    x, rows = problem.x0, problem.rows0
-    seen = [Seen(x, rows.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            y, step = problem.received(x, rows[i]), problem.optimiser.fresh()
-            for _ in range(problem.steps):
-                d = problem.gradient(i, y - alpha * problem.gradient(i, y))
-                if delta is not None:
-                    above = problem.gradient(i, y + delta * d)
-                    below = problem.gradient(i, y - delta * d)
-                    d = d - alpha * (above - below) / (2 * delta)
-                y = y + step(d)
-            rows[i], updates[i] = y, problem.upload(y, x)
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy()))
-    return seen
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        y, step = problem.received(x, row), problem.optimiser.fresh()
+        for _ in range(problem.steps):
+            d = problem.gradient(i, y - alpha * problem.gradient(i, y))
+            if delta is not None:
+                above = problem.gradient(i, y + delta * d)
+                below = problem.gradient(i, y - delta * d)
+                d = d - alpha * (above - below) / (2 * delta)
+            y = y + step(d)
+        return y, y
+
+    return rounds(problem, client)
 
 
 def adapted(problem: Problem, models: Array, alpha: float, steps: int = 1) -> Array:
@@ -256,44 +261,36 @@ def apfl(
 
     `adapt` is None, "round" or "step". All of a step is taken from the points before it.
     """
-    x, rows, v = problem.x0, problem.rows0, problem.rows0
-    mixture, share = problem.rows0, np.full(len(rows), float(alpha))
+    v, mixture = problem.rows0, problem.rows0
+    share = np.full(len(v), float(alpha))
     rate = problem.optimiser.lr if alpha_lr is None else alpha_lr
-    seen = [Seen(x, mixture.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            w, own = problem.received(x, rows[i]), v[i].copy()
-            step_w, step_v = problem.optimiser.fresh(), problem.optimiser.fresh()
-            for k in range(problem.steps):
-                old = float(share[i])
-                g = problem.gradient(i, old * own + (1 - old) * w)
-                if adapt == "step" or (adapt == "round" and k == 0):
-                    share[i] = np.clip(old - rate * float((own - w) @ g), 0, 1)
-                w, own = w + step_w(problem.gradient(i, w)), own + step_v(old * g)
-            rows[i], v[i] = w, own
-            mixture[i] = share[i] * own + (1 - share[i]) * w
-            updates[i] = problem.upload(w, x)
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, mixture.copy(), rows.copy()))
-    return seen
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        w, own = problem.received(x, row), v[i].copy()
+        step_w, step_v = problem.optimiser.fresh(), problem.optimiser.fresh()
+        for k in range(problem.steps):
+            old = float(share[i])
+            g = problem.gradient(i, old * own + (1 - old) * w)
+            if adapt == "step" or (adapt == "round" and k == 0):
+                share[i] = np.clip(old - rate * float((own - w) @ g), 0, 1)
+            w, own = w + step_w(problem.gradient(i, w)), own + step_v(old * g)
+        v[i], mixture[i] = own, share[i] * own + (1 - share[i]) * w
+        return w, w
+
+    return rounds(problem, client, mixture)
 
 
 def pfedme(problem: Problem, lam: float, outer_steps: int, eta: float) -> list[Seen]:
     """pFedMe: `outer_steps` times K steps of θ towards the prox of w, then w ← w − ηλ(w − θ)."""
-    x, theta = problem.x0, problem.rows0
-    seen = [Seen(x, theta.copy(), theta.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            w, y = x.copy(), problem.received(x, theta[i])
-            for _ in range(outer_steps):
-                y = descend(problem, i, y, problem.steps, pull=lam, anchor=w)
-                w = w - eta * lam * problem.upload(w, y)
-            theta[i], updates[i] = y, problem.upload(w, x)
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, theta.copy(), theta.copy()))
-    return seen
+
+    def client(i: int, x: Array, theta: Array) -> tuple[Array, Array]:
+        w, y = x.copy(), problem.received(x, theta)
+        for _ in range(outer_steps):
+            y = descend(problem, i, y, problem.steps, pull=lam, anchor=w)
+            w = w - eta * lam * problem.upload(w, y)
+        return y, w
+
+    return rounds(problem, client)
 
 
 def fedala(
@@ -303,26 +300,22 @@ def fedala(
 
     The first participation starts at x, the second takes `first` steps of W, later ones take one.
     """
-    x, rows = problem.x0, problem.rows0
     chosen = problem.mask if subset is None else subset & problem.mask
-    W, turns = np.ones_like(rows), [0] * len(rows)
-    seen = [Seen(x, rows.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            received = problem.received(x, rows[i])
-            gap = received - rows[i]
-            for _ in range((0, first)[turns[i]] if turns[i] < 2 else 1):
-                s = np.where(chosen, rows[i] + gap * W[i], received)
-                learned = np.clip(W[i] - weight_lr * problem.gradient(i, s) * gap, 0, 1)
-                W[i] = np.where(chosen, learned, W[i])
-            y = np.where(chosen, rows[i] + gap * W[i], received) if turns[i] else received
-            rows[i] = descend(problem, i, y, problem.steps)
-            updates[i] = problem.upload(rows[i], x)
-            turns[i] += 1
-        x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy()))
-    return seen
+    W, turns = np.ones_like(problem.rows0), [0] * len(problem.a)
+
+    def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
+        received = problem.received(x, row)
+        gap = received - row
+        for _ in range((0, first)[turns[i]] if turns[i] < 2 else 1):
+            s = np.where(chosen, row + gap * W[i], received)
+            learned = np.clip(W[i] - weight_lr * problem.gradient(i, s) * gap, 0, 1)
+            W[i] = np.where(chosen, learned, W[i])
+        y = np.where(chosen, row + gap * W[i], received) if turns[i] else received
+        turns[i] += 1
+        y = descend(problem, i, y, problem.steps)
+        return y, y
+
+    return rounds(problem, client)
 
 
 def attention(models: Array, sigma: float, alpha_k: float, own_share: float | None = None) -> Array:
@@ -399,9 +392,3 @@ def neighbours(
     exponent = d[nearest] ** 2 / (store.shape[1] * scale) if squared else d[nearest]
     weights = np.exp(-exponent)
     return float(weights @ targets[nearest] / weights.sum())
-
-
-def best_share(yk: Array, yhat: Array, y: Array) -> float:
-    """The λ in [0, 1] with the least squared error of λ yk + (1 − λ) yhat."""
-    e = yk - yhat
-    return float(np.clip(e @ (y - yhat) / (e @ e), 0, 1))

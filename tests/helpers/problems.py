@@ -1,6 +1,7 @@
 """Small federated problems with known answers: engines that train rows on plain quadratics."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,6 +41,7 @@ class Quadratic:
         task = task.with_state()
         terms, starts, gradients = task.terms, task.minibatches.starts, task.tracked.gradients
         client, values = starts[:, 0, 0], task.moments.state
+        taught = self._taught(client, task.minibatches.targets)
         start = task.rows.clone()
         steps = torch.full(client.shape, starts.shape[1]) if task.steps is None else task.steps
         pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
@@ -51,12 +53,12 @@ class Quadratic:
             y = task.rows[on]
             point, look, mixture = y, terms.lookahead, terms.mixture
             if look is not None:
-                point = y - look.rate * self.gradients(y, look.minibatches.starts[on, 0, 0])
-            g = task.objective.scale * self.gradients(point, client[on])
+                point = y - look.rate * taught.gradients(y, look.minibatches.starts[on, 0, 0])
+            g = task.objective.scale * taught.gradients(point, client[on])
             if mixture is not None:
                 v, share = mixture.rows[on], mixture.share[on]
                 mean = share[:, None] * v + (1 - share[:, None]) * y
-                slope = self.gradients(mean, client[on])
+                slope = taught.gradients(mean, client[on])
                 if k <= mixture.learns:
                     moved = share - mixture.rate * ((v - y) * slope).sum(1)
                     mixture.share[on] = moved.clamp(0, 1)
@@ -66,7 +68,7 @@ class Quadratic:
                 for name, rows in mixture.state.items():
                     rows[on] = moments[name]
             if storm is not None:
-                old = task.objective.scale * self.gradients(before[on], client[on])
+                old = task.objective.scale * taught.gradients(before[on], client[on])
                 m, v = storm.momentum[on], storm.square[on]
                 m = g + (1 - storm.a) * (m - old)
                 v = storm.beta * v + (1 - storm.beta) * g**2
@@ -89,6 +91,19 @@ class Quadratic:
                 terms.anchor.advance(task.rows, values, k, on)
         return torch.zeros(len(client), dtype=torch.float64)
 
+    def _taught(self, client: Tensor, targets: Tensor | None) -> "Quadratic":
+        """The same clients, who learn `targets` (S, K, 1) instead of c, the same in each step."""
+        if targets is None:
+            return self
+        taught = copy(self)
+        taught.c = self.c.clone()
+        taught.c[client] = targets[:, 0, 0]
+        return taught
+
+    def predict(self, rows: Tensor, starts: Sequence[Tensor]) -> list[Tensor]:
+        """Each client forecasts u."""
+        return [(y * self.mix).sum().expand(len(own)) for y, own in zip(rows, starts, strict=True)]
+
     def gradients(self, y: Tensor, client: Tensor) -> Tensor:
         """Gradient of each client's own loss at its row."""
         return (self.a[client] * ((y * self.mix).sum(1) - self.c[client]))[:, None] * self.mix
@@ -107,6 +122,9 @@ class QuadraticData(ClientData):
         self.task = Forecast()
         self.names = [f"client {i}" for i in range(len(problem.a))]
         self.windows = torch.tensor(windows, dtype=torch.float64)
+
+    def targets(self, starts: Tensor) -> Tensor:
+        return self.problem.c[starts]
 
     def training_targets(self, client: int) -> Tensor:
         return self.problem.c[client].expand(5)
@@ -150,10 +168,10 @@ def trajectory(
     made: Callable[[Federation], None] = lambda f: None,
     codecs: dict[str, Any] | None = None,
     **further: Any,
-) -> list[Federation]:
+) -> list[Any]:
     """The federation before round 1 and after every round, each a snapshot of its models.
 
-    `further` are keys of `federation`.
+    `further` are keys of `federation`. `f` of every snapshot is the federation itself, at the end.
     """
     clients = len(problem.a)
     settings = Settings(
@@ -188,6 +206,7 @@ def trajectory(
 def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
     state = {name: value.clone() for name, value in f.server.state.items()}
     return SimpleNamespace(
+        f=f,
         x=state["x"],
         state=state,
         local=f.local.clone(),

@@ -79,9 +79,8 @@ def test_fedcluster_may_sample_all_clients_together() -> None:
 
 
 def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
-    kept: list[Federation] = []
-    before, *_ = of_four(OneShot(clusters=2, alone=3), made=kept.append)
-    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
+    before, *_ = of_four(OneShot(clusters=2, alone=3))
+    assert before.f.state.cluster.tolist() == [0, 0, 1, 1]
     # Alone for 3 rounds of 2 steps, u = w₀ + w₁ keeps 0.8⁶ of its distance to c_i.
     alone = FOUR.c + (0.2 - FOUR.c) * 0.8**6
     expected = alone.view(2, 2).mean(1) / 2
@@ -124,47 +123,29 @@ def start_from(*models: float) -> Any:
 def test_ifca_expected_numbers(
     averaging: Any, models: tuple[float, ...], expected: list[tuple[float, ...]]
 ) -> None:
-    kept: list[Federation] = []
-
-    def made(f: Federation) -> None:
-        start_from(*models)(f)
-        kept.append(f)
-
-    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
-    _, *rounds = trajectory(
-        Sgd(lr=0.5), FedAvg(), Ifca(averaging=averaging), problem=problem, made=made
-    )
+    problem, method = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1]), Ifca(averaging=averaging)
+    made = start_from(*models)
+    start, *rounds = trajectory(Sgd(lr=0.5), FedAvg(), method, problem=problem, made=made)
     for after, numbers in zip(rounds, expected, strict=True):
         assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
-    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
-
-
-def test_ifca_takes_the_first_of_equal_models() -> None:
-    kept: list[Federation] = []
-
-    def made(f: Federation) -> None:
-        start_from(0.3, 0.3)(f)
-        kept.append(f)
-
-    trajectory(SGD, FedAvg(), Ifca(), rounds=1, made=made)
-    assert kept[0].state.cluster.tolist() == [0, 0]
+    assert start.f.state.cluster.tolist() == [0, 0, 1, 1]
 
 
 def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the clients compare the models, each with its own personal part."""
-    seen, losses, kept = set(), QuadraticData.losses, []
+    seen, losses, own = set(), QuadraticData.losses, torch.tensor([[1.0], [2], [3], [4]]).double()
 
     def watched(self: Any, rows: Any, clients: Any, t: int = 0, windows: int | None = None) -> Any:
         seen.add((t, windows))
-        assert torch.equal(rows[:, 1], kept[0].local[clients, 1])
+        assert torch.equal(rows[:, 1:], own[clients])
         return losses(self, rows, clients, t, windows)
 
     def made(f: Federation) -> None:
-        f.local[:, 1] = torch.arange(4)
-        kept.append(f)
+        f.local[:, 1:] = own
 
     monkeypatch.setattr(QuadraticData, "losses", watched)
-    options: Any = {"shared": (True, False), "participation": 0.5, "made": made}
+    still = Quadratic([1] * 4, FOUR.c.tolist(), [1, 0])
+    options: Any = {"problem": still, "shared": (True, False), "participation": 0.5, "made": made}
     of_four(Ifca(probe=7), rounds=2, **options)
     assert seen == {(0, 7), (1, 7), (2, 7)}, "round 0: when models are scored"
 
@@ -234,12 +215,11 @@ def test_fedcluster_steps_its_one_server_in_every_cycle() -> None:
 
 
 def test_fedcluster_draws_clusters_of_equal_size() -> None:
-    kept: list[Federation] = []
     problem = Quadratic([1.0] * 10, [0.0] * 10, [1])
-    for seed in (0, 1, 2):
-        trajectory(
-            SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed, made=kept.append
-        )
+    kept = [
+        trajectory(SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed)[0].f
+        for seed in (0, 1, 2)
+    ]
     drawn = [f.state.cluster.tolist() for f in kept]
     for labels in drawn:
         assert sorted(map(labels.count, (0, 1, 2))) == [3, 3, 4]
@@ -264,28 +244,18 @@ def test_fedcluster_wants_each_client_in_one_cluster() -> None:
     ]:
         with naming(ConfigError, fault):
             trajectory(SGD, FedAvg(), FedCluster(given=clusters))
-    kept: list[Federation] = []
     method = FedCluster(given=[["nobody here"], ["client 1"], elsewhere])
-    trajectory(SGD, FedAvg(), method, rounds=1, made=kept.append)
-    assert kept[0].state.cluster.tolist() == [1, 0]
+    start, _ = trajectory(SGD, FedAvg(), method, rounds=1)
+    assert start.f.state.cluster.tolist() == [1, 0]
 
 
 # FedSC
 
 
-@pytest.mark.parametrize(
-    ("clusters", "expected"),
-    [
-        (5, [0, 1, 2, 3, 4]),
-        (4, [0, 0, 1, 2, 3]),
-        (3, [0, 0, 1, 1, 2]),
-        (2, [0, 0, 0, 0, 1]),
-        (1, [0, 0, 0, 0, 0]),
-    ],
-)
-def test_fedsc_merges_the_closest_clusters(clusters: int, expected: list[int]) -> None:
+def test_fedsc_merges_the_closest_clusters() -> None:
     shares = np.array([(1, 0, 0), (0.9, 0.1, 0), (0, 1, 0), (0, 0.8, 0.2), (0, 0, 1)])
-    assert linked(shares, clusters).tolist() == expected
+    assert linked(shares, 4).tolist() == [0, 0, 1, 2, 3]
+    assert linked(shares, 2).tolist() == [0, 0, 0, 0, 1]
     assert linked(shares[:1], 1).tolist() == [0]
 
 
@@ -297,18 +267,16 @@ def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
 
 
 def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
-    kept: list[Federation] = []
-    _, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0), made=kept.append)
-    assert kept[0].state.cluster.tolist() == [0, 1]
+    start, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0))
+    assert start.f.state.cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
 
 
 def test_fedsc_clusters_clients_of_like_targets() -> None:
-    kept: list[Federation] = []
     near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
-    trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1, made=kept.append)
-    assert kept[0].state.cluster.tolist() == [0, 1, 0, 1]
+    start, _ = trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1)
+    assert start.f.state.cluster.tolist() == [0, 1, 0, 1]
 
 
 # FedAC
@@ -319,17 +287,15 @@ STILL = Quadratic([0] * 4, [0] * 4, [1, 1])
 
 def example(**options: Any) -> tuple[Any, Federation]:
     """The example's clients after a round in which they learn nothing, and the server as it is."""
-    kept: list[Federation] = []
 
     def made(f: Federation) -> None:
         f.local = OMEGA.clone()
         f.server.state["x"] = double([(1, 0), (-1, 0)])
         f.state.components = torch.eye(2).double()
-        kept.append(f)
 
     method = FedAC(mu=0, lam=0, embedding=["w0"], **options)
     *_, last = of_four(method, problem=STILL, rounds=1, made=made)
-    return last, kept[0]
+    return last, last.f
 
 
 def test_fedac_expected_numbers_of_the_server() -> None:
@@ -385,10 +351,8 @@ def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
 
 def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
     """The outer two of three clusters are below; both would join the one in the middle."""
-    kept: list[Federation] = []
     problem = Quadratic([0] * 6, [0] * 6, [1, 1])
-    of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1, made=kept.append)
-    (f,) = kept
+    f = of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1)[0].f
     for rows, joined in (
         ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
         ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
@@ -401,32 +365,24 @@ def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
 
 
 def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
-    kept: list[Federation] = []
     weights = (1.0, 2.0, 3.0, 4.0)
-    options: Any = {"participation": 0.5, "weights": weights, "rounds": 2, "made": kept.append}
+    options: Any = {"participation": 0.5, "weights": weights, "rounds": 2}
     *_, last = of_four(FedAC(clusters=1, embedding=["w0"]), **options)
-    state, present = kept[0].state, last.report.present
+    state, present = last.f.state, last.report.present
     assert len(present) == 2
-    assert state.components is not None
     some = double(weights)[present]
     torch.testing.assert_close(state.Phi, some @ last.local[present][:, :1] / some.sum())
     torch.testing.assert_close(last.x[0], double(weights) @ last.local / 10)
 
 
 def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
-    fitted = []
-    for rounds in (1, 2, 3):
-        kept: list[Federation] = []
-        of_four(FedAC(refresh=2), rounds=rounds, made=kept.append)
-        fitted.append(kept[0].state.components)
+    fitted = [of_four(FedAC(refresh=2), rounds=t)[0].f.state.components for t in (1, 2, 3)]
     assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
 
 
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
-    kept: list[Federation] = []
-    method = FedAC(mu=0, lam=0, embedding=["w0"])
-    *_, last = of_four(method, made=kept.append)
-    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
+    *_, last = of_four(FedAC(mu=0, lam=0, embedding=["w0"]))
+    assert last.f.state.cluster.tolist() == [0, 0, 1, 1]
     expected = last.local.view(2, 2, 2).mean(1)
     torch.testing.assert_close(last.x, expected)
 
@@ -452,13 +408,8 @@ def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
         of_four(cls(clusters=5))
 
 
-@pytest.fixture(scope="module")
-def dataset() -> Any:
-    return tiny.dataset()
-
-
-def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> None:
-    study = tiny.study()
+def test_ifca_compares_its_models_on_windows_of_its_own_stream() -> None:
+    study, dataset = tiny.study(), tiny.dataset()
     forecaster = network_of(study, dataset.shape)
     engine = Reference(forecaster, dataset, torch.device("cpu"))
     client_data = ClientData(dataset, engine, study.federation, 10)
@@ -477,9 +428,7 @@ def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> 
 
 def test_clients_that_diverged_have_no_place_among_the_others() -> None:
     rows = torch.tensor([[0.0, 0], [torch.nan, 0], [9, 9], [torch.inf, 1], [0, 0.1], [9, 9.1]])
-    kept: list[Federation] = []
-    of_four(OneShot(), rounds=1, made=kept.append)
-    f, clients = kept[0], torch.arange(6)
+    f, clients = of_four(OneShot(), rounds=1)[0].f, torch.arange(6)
     f.client_data.names = list("abcdef")
     assert k_means(f, clients, rows, 2).tolist() == [0, 0, 1, 0, 0, 1]
     assert k_means(f, clients[1:4:2], rows[1:4:2], 2).tolist() == [0, 0]

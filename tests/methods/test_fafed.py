@@ -3,16 +3,13 @@
 from math import sqrt
 from typing import Any
 
-import numpy as np
 import pytest
 from torch import Tensor
 
-from plfl.experiments.train import train
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl_reproductions.fafed import FaFed
 from plfl_reproductions.one_shot import OneShot
-from tests.helpers import tiny
 from tests.helpers.problems import QuadraticData, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
@@ -69,29 +66,3 @@ def test_the_first_gradients_are_of_minibatches_before_round_1(
         trajectory(SGD, AVG, method, rounds=1)
         assert rounds == [0, 1]
         rounds.clear()
-
-
-def test_at_its_defaults_it_learns_in_many_small_steps() -> None:
-    """125 steps a round at the rate of config/methods.yaml; with ρ = 0.01 the loss overflows."""
-    assert not np.isfinite(trained_losses({"rho": 0.01})).any()
-    default = trained_losses({})
-    assert np.isfinite(default).all()
-    assert default[-1] < 0.5 * default[0]
-
-
-def trained_losses(parameters: dict[str, Any]) -> list[float]:
-    """Mean minibatch loss of all clients in each of three rounds."""
-    study = tiny.study(
-        grid={
-            "method": ["fafed"],
-            "client_opt": ["sgd"],
-            "server_opt": ["fedavg"],
-            "sharing": ["P1"],
-        },
-        client_opt={"sgd": {"lr": 0.05}},
-        federation={"local_steps": 125},
-        method={"fafed": parameters},
-    )
-    (result,) = train(study, study.cells, tiny.dataset()).values()
-    trained = result.records[result.records["split"] == "train"]
-    return [float(loss) for loss in trained.groupby("round")["loss"].mean()]

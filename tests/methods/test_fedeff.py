@@ -76,22 +76,15 @@ def test_epochs_can_shrink_from_round_to_round() -> None:
 
 def made() -> Federation:
     """A federation of three clients."""
-    kept: list[Federation] = []
-    trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, rounds=1, made=kept.append)
-    return kept[0]
+    start, _ = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, rounds=1)
+    federation: Federation = start.f
+    return federation
 
 
 def test_no_epoch_is_lost_to_round_off() -> None:
-    """τ E_b on paper, for all τ of two digits and whole E_b up to 100; 0.58 · 50 is 29."""
-    f, lost = made(), 0
-    for hundredths in range(1, 101):
-        for base in range(1, 101):
-            tau = hundredths / 100
-            method = FedEff(schedule="EC", tau=tau, epochs=base, epoch_steps=1)
-            expected = max(1, hundredths * base // 100)
-            assert method.epochs_of(f, 1).tolist() == [expected] * 3, (tau, base)
-            lost += max(1, int(tau * base)) != expected
-    assert lost, "floats are as good"
+    """0.58 · 50 is 29, and in floats less."""
+    method = FedEff(schedule="EC", tau=0.58, epochs=50, epoch_steps=1)
+    assert method.epochs_of(made(), 1).tolist() == [29] * 3
 
 
 def test_a_client_whose_steps_take_no_time_takes_the_base_epochs() -> None:
@@ -100,7 +93,7 @@ def test_a_client_whose_steps_take_no_time_takes_the_base_epochs() -> None:
     assert FedEff(tau=0.5, epochs=10, epoch_steps=1).epochs_of(f, 1).tolist() == [5, 5, 2]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.integers(1, 500), min_size=3, max_size=3),
     st.integers(1, 100),
@@ -117,7 +110,7 @@ def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tent
     assert method.epochs_of(f, 1).tolist() == [max(1, math.floor(T / s)) for s in sigma]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.floats(0.5, 9), min_size=3, max_size=3),
     st.lists(st.floats(0.01, 2), min_size=3, max_size=3),

@@ -4,9 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
@@ -115,28 +113,8 @@ def test_adamams_is_adam_while_the_moment_grows(stream):
     assert descend(AdamAMS(), **run) == pytest.approx(descend(Adam(), **run), rel=1e-9)
 
 
-@pytest.mark.parametrize("cls", clients.available().values(), ids=lambda c: c.name)
-def test_rows_do_not_touch_each_other(cls):
-    """A row's steps are the same bits alone and in a stack."""
-    opt = cls()
-    y = torch.randn(4, 7, generator=torch.Generator().manual_seed(1))
-    g = torch.randn(4, 7, generator=torch.Generator().manual_seed(2))
-    alone, together = y[2:3].clone(), y.clone()
-    state_alone, state = opt.init(alone), opt.init(together)
-    for k in (1, 2, 3):
-        opt.step(alone, g[2:3].clone(), state_alone, k)
-        opt.step(together, g.clone(), state, k)
-    assert torch.equal(alone, together[2:3])
-
-
 def test_dampening_counts_the_first_gradient_of_each_row_in_full():
     """Rows that are at different steps, as when moments are kept."""
     damped, y = SgdMomentum(lr=0.1, momentum=0.9, dampening=0.3), torch.zeros(2, 1).double()
     damped.step(y, torch.ones_like(y), damped.init(y), torch.tensor([[1.0], [5.0]]).double())
     assert y.flatten().tolist() == pytest.approx([-0.1, -0.07])
-
-
-@pytest.mark.parametrize("options", [{"nesterov": True}, {"momentum": 0}])
-def test_dampening_needs_a_plain_momentum(options):
-    with pytest.raises(ValidationError, match="dampening"):
-        SgdMomentum(dampening=0.1, **options)

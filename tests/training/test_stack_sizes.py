@@ -49,15 +49,15 @@ def work(network: Network, rows: int) -> LocalTask:
     return whole
 
 
-def depends_on_company(network: Network) -> bool:
+def depends_on_company(network: Network, rows: int) -> bool:
     """Whether a model has other bits when it trains beside others."""
     engine = Stacked(network, windows(network), CPU)
-    whole = work(network, 70)
+    whole = work(network, rows)
     losses = engine.train(whole)
     different = False
-    for first, end in ((0, 1), (63, 64), (7, 9), (1, 9), (3, 17), (2, 18), (5, 37)):
+    for first, end in ((0, 1), (rows - 2, rows), (1, 9), (3, 17), (5, 37)):
         some = slice(first, end)
-        fewer = work(network, 70).select(some)
+        fewer = work(network, rows).select(some)
         same = torch.equal(engine.train(fewer), losses[some])
         different |= not same or not torch.equal(fewer.rows, whole.rows[some])
     return different
@@ -67,7 +67,7 @@ def depends_on_company(network: Network) -> bool:
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     monkeypatch.setattr(stack_sizes, "SIZES", (2, 8))  # because tracing takes long
     network = model.network(SHAPE)
-    assert not depends_on_company(network)
+    assert not depends_on_company(network, rows=20)
     engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
     starts = [torch.arange(100)] * 5
     assert torch.equal(engine.predict(rows, starts)[0], engine.predict(rows[:1], starts[:1])[0])
@@ -100,17 +100,18 @@ class Products:
         return rounded
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("size", [11, *stack_sizes.SIZES])
+@pytest.mark.parametrize(
+    ("size", "last"), [(11, False), (11, True), (2, False), (2, True), (8, True), (64, False)]
+)
 def test_a_processor_may_round_stacks_of_a_size_otherwise(
     monkeypatch: pytest.MonkeyPatch, size: int, last: bool
 ) -> None:
     Products(monkeypatch, size, last)
-    assert not depends_on_company(SMALL)
+    assert not depends_on_company(SMALL, rows=70)
     if size in stack_sizes.SIZES:
         # The comparison is what notices it.
         monkeypatch.setattr(stack_sizes, "comparable", lambda network, sizes, *_: sizes)
-        assert depends_on_company(SMALL)
+        assert depends_on_company(SMALL, rows=70)
 
 
 def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
