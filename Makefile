@@ -17,6 +17,8 @@ help: ## list the targets
 
 setup: $(READY) ## install everything into .venv
 
+# Python files are compiled at the end, on all cores: pip would do it on one.
+$(READY): export PIP_NO_COMPILE = 1
 # Without an NVIDIA GPU a CPU build of PyTorch saves gigabytes; not every network reaches its index.
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
@@ -32,6 +34,7 @@ $(READY): requirements.lock pyproject.toml
 	fi
 	$(BIN)/pip install --quiet --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
