@@ -8,7 +8,7 @@ from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.training.stacked import Stacked
 from tests.helpers.tasks import copied, everything
-from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, of_method, study
+from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
 from tests.training.test_engines import (
     CPU,
     DECAYING,
@@ -83,6 +83,10 @@ def test_no_model_depends_on_its_company(model):
     assert torch.equal(beside, engine.predict(few.rows[:1], [starts])[0])
 
 
+def of_method(method):
+    return study(4, [method], client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
+
+
 def trained(of, device, monkeypatch):
     def engine(_, network, data):
         return Stacked(network, data, device)
@@ -94,7 +98,7 @@ def trained(of, device, monkeypatch):
 @pytest.mark.parametrize(
     "of",
     [
-        *(of_method(method, 4) for method in EVERY),
+        *map(of_method, EVERY),
         study(4, client_opt=CLIENTS, refused="skip"),
         study(4, server_opt=SERVERS, refused="skip"),
     ],

@@ -23,7 +23,6 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
-from tests.images import test_classify as classifiers
 
 STUDY = tiny.study(federation={"batch_size": 8})
 SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
@@ -160,32 +159,6 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()
     torch.testing.assert_close(norms[1e-3], torch.full((4, 2), 1e-3).double(), rtol=1e-2, atol=0)
-
-
-def test_a_study_calibrates_every_client_after_any_method():
-    """The rounds, and so the server's model, keep their bits; local models are better."""
-    grid, keys = {"method": ["fedadc_plus"]}, {"rounds": 3}
-    plain, *others = (
-        classifiers.trained(
-            classifiers.study(
-                grid=grid, federation={**keys, "calibration": {"epochs": 8, "variant": variant}}
-            )
-        )
-        if variant
-        else classifiers.trained(classifiers.study(grid=grid, federation=keys))
-        for variant in (None, "plain", "prox", "kd")
-    )
-    scores = ["cross_entropy", "error", "own_error"]
-    for records in others:
-        rows = records["model"] == "global"
-        pd.testing.assert_frame_equal(records[rows], plain[rows], check_exact=True)
-        own = records.query("model == 'local' and split == 'test'")[scores]
-        assert not own.isna().any().any()
-        received = records.query("model == 'global' and split == 'test'")[scores]
-        assert own["own_error"].mean() < received["own_error"].mean()
-    local = [r.query("model == 'local' and split == 'test'")["cross_entropy"] for r in others]
-    assert not np.allclose(local[0], local[1])
-    assert not np.allclose(local[0], local[2])
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """An interrupted training goes on where it was and gives the same bits."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from plfl import methods
+from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from tests.helpers import tiny
@@ -19,35 +19,25 @@ CONSTANT_RATE = ("authors_code", "fafed", "fedadc", "fedadc_dm", "fedadc_plus")
 """Methods that refuse a schedule."""
 
 
-def accepted(method: str) -> dict[str, Any]:
+def accepted(method: str) -> Study:
     """A study of one method with what it accepts, in which clients are absent and drop out."""
-    refused = {"fedadc_dm": {"client_opt": ["sgdm"]}}
-    grid: dict[str, Any] = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
-    grid["sharing"] = ["P2"]
-    options = {"sgdm": {"momentum": 0.5, "dampening": 0.5}} if method == "fedadc_dm" else {}
-    schedule = "constant" if method in CONSTANT_RATE else "cosine"
-    keep = {"keep": "last" if method == "knn_per" else "best", "schedule": schedule}
-    return {
-        "grid": grid | refused.get(method, {}),
-        "client_opt": options,
-        "method": {"fedala": {"subset": "shared"}},
-        "federation": {
-            "rounds": 4,
-            "local_steps": 2,
-            "evaluate_every": 1,
-            "simulation": {"availability": 0.6, "dropout": 0.4},
-            "opt_state": "reset" if methods.available()[method].own_steps else "keep",
-        }
-        | keep,
+    federation = {
+        "rounds": 4,
+        "local_steps": 2,
+        "evaluate_every": 1,
+        "simulation": {"availability": 0.6, "dropout": 0.4},
+        "opt_state": "reset" if methods.available()[method].own_steps else "keep",
+        "keep": "last" if method == "knn_per" else "best",
+        "schedule": "constant" if method in CONSTANT_RATE else "cosine",
     }
+    return tiny.of_method(method, federation=federation)
 
 
 @pytest.mark.parametrize(
     "method", sorted(n for n, m in methods.available().items() if not m.only_task)
 )
 def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> None:
-    study = tiny.study(**accepted(method))
-    for result in resumed(study, DATASET, tmp_path, after=3).values():
+    for result in resumed(accepted(method), DATASET, tmp_path, after=3).values():
         assert np.isfinite(result.records.query("split != 'train'")["mase"]).all()
 
 

@@ -149,15 +149,6 @@ def test_codecs_are_as_biased_and_as_exact_as_they_say(name):
     assert (of_mean <= 2 * single / n) == one.unbiased
 
 
-@pytest.mark.parametrize(("patterns", "kept"), [("lstm.*", 220), ("*", 3768)])
-def test_places_are_a_mask_where_that_is_shorter(patterns, kept):
-    sizes = lengths(patterns)
-    for k, bits in ((kept - 1, 0), (kept, 1)):
-        blocks = Blocks(tuple(sizes))
-        where, _ = codec(f"top{k / blocks.width}").fields(blocks)
-        assert (where.bits if where.kind == "code" else 0) == bits
-
-
 @pytest.mark.parametrize("kept", [3, 300])
 def test_the_largest_numbers_arrive_where_they_were(kept):
     """Both forms of the index: a list of 3, and a mask for 300 of 2,000."""
@@ -187,11 +178,6 @@ def test_random_places_are_the_same_at_both_ends():
         assert ((found == 0) | (found == factor * rows)).all()
         assert ((found != 0).sum(1) == 5).all()
     assert (plain.memory, [*remembers.memory]) == ({}, ["up.sender"])
-    v, random = np.ones((20_000, 4), np.float32), [np.random.default_rng(i) for i in range(20_000)]
-    one, blocks = codec("rand0.25"), Blocks((4,))
-    drawn = one.decode(one.encode(v, blocks, random), blocks, random, False)
-    random = [np.random.default_rng(i) for i in range(20_000)]
-    assert np.abs(drawn.mean(0) - 1).max() <= 5 * np.sqrt(3 / 20_000)
 
 
 @pytest.mark.parametrize(

@@ -192,21 +192,6 @@ def test_the_ledger_has_the_bytes_of_the_messages():
         assert rows["bytes_up"].any() == (width > 0)
 
 
-def test_rc_changes_bytes_only():
-    pytest.importorskip("constriction")
-    results = [
-        train(study := tiny.study(**coded(channel={"up": up, "down": down})), study.cells, DATASET)
-        for up, down in (("ef21+q3", "delta+q4"), ("ef21+q3+rc", "delta+q4+rc"))
-    ]
-    for one, other in zip(*(found.values() for found in results), strict=True):
-        sizes = ["bytes_down", "bytes_up"]
-        plain, shorter = one.records, other.records
-        pd.testing.assert_frame_equal(plain.drop(columns=sizes), shorter.drop(columns=sizes))
-        assert (shorter[sizes] - plain[sizes] <= 1).all(axis=None)  # short ones are not coded
-        sends = plain["bytes_down"].any()
-        assert (shorter["bytes_down"] < plain["bytes_down"]).any() == sends
-
-
 @pytest.mark.parametrize("up", ["q2", "ef14+sign", "ef21+q3", "ef21+topq0.1+rc"])
 def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     entropy = up.endswith("+rc") * "+rc"

@@ -30,6 +30,44 @@ def study(**blocks: Any) -> Study:
     return Study.parse(raw, "tiny")
 
 
+CLIENT_OPTS = {"fafed": "sgd", "fedadc_dm": "sgdm"} | dict.fromkeys(
+    ("cc_fedadagrad", "cc_fedadam", "cc_fedams"), "sgd"
+)
+"""The local optimisers of methods that do not accept `adam`."""
+QUICK: dict[str, dict[str, Any]] = {
+    "ifca": {"clusters": 3},
+    "fedsc": {"clusters": 2},
+    "one_shot": {"alone": 2},
+    "fedgkd": {"lam": 2, "buffer": 2},
+    "moon": {"mu": 5},
+    "fedbabu": {"epochs": 1, "most_steps": 3},
+    "fine_tuning": {"epochs": 1, "most_steps": 3},
+    "fedala": {"subset": "shared", "first": 2, "most_steps": 2},
+    "fedeff": {"epochs": 2, "epoch_steps": 2},
+}
+"""Hyperparameters with which methods train quickly, and do all that they do in few rounds."""
+CLOCK = {"join": 0.7, "max_delay": 1, "steps": [1, 6]}
+QUICK |= dict.fromkeys(("cc_fedadagrad", "cc_fedadam", "cc_fedams"), CLOCK)
+
+
+def of_method(name: str, **blocks: Any) -> Study:
+    """A `study` of one method, under P2, that trains quickly."""
+    grid = {
+        "method": [name],
+        "client_opt": [CLIENT_OPTS.get(name, "adam")],
+        "server_opt": ["fedavg"],
+        "sharing": ["P2"],
+        "refused": "skip",
+    }
+    dampened = {"sgdm": {"momentum": 0.5, "dampening": 0.5, "lr": 0.01}}
+    given = {
+        "grid": grid | blocks.pop("grid", {}),
+        "client_opt": dampened | blocks.pop("client_opt", {}),
+        "method": {name: QUICK.get(name, {}) | blocks.pop("method", {})},
+    }
+    return study(**given, **blocks)
+
+
 def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
     """The clients' `tables`, scaled."""
     return build(tables(clients, rows, flat), study().windows)

@@ -28,7 +28,7 @@ from plfl_reproductions.fedsc import FedSC, linked
 from plfl_reproductions.ifca import Ifca
 from plfl_reproductions.one_shot import OneShot
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
+from tests.helpers.problems import Quadratic, QuadraticData, trajectory
 from tests.helpers.refusals import naming
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -156,21 +156,6 @@ def test_ifca_starts_from_models_of_other_seeds() -> None:
     drawn = torch.cat([first, second[1:]])
     assert len(drawn.unique(dim=0)) == 5
     assert torch.equal(first, of_four(Ifca(clusters=3), seed=1, rounds=1)[0].x)
-
-
-def test_ifca_keeps_a_server_state_for_each_cluster() -> None:
-    """With its members alone a cluster goes the same way; the unchosen one stays as it is."""
-    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
-    server_opt = FedAvgM()
-    *_, last = trajectory(
-        SGD, server_opt, Ifca(clusters=3), problem=problem, made=start_from(0.3, 0.8, 50)
-    )
-    for j, (start, c) in enumerate([(0.3, [0, 0.2]), (0.8, [1, 1.4])]):
-        part = Quadratic([1, 1], c, [1])
-        alone = server_path(SGD, server_opt, problem=part, start=(start,))
-        assert last.x[j].item() == pytest.approx(alone[-1], abs=1e-12)
-    assert last.x[2] == 50
-    assert last.state["m"][2] == 0
 
 
 # FedCluster

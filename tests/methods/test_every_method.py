@@ -195,22 +195,6 @@ def test_optimisers_that_make_no_sense_are_refused(
     assert word in (reason or "")
 
 
-CLIENT_OPTS = {"fafed": "sgd", "fedadc_dm": "sgdm"} | dict.fromkeys(
-    ("cc_fedadagrad", "cc_fedadam", "cc_fedams"), "sgd"
-)
-PARAMETERS: dict[str, dict[str, Any]] = {
-    "ifca": {"clusters": 3},
-    "fedsc": {"clusters": 2},
-    "one_shot": {"alone": 2},
-    "fedgkd": {"lam": 2, "buffer": 2},
-    "moon": {"mu": 5},
-    "fedbabu": {"epochs": 1, "most_steps": 3},
-    "fine_tuning": {"epochs": 1, "most_steps": 3},
-    "fedala": {"subset": "shared", "first": 2, "most_steps": 2},
-    "fedeff": {"epochs": 2, "epoch_steps": 2},
-}
-CLOCK = {"join": 0.7, "max_delay": 1, "steps": [1, 6]}
-PARAMETERS |= dict.fromkeys(("cc_fedadagrad", "cc_fedadam", "cc_fedams"), CLOCK)
 OF_LABELS = {"fedntd", "fedrs"}
 
 
@@ -220,25 +204,16 @@ DATASET = tiny.dataset()
 @cache
 def on_the_forecaster(name: str, client_opt: str) -> tuple[Study, dict[Cell, CellResult]]:
     """Two cells of a method that train in one job."""
-    study = tiny.study(
-        grid={
-            "method": [name],
-            "client_opt": [client_opt],
-            "server_opt": ["fedavg"],
-            "sharing": ["P2"],
-            "seeds": [1, 2],
-        },
-        client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5, "lr": 0.01}},
-        method={name: PARAMETERS.get(name, {})},
-        federation={"participation": 0.67, "rounds": 4},
-    )
+    grid = {"client_opt": [client_opt], "seeds": [1, 2]}
+    federation = {"participation": 0.67, "rounds": 4}
+    study = tiny.of_method(name, grid=grid, federation=federation)
     return study, train(study, study.cells, DATASET)
 
 
 @pytest.mark.parametrize("name", sorted(set(available()) - OF_LABELS))
 def test_on_the_forecaster(name: str) -> None:
     """Finite, another model than the plain round's, and the same bits alone as in company."""
-    client_opt = CLIENT_OPTS.get(name, "adam")
+    client_opt = tiny.CLIENT_OPTS.get(name, "adam")
     study, together = on_the_forecaster(name, client_opt)
     (first, whole), *_ = together.items()
     for result in together.values():

@@ -110,26 +110,6 @@ def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tent
     assert method.epochs_of(f, 1).tolist() == [max(1, math.floor(T / s)) for s in sigma]
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    st.lists(st.floats(0.5, 9), min_size=3, max_size=3),
-    st.lists(st.floats(0.01, 2), min_size=3, max_size=3),
-    st.integers(2, 8),
-)
-def test_nobody_is_later_than_the_common_time(
-    sigma: list[float], beta: list[float], base: int
-) -> None:
-    _, (taken, seconds) = epochs(sigma, beta, epochs=base, tau=1)
-    common = np.ceil(round(base * np.mean(sigma) + 2 * np.mean(beta), 9))
-    for e, s, b in zip(taken, sigma, beta, strict=True):
-        busy = 2 * b + e * s
-        assert busy <= common + 1e-6 or round(e) == 1
-        # One more epoch would be too much.
-        assert busy + s > common - 1e-6
-    busiest = max(2 * b + e * s for e, s, b in zip(taken, sigma, beta, strict=True))
-    assert seconds == pytest.approx(busiest)
-
-
 @pytest.mark.parametrize("schedule", ["EC", "UEC"])
 @pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
 def test_of_equal_speed_it_is_fedavg(schedule: Any, weights: Any) -> None:

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
-from plfl.config.model_rules import find
 from plfl.experiments.train import train
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import Contrast
-from plfl_images.data import image_shape
 from plfl_reproductions.moon import Moon
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
@@ -91,19 +89,3 @@ def test_images_are_contrasted_as_pytorch_says():
 def test_images_have_no_hidden_states():
     with pytest.raises(ConfigError, match="features to penultimate"):
         classifiers.study(grid={"method": ["moon"]})
-
-
-@pytest.mark.parametrize("projection", [0, 5])
-def test_features_are_what_the_last_layer_reads(projection):
-    network = find("cnn")(projection=projection, blocks=[[2]], hidden=[3]).network(
-        image_shape(4, 1, 4)
-    )
-    rows = torch.stack([network.initial(seed) for seed in (0, 1)])
-    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    outputs, kept = network.forward_pass(rows, images, torch.zeros(2, 3, 0), features=True)
-    for s in range(2):
-        module = network.module()
-        torch.nn.utils.vector_to_parameters(rows[s], module.parameters())
-        expected = module(images[s], torch.zeros(3, 0)), module.features(images[s])
-        for found, own in zip((outputs[s], kept.penultimate[s].mT), expected, strict=True):
-            torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-6)

@@ -12,16 +12,13 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
-from plfl.tasks import Distillation
-from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
 from plfl_reproductions.fedadc import FedADC
 from plfl_reproductions.fedadc_plus import FedADCPlus
 from plfl_reproductions.fedgkd import FedGKD
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
-from tests.helpers.tasks import changed, forecasts_of
-from tests.training.test_engines import CPU, SMALL, dataset, task
+from tests.training.test_engines import CPU
 
 SGD = Sgd(lr=0.1)
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
@@ -102,26 +99,6 @@ def test_no_weight_is_the_base_method_for_the_forecaster(method, weight, base):
     """To the bit."""
     (taught,), (plain,) = records(method, "P2", **{weight: 0}), records(base, "P2")
     pd.testing.assert_frame_equal(taught.drop(columns="method"), plain.drop(columns="method"))
-
-
-def test_the_engine_trains_on_the_loss_of_the_method():
-    """One step of the forecaster is one along the gradient of MSE(ŷ, y) + λ MSE(ŷ, ŷ_T)."""
-    engine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)
-    term, one = Distillation(0.7), task(SMALL, Sgd(lr=0.1), steps=1)
-    rows, starts = one.rows.clone(), one.minibatches.starts
-    outputs = engine.predict(rows.flip(0), list(starts.flatten(1)))
-    taught = torch.stack(outputs).view(starts.shape).clone()
-    targets = engine.targets[starts + SMALL.look_back - 1]
-    mixed = Forecast().taught(term, taught, targets, torch.arange(len(rows)))
-    loss, scale = Forecast().objective("mse", term)
-    engine.train(changed(one, targets=mixed, loss=loss, scale=scale))
-    leaf = rows.clone().requires_grad_()
-    sequence, _ = engine.inputs(starts[:, 0])
-    forecasts = forecasts_of(SMALL, leaf, sequence)
-    loss = (forecasts - targets[:, 0]).square().mean(1)
-    loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)
-    (gradient,) = torch.autograd.grad(loss.sum(), leaf)
-    torch.testing.assert_close(one.rows, rows - 0.1 * gradient, rtol=0, atol=1e-12)
 
 
 def adc_by_hand(lam, variant, *, mix=(1,), start=(2.0,), shared=(True,), beta=0.9, rounds=4):

@@ -25,7 +25,6 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
-from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
 from plfl.training.engines import choose, make_engine
@@ -181,36 +180,6 @@ def test_reference_says_that_it_cannot_keep_moments():
     kept = changed(task(SMALL, Adam()), behind=torch.ones(5, 1, dtype=torch.float64))
     with naming(ConfigError, "'reference'"):
         Reference(SMALL, dataset(SMALL), CPU, torch.float64).train(kept)
-
-
-def test_a_recursion_by_hand():
-    """Two steps, of which the last moves what is not shared alone."""
-    data, rate = dataset(SMALL), 0.1
-    fresh = task(SMALL, Sgd(lr=rate), rows=1, steps=2)
-    whole = with_terms(fresh, ["storm"])
-    r, shared, ours = whole.terms.storm, whole.shared, copied(whole, slice(None))
-    engine = Stacked(SMALL, data, CPU, torch.float64)
-    engine.train(ours)
-
-    def gradient(y, k):
-        still = Sgd.model_construct(lr=0.0)
-        gradients, batch = torch.zeros_like(y), fresh.minibatches.starts[:, k : k + 1]
-        engine.train(
-            changed(fresh, optimiser=still, rows=y.clone(), starts=batch, gradients=gradients)
-        )
-        return gradients
-
-    y = whole.rows
-    first = gradient(y, 0)
-    m = first + 0.8 * (r.momentum - gradient(torch.where(shared, y + r.scale * r.momentum, y), 0))
-    v = 0.9 * r.square + 0.1 * first**2
-    before, y = y, y - torch.where(shared, r.scale * m, rate * first)
-    second = gradient(y, 1)
-    m = second + 0.8 * (m - gradient(before, 1))
-    v = 0.9 * v + 0.1 * second**2
-    torch.testing.assert_close(ours.rows, torch.where(shared, y, y - rate * second))
-    torch.testing.assert_close(ours.terms.storm.momentum, torch.where(shared, m, r.momentum))
-    torch.testing.assert_close(ours.terms.storm.square, torch.where(shared, v, r.square))
 
 
 SHAPE = WindowShape(inputs=3, look_back=5, context=4)

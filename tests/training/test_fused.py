@@ -1,23 +1,26 @@
-"""The native kernel against PyTorch's layers and optimisers, and the making of it."""
+"""The native kernel against PyTorch's layers and optimisers."""
 
 import logging
-import os
-import stat
 from dataclasses import replace
-from pathlib import Path
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 
+from plfl.layout import KernelForm, WindowShape
 from plfl.models.forecaster import Forecaster
+from plfl.models.gru import Gru
+from plfl.models.mlp import Mlp
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
-from plfl.tasks.losses import OfErrors
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.tasks.losses import POINT, OfErrors, Pinball
+from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.native import compile
-from plfl.training.native.flags import FOLDER, SOURCE, stem
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
@@ -25,14 +28,23 @@ from tests.helpers.kernels import instruction_sets
 from tests.helpers.pairwise import pairwise
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
+from tests.training.test_engines import (
+    DECAYING,
+    PAPER,
+    SMALL,
+    TERMS,
+    TERMS_AND_OPTIMISERS,
+    with_keys,
+    with_terms,
+)
 from tests.training.test_engines import OPTIMISERS as ALL
-from tests.training.test_engines import PAPER, SMALL, TERMS, TERMS_AND_OPTIMISERS, with_terms
 from tests.training.test_engines import dataset as windows
+from tests.training.test_engines import task as any_task
 
 CPU = torch.device("cpu")
 OPTIMISERS = [*ALL, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]
 
-needs_kernel = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
 )
 
@@ -60,21 +72,35 @@ def error(got, expected, start):
     return (distance / way).median().item()
 
 
-@needs_kernel
+def every_set_agrees(fresh, network, data, most=1e-5):
+    """Train copies of a task by autograd and with each instruction set, and compare them.
+
+    Returns each set with the copy that it trained, and the copy of autograd.
+    """
+    theirs, start, trained = copied(fresh), fresh.rows.clone(), []
+    expected = Reference(network, data, CPU).train(theirs)
+    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(fresh.rows))]
+    wanted = Stacked(network, data, CPU).predict(theirs.rows, starts)
+    for name in instruction_sets():
+        ours = copied(fresh)
+        engine = Fused(network, data, CPU, instructions=name)
+        # What the kernel left to the stacked engine would agree without any of it being tested.
+        with patch.object(fused, "_leave_to_stacked", None):
+            found = engine.train(ours)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)
+        assert error(ours.rows, theirs.rows, start) < most, name
+        forecasts = engine.predict(theirs.rows, starts)
+        for one, other in zip(forecasts, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        trained.append((name, ours))
+    return trained, theirs
+
+
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
 def test_five_steps_agree_with_the_reference(optimiser):
-    data = dataset(PAPER)
-    theirs = task(PAPER, optimiser)
-    start = theirs.rows.clone()
-    expected = Reference(PAPER, data, CPU).train(theirs)
-    for instructions in instruction_sets():
-        ours = task(PAPER, optimiser)
-        loss = Fused(PAPER, data, CPU, instructions=instructions).train(ours)
-        torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
-        assert error(ours.rows, theirs.rows, start) < 1e-5, instructions
+    every_set_agrees(task(PAPER, optimiser), PAPER, dataset(PAPER))
 
 
-@needs_kernel
 def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
     data = dataset(PAPER)
     single = task(PAPER, AdamAMS(), steps=125)
@@ -89,7 +115,6 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
         assert error(ours.rows, exact.rows, start) < allowed
 
 
-@needs_kernel
 @pytest.mark.parametrize(
     ("optimiser", "strengths", "constant"),
     pairwise(
@@ -110,16 +135,9 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
         terms["constant"] = (
             0.1 * where * torch.randn(start.shape, generator=torch.Generator().manual_seed(1))
         )
-    theirs = changed(task(SMALL, optimiser), **terms)
-    expected = Reference(SMALL, data, CPU).train(theirs)
-    for instructions in instruction_sets():
-        ours = changed(task(SMALL, optimiser), **terms)
-        engine = Fused(SMALL, data, CPU, instructions=instructions)
-        torch.testing.assert_close(engine.train(ours), expected, rtol=1e-5, atol=0)
-        assert error(ours.rows, theirs.rows, start) < 1e-5, instructions
+    every_set_agrees(changed(task(SMALL, optimiser), **terms), SMALL, data)
 
 
-@needs_kernel
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 40])
 @pytest.mark.parametrize(
     "forecaster",
@@ -132,26 +150,14 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
     ids=str,
 )
 def test_any_size_of_model_and_batch(forecaster, size):
-    data = dataset(forecaster)
-    theirs = task(forecaster, Adam(), rows=5, size=size)
-    start = theirs.rows.clone()
-    reference = Reference(forecaster, data, CPU)
-    losses = reference.train(theirs)
-    starts = [torch.arange(3 * i, 4 * i + size) for i in range(5)]
-    wanted = reference.predict(theirs.rows, starts)
-    for instructions in instruction_sets():
-        ours = task(forecaster, Adam(), rows=5, size=size)
-        engine = Fused(forecaster, data, CPU, instructions=instructions)
-        torch.testing.assert_close(engine.train(ours), losses, rtol=1e-5, atol=1e-9)
-        assert error(ours.rows, theirs.rows, start) < 1e-5, instructions
-        forecasts = engine.predict(theirs.rows, starts)
-        for got, expected in zip(forecasts, wanted, strict=True):
-            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
-        none = torch.arange(0)
-        assert [len(f) for f in engine.predict(ours.rows[:2], [none, starts[0]])] == [0, size]
+    data, fresh = dataset(forecaster), task(forecaster, Adam(), rows=5, size=size)
+    every_set_agrees(fresh, forecaster, data)
+    none, some = Fused(forecaster, data, CPU).predict(
+        fresh.rows[:2], [torch.arange(0), torch.arange(size)]
+    )
+    assert (len(none), len(some)) == (0, size)
 
 
-@needs_kernel
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
 @pytest.mark.parametrize("kept", ["everything", "the personal part"])
 def test_kept_state_goes_on_where_it_was(optimiser, kept):
@@ -175,7 +181,6 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
         assert error(ours.moments.state[name], x, torch.zeros_like(x)) < 1e-4
 
 
-@needs_kernel
 @pytest.mark.parametrize(("terms", "optimiser"), TERMS_AND_OPTIMISERS)
 def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     data = dataset(SMALL)
@@ -193,7 +198,6 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
         assert torch.equal(ours.rows[:, frozen], begun["rows"][:, frozen])
 
 
-@needs_kernel
 @pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
@@ -225,7 +229,6 @@ class Begun(Adam):
         return {"m": y.new_zeros(y.shape), "v": y.new_full(y.shape, 0.01)}
 
 
-@needs_kernel
 @pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
 @pytest.mark.parametrize("optimiser", [Sgd(), AdamAMS(), Adam(), Begun()], ids=repr)
 def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
@@ -236,7 +239,6 @@ def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
     assert torch.equal(begun.rows, empty.rows)
 
 
-@needs_kernel
 @pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
 def test_a_gradient_within_the_limit_is_left_alone(engine):
     free, limited = task(SMALL, Adam()), changed(task(SMALL, Adam()), clip=1e3)
@@ -245,7 +247,6 @@ def test_a_gradient_within_the_limit_is_left_alone(engine):
     torch.testing.assert_close(free.rows, limited.rows, rtol=0, atol=1e-6)
 
 
-@needs_kernel
 def test_rows_and_state_may_lie_anywhere_in_memory():
     data = dataset(SMALL)
     plain, odd = task(SMALL, Adam()), task(SMALL, Adam())
@@ -261,7 +262,6 @@ def test_rows_and_state_may_lie_anywhere_in_memory():
     assert torch.equal(plain.moments.state["v"], odd.moments.state["v"])
 
 
-@needs_kernel
 def test_windows_outside_of_the_table_are_refused():
     data = dataset(SMALL)
     engine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
@@ -283,7 +283,6 @@ class SignSgd(Sgd):
         y.add_(g.sign(), alpha=-self.lr)
 
 
-@needs_kernel
 def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
     data = dataset(SMALL)
     uneven = torch.arange(SMALL.layout.width, dtype=torch.float64).expand(3, -1)
@@ -302,7 +301,6 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
     assert "signsgd" in caplog.text
 
 
-@needs_kernel
 def test_only_float32_on_the_cpu():
     with naming(ValueError, "float32"):
         Fused(SMALL, dataset(SMALL), CPU, torch.float64)
@@ -310,7 +308,6 @@ def test_only_float32_on_the_cpu():
         Fused(SMALL, dataset(SMALL), CPU).train(task(SMALL, Adam(), dtype=torch.float64))
 
 
-@needs_kernel
 def test_arrays_of_another_size_are_refused():
     engine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
     recursive = with_terms(whole, ["storm"])
@@ -335,93 +332,121 @@ def test_arrays_of_another_size_are_refused():
         engine.predict(whole.rows, [torch.arange(5)] * 4)
 
 
-@pytest.fixture
-def fresh_cache(tmp_path, monkeypatch):
-    """An empty cache folder, and no kernel loaded yet."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("CXX", raising=False)
-    compile.load_kernel.cache_clear()
-    yield tmp_path
-    compile.load_kernel.cache_clear()
+SHAPE = WindowShape(inputs=3, look_back=5, context=4)
+MODEL = Mlp(hidden=(7, 5)).network(SHAPE)
+LOSSES = ["mse", "mae", "huber"]
 
 
-def stand_in(folder, body):
-    """A stand-in for the C++ compiler."""
-    script = folder / "stand_in"
-    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 1.0 && exit\n{body}\n')
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return str(script)
+def with_context(shape, relative=True):
+    """Windows of some shape, with targets on either side of the forecasts and of Huber's bound."""
+    papers = Forecaster(shape.inputs, shape.look_back, hidden=1, mlp=(), absolute=False)
+    data, random = windows(papers), np.random.default_rng(5)
+    context = random.random((len(data.load), shape.context)).astype(np.float32)
+    targets = 2 * random.standard_normal(len(data.load)).astype(np.float32)
+    return replace(data, context=context, targets=targets, relative=relative)
+
+
+def of_mlp(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae", rows=5):  # noqa: B008
+    fresh = any_task(network, optimiser, rows, steps, size, torch.float32)
+    return changed(fresh, loss=POINT[loss])
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "told"),
-    [("PATH", "", "there is no C++ compiler"), ("CXX", "g++ 'unclosed", "CXX=g++ 'unclosed")],
+    ("hidden", "shape", "relative", "loss", "size"),
+    pairwise(
+        [(), (6,), (7, 5), (20, 33, 4)],
+        [SHAPE, WindowShape(2, 8), WindowShape(1, 1, 40)],
+        [False, True],
+        LOSSES,
+        [1, 16, 19, 64],
+    ),
+    ids=str,
 )
-def test_no_compiler(fresh_cache, monkeypatch, variable, value, told):
-    monkeypatch.setenv(variable, value)
-    assert told in unavailable_reason()
-    with pytest.raises(compile.CompileError):
-        Fused(SMALL, dataset(SMALL), CPU)
+def test_any_depth_window_and_batch_agrees_with_autograd(hidden, shape, relative, loss, size):
+    network, data = Mlp(hidden=hidden).network(shape), with_context(shape, relative)
+    every_set_agrees(of_mlp(network, loss=loss, size=size), network, data, 2e-5)
 
 
-def test_a_compiler_that_fails(fresh_cache, monkeypatch):
-    body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
-    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
-    assert unavailable_reason().endswith("stand_in failed: k.cpp:1: error: bad")
-    assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
+@pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
+def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
+    """Also of the model in a mixture."""
+    fresh = with_terms(of_mlp(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
+    trained, theirs = every_set_agrees(fresh, MODEL, with_context(SHAPE), 2e-5)
+    for name, ours in trained:
+        second, third, begun = (t.terms.mixture.rows for t in (ours, theirs, fresh))
+        assert error(second, third, begun) < 2e-5, name
 
 
-def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monkeypatch):
-    build = fresh_cache / f"{stem('plain')}.so"
-    build.touch()
-    monkeypatch.setattr(compile, "FOLDER", fresh_cache)
-    monkeypatch.setenv("PATH", "")
-    assert compile.build_kernel("plain") == build
+@pytest.mark.parametrize(
+    ("terms", "size", "activation"),
+    pairwise(
+        [[], ["lookahead", "mixture", "storm", "steps", "clip"]],
+        [5, 40],
+        ["silu", "relu", "prelu"],
+    ),
+)
+def test_dropout_agrees_with_autograd(terms, size, activation):
+    network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)
+    data, fresh = with_context(SHAPE), of_mlp(network, SgdMomentum(), size=size, loss="mse")
+    fresh = with_keys(with_terms(fresh, terms))
+    for name, ours in every_set_agrees(fresh, network, data, 2e-5)[0]:
+        engine, plain = Fused(network, data, CPU, instructions=name), copied(fresh)
+        engine.train(changed(plain, keys=None))
+        assert error(ours.rows, plain.rows, fresh.rows) > 1e-3, name
+        fewer = copied(fresh, slice(2, 4))
+        engine.train(fewer)
+        assert torch.equal(fewer.rows, ours.rows[2:4]), name
 
 
-def test_no_home_for_the_cache(fresh_cache, monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", homeless)
-    assert "home directory.; XDG_CACHE_HOME" in unavailable_reason()
-
-
-def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch):
-    """The next best set is taken; here the stand-in makes nothing that can be loaded at all."""
-    made = fresh_cache / "made"
-    body = f'case "$*" in *avx512f*) echo error: unknown >&2; exit 1;; esac; echo "$@" >> {made}'
-    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
-    monkeypatch.setattr(compile, "supported", lambda: ["avx512", "avx2", "plain"])
-    assert unavailable_reason() is not None
-    assert ["-mavx2" in line for line in made.read_text().splitlines()] == [True, False]
-
-
-def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
-    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
-    (fresh_cache / "cache").touch()
-    assert "XDG_CACHE_HOME can name another" in unavailable_reason()
+@pytest.mark.parametrize(
+    ("network", "horizons", "loss"),
+    pairwise(["mlp", "lstm_mlp"], [1, 3, 17], [*POINT.values(), Pinball((0.1, 0.5, 0.9))]),
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_several_outputs_agree_with_autograd(network, horizons, loss):
+    shape = SHAPE._replace(outputs=horizons * len(getattr(loss, "levels", [0])))
+    random, data = np.random.default_rng(6), with_context(shape)
+    if horizons > 1:
+        targets = random.standard_normal((len(data.load), horizons)).astype(np.float32)
+        data = replace(data, targets=targets, horizons=horizons)
+    if network == "mlp":
+        model = Mlp(hidden=(7, 5)).network(shape)
+    else:
+        sizes = {"hidden": 7, "mlp": (6, 4), "absolute": True, "outputs": shape.outputs}
+        model = Forecaster(shape.inputs, shape.look_back, **sizes)
+    # Adam would turn a gradient that cancels, but for rounding, into a whole step.
+    optimiser = SgdMomentum(lr=0.1)
+    fresh = changed(of_mlp(model, optimiser, size=20), loss=loss)
+    every_set_agrees(fresh, model, data, 2e-5)
 
 
-def test_every_file_of_the_kernel_is_part_of_its_digest():
-    """A header that is not named would change without anything being compiled or run again."""
-    files = {path.name for path in FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
-    assert files == {SOURCE, *compile.HEADERS}
+def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
+    fresh = of_mlp(MODEL)
+    engine = Fused(MODEL, with_context(SHAPE), CPU, threads=1, instructions=instructions)
+    healthy, sick = copied(fresh), copied(fresh)
+    sick.rows[1, 0] = torch.nan
+    sick.rows[3] = 1e30
+    expected, losses = engine.train(healthy), engine.train(sick)
+    assert losses[1].isnan()
+    assert sick.rows[1].isnan().all()
+    assert not losses[3] < 1e20
+    others = [0, 2, 4]
+    assert torch.equal(losses[others], expected[others])
+    assert torch.equal(sick.rows[others], healthy.rows[others])
+    assert engine.predict(sick.rows, [torch.arange(20)] * 5)[1].isnan().all()
 
 
-def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
-    log = fresh_cache / "log"
-    monkeypatch.setenv("CXX", stand_in(fresh_cache, f'echo "$@" >> {log}'))
-    first = compile.build_kernel("plain")
-    assert compile.build_kernel("plain") == first
-    assert len(log.read_text().splitlines()) == 1
-    assert "-ffast-math" not in log.read_text()
-    monkeypatch.setenv("CXX", os.environ["CXX"] + " -g")
-    second = compile.build_kernel("plain")
-    assert second != first
-    assert first.exists()
-    monkeypatch.delenv("CXX")
-    monkeypatch.setenv("PATH", "")
-    assert compile.build_kernel("plain") in (first, second)
+class Claims:
+    """A model with another form than its own."""
+
+    def __init__(self, network, form):
+        self.layout, self.kernel_form = network.layout, form
+        self.dropout = network.dropout
+
+
+def test_a_model_that_the_kernel_does_not_know_is_refused():
+    with pytest.raises(ValueError, match="does not know the model"):
+        Fused(Gru(hidden=4).network(SHAPE), with_context(SHAPE), CPU)
+    for form in (KernelForm(0, (7, 6), "silu"), KernelForm(0, (7, 5), "prelu")):
+        with naming(ValueError, MODEL.layout.width):
+            Fused(Claims(MODEL, form), with_context(SHAPE), CPU)

@@ -1,0 +1,104 @@
+"""The making of the native kernel."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native import compile
+from plfl.training.native.flags import FOLDER, SOURCE, stem
+from tests.training.test_engines import CPU, SMALL, dataset
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    """An empty cache folder, and no kernel loaded yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    compile.load_kernel.cache_clear()
+    yield tmp_path
+    compile.load_kernel.cache_clear()
+
+
+def stand_in(folder, body):
+    """A stand-in for the C++ compiler."""
+    script = folder / "stand_in"
+    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 1.0 && exit\n{body}\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [("PATH", "", "there is no C++ compiler"), ("CXX", "g++ 'unclosed", "CXX=g++ 'unclosed")],
+)
+def test_no_compiler(fresh_cache, monkeypatch, variable, value, told):
+    monkeypatch.setenv(variable, value)
+    assert told in unavailable_reason()
+    with pytest.raises(compile.CompileError):
+        Fused(SMALL, dataset(SMALL), CPU)
+
+
+def test_a_compiler_that_fails(fresh_cache, monkeypatch):
+    body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
+    assert unavailable_reason().endswith("stand_in failed: k.cpp:1: error: bad")
+    assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
+
+
+def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monkeypatch):
+    build = fresh_cache / f"{stem('plain')}.so"
+    build.touch()
+    monkeypatch.setattr(compile, "FOLDER", fresh_cache)
+    monkeypatch.setenv("PATH", "")
+    assert compile.build_kernel("plain") == build
+
+
+def test_no_home_for_the_cache(fresh_cache, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert "home directory.; XDG_CACHE_HOME" in unavailable_reason()
+
+
+def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch):
+    """The next best set is taken; here the stand-in makes nothing that can be loaded at all."""
+    made = fresh_cache / "made"
+    body = f'case "$*" in *avx512f*) echo error: unknown >&2; exit 1;; esac; echo "$@" >> {made}'
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, body))
+    monkeypatch.setattr(compile, "supported", lambda: ["avx512", "avx2", "plain"])
+    assert unavailable_reason() is not None
+    assert ["-mavx2" in line for line in made.read_text().splitlines()] == [True, False]
+
+
+def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, "exit 0"))
+    (fresh_cache / "cache").touch()
+    assert "XDG_CACHE_HOME can name another" in unavailable_reason()
+
+
+def test_every_file_of_the_kernel_is_part_of_its_digest():
+    """A header that is not named would change without anything being compiled or run again."""
+    files = {path.name for path in FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
+    assert files == {SOURCE, *compile.HEADERS}
+
+
+def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
+    log = fresh_cache / "log"
+    monkeypatch.setenv("CXX", stand_in(fresh_cache, f'echo "$@" >> {log}'))
+    first = compile.build_kernel("plain")
+    assert compile.build_kernel("plain") == first
+    assert len(log.read_text().splitlines()) == 1
+    assert "-ffast-math" not in log.read_text()
+    monkeypatch.setenv("CXX", os.environ["CXX"] + " -g")
+    second = compile.build_kernel("plain")
+    assert second != first
+    assert first.exists()
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    assert compile.build_kernel("plain") in (first, second)
