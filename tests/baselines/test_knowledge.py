@@ -91,6 +91,29 @@ def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
         np.testing.assert_array_equal(before(client, starts), after(client, starts))
 
 
+@pytest.mark.parametrize(("hours", "known"), [(24, True), (25, False)])
+def test_what_lies_after_the_last_input_row_is_not_known(hours: int, known: bool) -> None:
+    ahead = dataclasses.replace(dataset(), look_ahead=4 * hours)
+    found = FITS["naive_day"](ahead)(0, ahead.starts(0, "test"))
+    assert np.isfinite(found).all() == known
+    assert np.isnan(found).all() != known
+
+
+def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
+    data = dataset(days=20, history=1)
+    week = FITS["naive_week"](data)
+    for client in range(2):  # before the first row of the second client lies the first client
+        starts = data.starts(client, "train")
+        found = week(client, starts)
+        known = data.target_rows(starts) - 672 >= data.bounds[client, 0]
+        assert known.sum() == 0
+        assert np.isnan(found).all()
+        test = data.target_rows(data.starts(client, "test"))
+        found = week(client, data.starts(client, "test"))
+        np.testing.assert_array_equal(np.isfinite(found), test - 672 >= data.bounds[client, 0])
+        assert np.isfinite(found).all()
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_are_those_of_the_own_federation_and_what_they_send_is_counted(name: str) -> None:
     data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))

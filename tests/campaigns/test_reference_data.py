@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from benchmarks.sample_data import (
     NREL_YEARS,
@@ -15,15 +14,16 @@ from benchmarks.sample_data import (
     statistics,
     week,
 )
-from plfl.config.study import Study
+from plfl.base.errors import DataError
+from plfl.config.sections import Data
 from plfl.data import meters
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import paper_buildings
 from plfl.data.comstock.series import LOAD
 from plfl.data.sample.ids import buildings
 from tests.data import test_sample as guide
-from tests.data.test_measured_guide import GUIDE, block
-from tests.helpers import forms, load_profiles
+from tests.data.test_measured_guide import studies
+from tests.helpers import forms
 from tests.helpers.comstock_files import study, write_store
 
 
@@ -55,8 +55,30 @@ def test_the_papers_buildings_are_the_authors(reference_data: Path) -> None:
 def test_ten_simulated_buildings(reference_data: Path, caplog: pytest.LogCaptureFixture) -> None:
     """NREL's End-Use Load Profiles, simulated: a year, naive EST stamps at the end of intervals."""
     folder = reference_data / "eulp_buildings"
-    assert len(list(folder.glob("*.parquet"))) == 10
-    load_profiles.check(folder, caplog)
+    load = "out.electricity.total.energy_consumption"
+    files = {path.stem: path for path in sorted(folder.glob("*.parquet"))}
+    columns = {"timestamp": "timestamp", "load": load}
+    data = Data.model_validate(
+        {
+            "source": "meters",
+            "states": ["A"],
+            "clients": len(files),
+            "meters": {"folder": folder, "columns": columns, "timezone": "Etc/GMT+5"},
+        }
+    )
+    tables = meters.read(data, "A")
+    assert list(tables) == list(files)
+    assert len(files) == 10
+    for name, table in tables.items():
+        file = pd.read_parquet(files[name])
+        np.testing.assert_array_equal(table["load"], file[load])
+        np.testing.assert_array_equal(table.index, file["timestamp"])
+        assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
+    assert not caplog.records
+
+    eastern = data.meters.model_copy(update={"timezone": "America/New_York"})
+    with pytest.raises(DataError, match=r"does not exist in America.New_York.*Etc/GMT\+5"):
+        meters.read_file(folder / "460.parquet", eastern)
 
 
 def test_the_measured_meters_read_whole(reference_data: Path, tmp_path: Path) -> None:
@@ -64,12 +86,12 @@ def test_the_measured_meters_read_whole(reference_data: Path, tmp_path: Path) ->
     (tmp_path / "fox_meters").mkdir()
     for name in map(str, table):
         table[name].rename("load").to_csv(tmp_path / "fox_meters" / f"{name}.csv")
-    config = yaml.safe_load(block("yaml"))
-    config["data"]["meters"]["folder"] = str(tmp_path / "fox_meters")
-    found = meters.read(Study.parse(config, str(GUIDE)).data, "fox")
+    data = studies()[0].data
+    of_guide = data.meters.model_copy(update={"folder": tmp_path / "fox_meters"})
+    found = meters.read(data.model_copy(update={"meters": of_guide}), "fox")
     for name, series in found.items():
         np.testing.assert_allclose(series["load"], table[name], rtol=1e-6)
-        assert series.attrs == {"gaps": 0, "filled": 0}
+        assert series.attrs == {"gaps": 0, "filled": 0, "missing": 0}
 
 
 def test_the_guide_shows_the_buildings_of_nrel(reference_data: Path) -> None:

@@ -112,29 +112,7 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
                 np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
-def test_nothing_after_the_last_input_row_is_read() -> None:
-    now, later = table(3, 900), table(3, 900)
-    later.iloc[850:] = later.iloc[850:] * 3 + 1
-    w = windows([*RECIPE, {"name": "ahead"}])
-    one, two = build({"a": now}, w), build({"a": later}, w)
-    np.testing.assert_array_equal(one.context[:850, :-1], two.context[:850, :-1])
-    assert (one.context[850:, 0] != two.context[850:, 0]).any()
-    # What is known ahead is read at the target, and no later.
-    np.testing.assert_array_equal(one.context[:846, -1], two.context[:846, -1])
-    assert (one.context[846:850, -1] != two.context[846:850, -1]).all()
-
-
-def test_what_is_estimated_comes_from_the_clients_own_training_part() -> None:
-    a, b = table(4, 900), table(5, 900)
-    together, alone = build({"b": b, "a": a}, windows()), build({"a": a}, windows())
-    np.testing.assert_array_equal(together.context[900:], alone.context)
-    np.testing.assert_array_equal(together.load_scale[1:], alone.load_scale)
-    other = a.copy()
-    other.iloc[720:] *= 2
-    np.testing.assert_array_equal(build({"a": other}, windows()).context[:720], alone.context[:720])
-
-
-def test_features_known_ahead_are_those_of_the_target() -> None:
+def test_what_is_known_ahead_is_read_at_the_target_and_no_later() -> None:
     w = windows([{"name": "ahead", "features": ["temperature"]}], target="load")
     data = build({"a": table(6, 400)}, w)
     starts = data.starts(0, "test")

@@ -18,7 +18,7 @@ from plfl.base.files import sha256
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, sources
+from plfl.data import sources
 from plfl.data.meters.imported import Imported, import_meters
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
@@ -66,24 +66,6 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
 
 
 # -- layouts -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_the_folder_is_read_by_a_study(tmp_path: Path, format: Any) -> None:
-    raw = tmp_path / "raw.csv"
-    raw.write_text("\n".join(["when,A 1 [kWh],b/c (kWh)", *text(hours(), loads(), loads(seed=1))]))
-    to = tmp_path / "deep" / "meters"
-    imported = import_meters([raw], to, Meters(timezone="America/Phoenix"), format)
-    assert sorted(path.name for path in to.iterdir()) == [
-        *(f"A 1.{format}", f"b-c.{format}", "data.yaml", "import.json")
-    ]
-    assert (to / "data.yaml").read_text() == imported.block
-    study = Study.parse(yaml.safe_load(imported.block), "block")
-    tables = meters.read(study.data, "all")
-    # Phoenix keeps standard time all year: its clock is the written one.
-    for name, seed in (("A 1", 0), ("b-c", 1)):
-        np.testing.assert_array_equal(tables[name]["load"], loads(seed=seed))
-        assert list(tables[name].index) == list(hours())
 
 
 def test_the_receipt_tells_where_everything_comes_from(tmp_path: Path) -> None:
