@@ -50,6 +50,8 @@ def long(folder: Path) -> None:
 
 
 def single(folder: Path) -> None:
+    weather = pd.DataFrame({"time": raw()["when"], "Ta": 32 + np.arange(ROWS) % 18})
+    weather.to_csv(folder.parent / "weather.csv", index=False)
     for name in ("b 1", "a-2"):
         register = raw()[["when", name.replace("-", "/")]].set_axis(["when", "kWh"], axis=1)
         register["kWh"] = register["kWh"].cumsum().round(3)
@@ -80,13 +82,24 @@ def single(folder: Path) -> None:
                 "stamp": "start",
             },
         ),
-        (single, {"cumulative": True, "cut": True}),
+        (
+            single,
+            {
+                "cumulative": True,
+                "cut": True,
+                "weather": "weather.csv",
+                "weather_timezone": "Etc/GMT+1",
+                "columns": {"temperature": "Ta"},
+                "units": {"temperature": "°F"},
+            },
+        ),
     ],
-    ids=["wide", "long", "one file per meter"],
+    ids=["wide", "long", "one file per meter, with weather"],
 )
 def test_a_raw_export_gives_the_windows_of_its_import(
-    tmp_path: Path, write: Any, keys: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, keys: dict[str, Any]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (exports := tmp_path / "raw").mkdir()
     write(exports)
     given = Meters.model_validate({"timezone": "UTC"} | keys)
@@ -107,11 +120,12 @@ def test_a_raw_export_gives_the_windows_of_its_import(
     assert again.data.meters == direct.data.meters
 
 
-def test_the_receipt_lists_the_exports(tmp_path: Path) -> None:
+def test_the_receipt_lists_the_exports_and_the_weather(tmp_path: Path) -> None:
     raw().to_csv(path := tmp_path / "all.csv", index=False)
-    data = study(path).data
+    raw().assign(Ta=1).to_csv(weather := tmp_path / "weather.csv", index=False)
+    data = study(path, weather=str(weather), columns={"temperature": "Ta"}).data
     receipt = sources.of(data).fetch(data, "all")
-    assert receipt["files"] == {str(path): sha256(path)}
+    assert receipt["files"] == {str(file): sha256(file) for file in (path, weather)}
     assert receipt["clients"] == {name: {"file": path.as_posix()} for name in ("a-2", "b 1")}
 
 

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.base.files import sha256
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, sources
+from plfl.data import meters
 from plfl.data.meters.imported import import_meters
 
 ROWS = 24 * 40
@@ -157,28 +155,6 @@ def two(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
         return export, write(tmp_path / "w.csv", index, None, **columns)
 
     return call
-
-
-def test_an_import_gives_what_a_study_of_the_export_reads(
-    two: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
-    export, weather = two(Ta=32 + np.arange(ROWS) % 18, GHI=np.arange(ROWS))
-    keys = {"units": {"temperature": "°F"}, "columns": {"temperature": "Ta", "radiation": "GHI"}}
-    given = Meters.model_validate({"weather": weather, "max_gap": 0} | keys)
-    imported = import_meters([export], tmp_path / "meters", given)
-    folder = Study.parse(yaml.safe_load(imported.block), "import")
-    (table,) = sources.of(folder.data).load(folder.data, "all").values()
-    direct = Study.parse(
-        {"data": {"features": folder.data.features, **yaml.safe_load(imported.block)["data"]}
-         | {"meters": {"exports": [str(export)], "weather": str(weather), "interval": 60} | keys}},
-        "direct",
-    )  # fmt: skip
-    (other,) = sources.of(direct.data).load(direct.data, "all").values()
-    pd.testing.assert_frame_equal(table, other, check_freq=False)
-    np.testing.assert_allclose(table["temperature"], np.arange(ROWS) % 18 / 1.8, atol=1e-9)
-    files = sources.of(direct.data).fetch(direct.data, "all")["files"]
-    assert files == {str(path): sha256(path) for path in (export, weather)}
-    assert {one["sha256"] for one in imported.sources} == set(files.values())
 
 
 def test_a_station_may_measure_energy(two: Callable[..., tuple[Path, Path]]) -> None:

@@ -76,28 +76,8 @@ def impatient() -> Iterator[None]:
 
 # -- one fault -----------------------------------------------------------------------------------
 
+TOLD = [kind for kind in KINDS if kind != "slow"]
 MENDED = [kind for kind in KINDS if kind not in ("403", "404", "429")]
-TOLD = {
-    "reset": "cannot be reached",
-    "hang": "broke off",
-    "reset midway": "broke off",
-    "hang midway": "broke off",
-    "cut": "broke off",
-    "cut unnoticed": "the received file",
-    "flip": "the received file",
-    "flip despite checksum": "the received file",
-    "403": "refuses access",
-    "404": "has no file",
-    "429": "failed",
-    "500": "failed",
-    "503": "failed",
-    "502 in HTML": "failed",
-    "HTML": "the received file",
-    "HTML without length": "the received file",
-    "empty": "the received file",
-    "garbage": "cannot be reached",
-}
-"""What the message says of each fault that does not go away."""
 
 
 @pytest.mark.usefixtures("impatient")
@@ -128,7 +108,6 @@ def test_what_stays_wrong_is_told(
     proxy.play({f"{ROOT}/{key}": Fault(kind, times=ALWAYS)})
     with pytest.raises(DataError) as error:
         fetch(data, FEW)
-    assert TOLD[kind] in str(error.value)
     check_message(str(error.value), {key})
     check_cache(data, store)
     assert not (root(data) / key).exists()
