@@ -52,21 +52,6 @@ def test_windows_are_those_of_a_search_by_time(weeks: int | None, horizons: int)
         assert pd.DatetimeIndex(again.stamps[again.starts(i, "train")]).tolist() == wanted["refit"]
 
 
-def test_those_who_lend_have_all_that_lies_before_the_origin() -> None:
-    windows = Windows(look_back=3, history=2, scaling="per_client")
-    dataset = build({"a": table(), "b": table(9.0)}, windows, origin=ORIGIN, lends=True)
-    whole = dataset.whole
-    rows = int((pd.Timestamp(ORIGIN) >= HOURS).sum())
-    for i, level in enumerate((0.0, 9.0)):
-        first, held, test, _ = whole.bounds[i]
-        assert test - first == rows
-        assert test - held == dataset.bounds[i, 2] - dataset.bounds[i, 1]
-        assert whole.load[first] == level
-        assert (whole.load_offset[i], whole.load_scale[i]) == (level, rows - 1)
-        assert whole.refit().bounds[i, 1] == test
-        assert dataset.load_scale[i] == 2 * 7 * 24 - 1
-
-
 def test_a_series_that_does_not_reach_over_the_test_set_is_refused() -> None:
     for origin in (date(2018, 4, 10), date(2018, 1, 1)):
         with naming(DataError, "data.origins"):

@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout, paper_states
 from plfl.data.features import assemble
 from plfl.data.sample import store as sample
-from plfl.data.sample.buildings import KINDS, Building
+from plfl.data.sample.buildings import KINDS
 from plfl.data.sample.end_uses import STAMPS, simulate
 from plfl.data.sample.ids import MOST, buildings
 from plfl.data.sample.places import STATES
@@ -57,12 +56,6 @@ def small_state(monkeypatch: pytest.MonkeyPatch) -> None:
 def california() -> pd.DataFrame:
     """A year of all sample buildings of California."""
     return sample_year("CA", buildings("CA"), SEED)
-
-
-def some(kind: str, state: str = "NY") -> Building:
-    """The first building of a type in a state."""
-    drawn = (sample.describe(state, i, SEED) for i in buildings(state))
-    return next(building for building in drawn if building.kind == kind)
 
 
 # -- the store -----------------------------------------------------------------------------------
@@ -190,42 +183,6 @@ def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
     )
     assert generate(tmp_path, [many[50]])[0].name == f"{many[50]}-10.parquet"
     assert len(buildings("IL", 10**6)) == MOST < 10_000
-
-
-# -- people and physics --------------------------------------------------------------------------
-
-
-def by_day(building: Building) -> pd.DataFrame:
-    """Energy of each day by end use."""
-    return simulate(building, SEED).set_axis(STAMPS - pd.Timedelta("15min")).resample("D").sum()
-
-
-def test_opening_hours_follow_the_wall_clock_of_the_place() -> None:
-    """The morning rise of an office comes an hour earlier in EST once clocks went forward."""
-    lights = simulate(some("MediumOffice", "IL"), SEED)["interior_lighting"]
-    lights = lights[pd.DatetimeIndex(lights.index).day_of_week < 5]
-
-    def rise(month: str) -> float:
-        part = lights[month]
-        stamps = pd.DatetimeIndex(part.index)
-        morning = part.groupby(stamps.hour + stamps.minute / 60).mean()[3.0:14.0]
-        middle = (morning.min() + morning.max()) / 2
-        return float(morning.index[int((morning > middle).to_numpy().argmax())])
-
-    assert rise("2018-02") - rise("2018-06") == pytest.approx(1, abs=0.3)
-
-
-def test_cooling_and_heating_answer_to_the_weather() -> None:
-    building = replace(some("SmallOffice"), heating="resistance")
-    days = by_day(building)
-    outdoor = weather("NY", building.county.gisjoin, SEED)[TEMPERATURE].resample("D").mean()
-    days["outdoor"] = outdoor.reindex(days.index)
-    working = days[pd.DatetimeIndex(days.index).day_of_week < 5]
-    summer, winter = working["2018-06":"2018-08"], working["2018-01":"2018-02"]
-    assert summer["cooling"].corr(summer["outdoor"]) > 0.7
-    assert winter["heating"].corr(winter["outdoor"]) < -0.8
-    assert summer["cooling"].mean() > 5 * winter["cooling"].mean()
-    assert winter["heating"].mean() > 20 * summer["heating"].mean()
 
 
 # -- the comparison with buildings of NREL -------------------------------------------------------

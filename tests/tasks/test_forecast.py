@@ -41,11 +41,6 @@ def test_corrected_target_of_the_specification():
     assert (0.55 - target) ** 2 + constant == pytest.approx(0.01234375)
 
 
-def test_a_teacher_in_the_targets_own_bin_is_not_heard():
-    same = TASK.taught(corrected(0.35, [0.6], [0.1, 0.1]), one(0.55), one(0.5), ONE)
-    assert same.item() == 0.5
-
-
 @given(number, number)
 def test_limits_of_the_correction(y, heard):
     """ρ = 1 everywhere: the targets stay; ρ = 0 in the teacher's bin: it is followed."""

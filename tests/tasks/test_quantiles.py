@@ -55,13 +55,6 @@ def test_scores_agree_with_utilsforecast():
     assert metrics.coverage(TRUTH, FORECASTS[:, 0], FORECASTS[:, 2]) == pytest.approx(covered)
 
 
-def test_the_crps_of_a_point_forecast_is_its_absolute_error():
-    same = np.repeat(FORECASTS[:, 1:2], 9, axis=1)
-    levels = np.arange(1, 10) / 10
-    expected = metrics.mae(TRUTH, FORECASTS[:, 1])
-    assert metrics.crps(TRUTH, same, levels) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("horizons", [1, 3])
 def test_a_study_of_quantiles(horizons):
     """Forecasts do not cross; their scores can be computed again from what is kept; baselines."""

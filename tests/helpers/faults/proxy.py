@@ -178,39 +178,42 @@ class _Handler(BaseHTTPRequestHandler):
 Spoil = Callable[[_Handler, Answer, Event], None]
 
 
-def _reset(handler: _Handler, answer: Answer, over: Event) -> None:
-    handler.reset()
+def _breaking(half: bool, hangs: bool = False, resets: bool = True) -> Spoil:
+    """The connection ends: before the answer, or after half of its body."""
+
+    def spoil(handler: _Handler, answer: Answer, over: Event) -> None:
+        if half:
+            handler.send(answer, len(answer.body) // 2)
+        if hangs:
+            over.wait(60)
+        if resets:
+            handler.reset()
+        handler.close_connection = True
+
+    return spoil
 
 
-def _hang(handler: _Handler, answer: Answer, over: Event) -> None:
-    over.wait(60)
-    handler.reset()
+def _answering(change: Callable[[Answer], Answer]) -> Spoil:
+    """Another answer, whole."""
+    return lambda handler, answer, over: handler.send(change(answer))
 
 
-def _reset_midway(handler: _Handler, answer: Answer, over: Event) -> None:
-    handler.send(answer, len(answer.body) // 2)
-    handler.reset()
+def _page(status: int, content_type: str, body: bytes) -> Spoil:
+    headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
+    return _answering(lambda _: Answer(status, headers, body))
 
 
-def _hang_midway(handler: _Handler, answer: Answer, over: Event) -> None:
-    handler.send(answer, len(answer.body) // 2)
-    _hang(handler, answer, over)
+def _error(status: int, code: str) -> Spoil:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
+    return _page(status, "application/xml", body.encode())
 
 
-def _cut(handler: _Handler, answer: Answer, over: Event) -> None:
-    handler.send(answer, len(answer.body) // 2)
-    handler.close_connection = True
-
-
-def _cut_unnoticed(handler: _Handler, answer: Answer, over: Event) -> None:
+def _shortened(answer: Answer) -> Answer:
     """The length is right for what comes, and all else as it was."""
+    length = {k.lower(): v for k, v in answer.headers.items()}.get("content-length", "0")
+    headers = {**answer.headers, "Content-Length": str(int(length) // 2)}
     body = answer.body[: len(answer.body) // 2]
-    headers = {**answer.headers, "Content-Length": str(_length(answer) // 2)}
-    handler.send(replace(answer, headers=headers, body=body).without("x-amz-checksum"))
-
-
-def _length(answer: Answer) -> int:
-    return int({k.lower(): v for k, v in answer.headers.items()}.get("content-length", 0))
+    return replace(answer, headers=headers, body=body).without("x-amz-checksum")
 
 
 def _flipped(answer: Answer) -> Answer:
@@ -219,13 +222,10 @@ def _flipped(answer: Answer) -> Answer:
     return replace(answer, body=answer.body[:middle] + flipped + answer.body[middle + 1 :])
 
 
-def _flip(handler: _Handler, answer: Answer, over: Event) -> None:
-    """A byte is wrong, and, as with most old objects, there is no checksum to tell."""
-    handler.send(_flipped(answer).without("x-amz-checksum"))
-
-
-def _flip_despite_checksum(handler: _Handler, answer: Answer, over: Event) -> None:
-    handler.send(_flipped(answer))
+def _of_a_mirror(answer: Answer) -> Answer:
+    """No fault: the ETag of a mirror, or of a file in pieces, is no digest of its content."""
+    headers = answer.without("etag", "x-amz-checksum").headers | {"ETag": '"0123456789abcdef-3"'}
+    return replace(answer, headers=headers)
 
 
 def _no_length(handler: _Handler, answer: Answer, over: Event) -> None:
@@ -250,31 +250,16 @@ def _garbage(handler: _Handler, answer: Answer, over: Event) -> None:
     handler.close_connection = True
 
 
-def _other_etag(handler: _Handler, answer: Answer, over: Event) -> None:
-    """No fault: the ETag of a mirror, or of a file in pieces, is no digest of its content."""
-    headers = answer.without("etag", "x-amz-checksum").headers | {"ETag": '"0123456789abcdef-3"'}
-    handler.send(replace(answer, headers=headers))
-
-
-def _page(status: int, content_type: str, body: bytes) -> Spoil:
-    headers = {"Content-Type": content_type, "Content-Length": str(len(body))}
-    return lambda handler, answer, over: handler.send(Answer(status, headers, body))
-
-
-def _error(status: int, code: str) -> Spoil:
-    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
-    return _page(status, "application/xml", body.encode())
-
-
 KINDS: dict[str, Spoil] = {
-    "reset": _reset,
-    "hang": _hang,
-    "reset midway": _reset_midway,
-    "hang midway": _hang_midway,
-    "cut": _cut,
-    "cut unnoticed": _cut_unnoticed,
-    "flip": _flip,
-    "flip despite checksum": _flip_despite_checksum,
+    "reset": _breaking(half=False),
+    "hang": _breaking(half=False, hangs=True),
+    "reset midway": _breaking(half=True),
+    "hang midway": _breaking(half=True, hangs=True),
+    "cut": _breaking(half=True, resets=False),
+    "cut unnoticed": _answering(_shortened),
+    # As with most old objects, there is no checksum to tell.
+    "flip": _answering(lambda answer: _flipped(answer).without("x-amz-checksum")),
+    "flip despite checksum": _answering(_flipped),
     "403": _error(403, "AccessDenied"),
     "404": _error(404, "NoSuchKey"),
     "429": _error(429, "TooManyRequests"),
@@ -288,7 +273,7 @@ KINDS: dict[str, Spoil] = {
     "slow": _slow,
 }
 """What can go wrong with an answer."""
-HARMLESS: dict[str, Spoil] = {"other ETag": _other_etag}
+HARMLESS: dict[str, Spoil] = {"other ETag": _answering(_of_a_mirror)}
 """What is odd, but right."""
 
 
