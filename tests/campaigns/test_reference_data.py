@@ -22,7 +22,7 @@ from plfl.data.comstock.releases import paper_buildings
 from plfl.data.comstock.series import LOAD
 from plfl.data.sample.ids import buildings
 from tests.data import test_sample as guide
-from tests.data.test_measured_guide import studies
+from tests.data.test_guides import studies
 from tests.helpers import forms
 from tests.helpers.comstock_files import study, write_store
 

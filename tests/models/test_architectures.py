@@ -1,12 +1,17 @@
-"""Each built-in model equals an independent implementation with the same weights."""
+"""Each built-in model, its attention and its passes equal an independent implementation."""
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from plfl.layout import WindowShape
+from plfl.models import attention
 from plfl.models.attention import EPSILON
+from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
 from plfl.models.itransformer import Itransformer
 from plfl.models.linear import Linear
@@ -17,6 +22,7 @@ from plfl.models.patchtst import Patchtst
 from plfl.models.tcn import Tcn
 from plfl.models.tsmixer import Tsmixer
 from tests.helpers.refusals import naming
+from tests.helpers.tasks import forecasts_of
 
 SHAPE = WindowShape(inputs=3, look_back=7, context=2)
 SEQUENCE = torch.rand(5, 7, 3, generator=torch.Generator().manual_seed(0)) - 0.5
@@ -200,3 +206,45 @@ def test_patchtst_has_pytorchs_encoder_over_patches():
 def test_heads_divide_the_width(model):
     with naming(ValueError, "width 9", "heads 2"):
         model(width=9, heads=2)
+
+
+@pytest.mark.parametrize("few", [0, 5], ids=["matrix products", "products of pairs"])
+def test_attention_is_that_of_pytorch(few, monkeypatch) -> None:
+    monkeypatch.setattr(attention, "FEW", few)
+    random = torch.Generator().manual_seed(0)
+    parts = torch.rand(3, 2, 4, 5, 6, generator=random, dtype=torch.float64)
+    query, key, value = parts.requires_grad_().unbind(0)
+    found = attention.attended(query, key, value)
+    heads = (x.permute(3, 0, 2, 1) for x in (query, key, value))
+    expected = scaled_dot_product_attention(*heads).permute(1, 3, 2, 0)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
+    slope = torch.rand(found.shape, generator=random, dtype=torch.float64)
+    ours, theirs = (torch.autograd.grad(x, parts, slope)[0] for x in (found, expected))
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    sizes=st.tuples(*[st.integers(1, 5)] * 5),
+    mlp=st.lists(st.integers(1, 6), max_size=3),
+    absolute=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_forecasts_and_gradients(
+    sizes: tuple[int, ...], mlp: list[int], absolute: bool, seed: int
+) -> None:
+    models, windows, inputs, look_back, hidden = sizes
+    forecaster = Forecaster(inputs, look_back, hidden, tuple(mlp), absolute)
+    random = torch.Generator().manual_seed(seed)
+    shape = (models, forecaster.layout.width)
+    rows = torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_()
+    x = torch.randn((models, windows, look_back, inputs), generator=random, dtype=torch.float64)
+    weights = torch.randn((models, windows), generator=random, dtype=torch.float64)
+    expected = forecasts_of(forecaster, rows, x)
+    (gradient,) = torch.autograd.grad((weights * expected).sum(), rows)
+    found = torch.empty_like(gradient)
+    with torch.inference_mode():
+        forecasts, kept = forecaster.forward_pass(rows, x)
+        forecaster.backward_pass(rows, kept, weights, {}, found)
+    torch.testing.assert_close(forecasts, expected.detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-12)

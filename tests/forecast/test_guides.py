@@ -1,6 +1,7 @@
-"""The guide to forecasts does what it says."""
+"""The guide to forecasts and the tutorial do what they say."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,27 @@ import yaml
 
 import plfl
 from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.experiments.train import train
+from plfl.forecast.contents import describe
+from plfl.results.models import write_models
 from tests.test_workflow import write_meters
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "forecast.md").read_text(encoding="utf-8")
+GUIDE, TUTORIAL, MEASURED = (
+    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for page in ("forecast", "tutorial-meters", "measured-meters")
+)
 
 
-def commands() -> list[list[str]]:
+def commands(page: str) -> list[list[str]]:
     """The commands in its blocks of code, without `plfl`."""
-    lines = re.findall(r"^plfl (.*)$", GUIDE, re.MULTILINE)
-    return [line.split() for line in lines]
+    blocks = re.findall(r"^```\n(plfl .*?)```", page, re.DOTALL | re.MULTILINE)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines]
 
 
-def test_its_commands_and_its_program_run(
+def test_the_commands_and_the_program_of_the_guide_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -42,7 +51,7 @@ def test_its_commands_and_its_program_run(
     }
     study["data"]["meters"] = {"timezone": "Etc/GMT+5"}
     Path("campus.yaml").write_text(yaml.safe_dump(study))
-    forecast, cold_start, again, export, run = commands()
+    forecast, cold_start, again, export, run = commands(GUIDE)
     assert main(run) == 0
     kept = Path("results/campus/models/all-P2.safetensors")
     kept.parent.mkdir(parents=True)
@@ -93,3 +102,45 @@ def test_its_commands_and_its_program_run(
 
 def plain(text: str) -> str:
     return re.sub(r"[\d.:-]+", "0", text)
+
+
+def test_the_whole_way_of_the_tutorial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = sorted(set(re.findall(r"`(Fox_\w+)`", MEASURED)))
+    stamps = pd.date_range("2016-12-30", "2018-01-02", freq="h", name="timestamp")
+    dice = np.random.default_rng(1)
+    days = 2 + np.sin(np.arange(len(stamps)) / 24 * 2 * np.pi)[:, None]
+    loads = days + dice.uniform(0, 0.3, (len(stamps), len(names)))
+    pd.DataFrame(loads, stamps, names).to_csv("electricity_cleaned.csv")
+
+    takes_part, new, init, check, cells, _, old_meter, new_meter, later = commands(TUTORIAL)
+    for command in (takes_part, new, init, check, cells):
+        assert main(command) == 0
+
+    # Its study with one short round, instead of `plfl study`.
+    raw = yaml.safe_load(Path("campus.yaml").read_text())
+    raw["grid"] |= {"sharing": ["P2"], "seeds": [1]}
+    raw["federation"] |= {"rounds": 1, "local_steps": 3}
+    study = Study.parse(raw, "campus.yaml")
+    (cell,) = study.cells
+    dataset = plfl.load_dataset(study, "all")
+    models = train(study, [cell], dataset)[cell].models
+    assert models is not None
+    Path(old_meter[1]).parent.mkdir(parents=True)
+    write_models(Path(old_meter[1]), models, describe(study, cell, dataset, {}))
+    capsys.readouterr()
+
+    assert main(old_meter) == 0
+    shown = capsys.readouterr().out.splitlines()
+    header, first = re.findall(r"```text\n(timestamp.*)\n(.*)\n", TUTORIAL)[0]
+    assert shown[0] == header and len(shown) == 1 + 24
+    without_load = r"^([^,]*),[^,]*,"
+    assert re.sub(without_load, "", shown[1]) == re.sub(without_load, "", first)
+    assert main(new_meter) == 0 and main(later) == 0
+    (program,) = re.findall(r"```python\n(.*?)```", TUTORIAL, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(program, found)
+    assert found["december"].index[-1] == pd.Timestamp("2018-01-01")
+    assert np.isfinite(list(found["errors"].values())).all()

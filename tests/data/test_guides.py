@@ -1,0 +1,84 @@
+"""The guides to inputs and to measured meters do what they say."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.cli.main import main
+from plfl.config.sections import Windows
+from plfl.config.study import Study
+from plfl.data import meters
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE, MEASURED = (
+    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for page in ("inputs", "measured-meters")
+)
+
+
+def block(language: str) -> str:
+    """The guide's only piece of code in `language`."""
+    (code,) = re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
+    return str(code)
+
+
+def test_its_study_is_the_recipe() -> None:
+    raw = yaml.safe_load(block("yaml"))
+    recipe = Study.load(ROOT / "config" / "recipe.yaml")
+    shown = Study.parse(raw, "docs/inputs.md")
+    assert (shown.windows, shown.model) == (recipe.windows, recipe.model)
+    assert shown.data.features == recipe.data.features
+    assert shown.window_shape.context == 96
+    assert "12 + 96 = 108 inputs" in GUIDE and recipe.windows.look_back == 12
+    assert shown.layout.width == 11_201
+
+
+def test_every_transform_is_in_its_table() -> None:
+    items = Windows.model_json_schema()["properties"]["context"]["items"]
+    rows = GUIDE.partition("| transform |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` ", rows, re.MULTILINE)
+    assert sorted(listed) == sorted(items["discriminator"]["mapping"])
+
+
+def test_its_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(block("python"), names)
+    assert capsys.readouterr().out == "(285, 20)\n"
+    dataset, starts = names["dataset"], names["starts"]
+    truth = dataset.load[dataset.target_rows(starts)]
+    np.testing.assert_allclose(names["forecast"], truth, rtol=1e-5)
+
+
+def studies() -> list[Study]:
+    """The studies that the guide writes down."""
+    blocks = re.findall(r"```yaml\n(.*?)```", MEASURED, flags=re.DOTALL)
+    return [Study.parse(yaml.safe_load(block), "docs/measured-meters.md") for block in blocks]
+
+
+def test_its_code_makes_the_files_that_its_study_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stamps = pd.date_range("2016-12-30", "2018-01-02", freq="h", name="timestamp")
+    listed = sorted(set(re.findall(r"`(Fox_\w+)`", MEASURED)))
+    dice = np.random.default_rng(1)
+    table = pd.DataFrame(
+        {name: dice.uniform(1, 2, len(stamps)) for name in [*listed, "Fox_office_Other"]}, stamps
+    )
+    table.to_csv("electricity_cleaned.csv", date_format="%Y-%m-%d %H:%M:%S")
+    (command,) = re.findall(r"```\n(plfl data import .*?)```", MEASURED, flags=re.DOTALL)
+    assert main(shlex.split(command.replace("\\\n", " "))[1:]) == 0
+    study, day_ahead = studies()
+    assert day_ahead.data.meters == study.data.meters
+    found = meters.read(study.data, "fox")
+    assert list(found) == listed and len(listed) == 12
+    for name, series in found.items():
+        np.testing.assert_allclose(series["load"], table.loc["2017", name], rtol=1e-12)
+        assert series.index[0] == pd.Timestamp("2017-01-01 01:00"), "stamps end their hour"
+        assert series.attrs == {"gaps": 0, "filled": 0, "missing": 0}
