@@ -1,38 +1,27 @@
 """Tables of classifiers, from records made by hand."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from plfl_images.results import classification
 from plfl_images.results.variants import over_seeds
+from tests.helpers import classified
 
 CELL = {"state": "d", "sharing": "all", "client_opt": "sgd", "server_opt": "fedavg"}
 
 
-def records(method: str, seed: int, errors: dict[int, float]) -> pd.DataFrame:
-    """Two clients that send ten bytes each way in every round, with these errors at some rounds."""
-    about = CELL | {"method": method, "seed": seed, "model": "global", "lr": 0.1}
-    rows: list[dict[str, Any]] = [
-        {"round": t, "client": c, "split": "train", "bytes_down": 10, "bytes_up": 10}
-        for t in range(1, 21)
-        for c in "ab"
-    ]
-    for t, error in errors.items():
-        for split in ("validation", "test"):
-            for client, change in (("a", 0.0), ("b", 0.1)):
-                scores = {"error": error, "own_error": error + change, "cross_entropy": 1.0}
-                rows.append({"round": t, "client": client, "split": split} | scores)
-    return pd.DataFrame([about | row for row in rows])
+def summary(method: str, seed: int, errors: dict[int, float]) -> pd.DataFrame:
+    """The rows of the models of one training with these errors at some rounds."""
+    about = CELL | {"method": method, "seed": seed, "lr": 0.1}
+    return classification.summarise(classified.records(about, errors, 0.15), "digits", 0.8)
 
 
 def test_summary_of_a_cell() -> None:
-    errors = {5: 0.5, 10: 0.3, 15: 0.15, 20: 0.1}
-    (row,) = classification.summarise(records("m", 0, errors), "digits", 0.8).to_dict("records")
+    rows = summary("m", 0, {5: 0.5, 10: 0.3, 15: 0.15, 20: 0.1}).set_index("model")
+    row = rows.loc["global"]
     assert row["accuracy"] == pytest.approx(0.9)
-    assert row["own_accuracy"] == pytest.approx(0.85)
+    assert rows["own_accuracy"].to_dict() == pytest.approx({"global": 0.9, "local": 0.85})
     assert row["accuracy_quarter"] == pytest.approx(0.5)
     assert row["accuracy_half"] == pytest.approx(0.7)
     assert row["accuracy_tail"] == pytest.approx(1 - np.mean([0.5, 0.3, 0.15, 0.1]))
@@ -41,31 +30,27 @@ def test_summary_of_a_cell() -> None:
     assert row["bytes_up"] == 20 * 2 * 10
 
 
-def test_a_target_that_is_never_reached() -> None:
-    (row,) = classification.summarise(records("m", 0, {20: 0.5}), "digits", 0.8).to_dict("records")
-    assert np.isnan(row["rounds_to_target"])
-    assert np.isnan(row["bytes_to_target"])
-    assert np.isnan(row["accuracy_quarter"])
-
-
-def test_a_diverged_model_has_no_accuracy() -> None:
-    (row,) = classification.summarise(records("m", 0, {20: np.nan}), "d", 0.8).to_dict("records")
-    assert np.isnan(row["accuracy"])
-    assert np.isnan(row["accuracy_tail"])
-
-
-def summary(**final: list[float]) -> pd.DataFrame:
-    """Summaries of methods with these errors in the last round, one per seed."""
-    parts = [
-        classification.summarise(records(method, seed, {20: error}), "digits", 0.8)
-        for method, errors in final.items()
-        for seed, error in enumerate(errors)
-    ]
-    return pd.concat(parts, ignore_index=True)
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (0.5, ["rounds_to_target", "bytes_to_target", "accuracy_quarter"]),
+        (np.nan, ["accuracy", "accuracy_tail"]),
+    ],
+    ids=["target never reached", "diverged"],
+)
+def test_what_a_cell_does_not_have(error: float, lost: list[str]) -> None:
+    row = summary("m", 0, {20: error}).set_index("model").loc["global"]
+    assert row[lost].isna().all()
 
 
 def test_standings_are_sorted_by_the_tail() -> None:
-    table = classification.standings(summary(low=[0.4, 0.5], high=[0.1, 0.3]))
+    final = {"low": [0.4, 0.5], "high": [0.1, 0.3]}
+    rows = [
+        summary(method, seed, {20: error})
+        for method, errors in final.items()
+        for seed, error in enumerate(errors)
+    ]
+    table = classification.standings(pd.concat(rows, ignore_index=True).query("model == 'global'"))
     assert table["method"].tolist() == ["high", "low"]
     assert table["accuracy_tail"].tolist() == pytest.approx([0.8, 0.55])
     assert table["accuracy_tail_std"][0] == pytest.approx(np.std([0.1, 0.3], ddof=1))

@@ -19,7 +19,6 @@ from plfl.tasks import (
     NotTrueDistillation,
     Restriction,
 )
-from plfl.training.stacked import Stacked
 from plfl_images import softmax
 from plfl_images.classify import Classify
 from plfl_images.data import skew_of
@@ -211,27 +210,6 @@ def test_data_aware_selection_knows_labels_that_were_sent() -> None:
     ]
     assert sent[0].tolist() == [10 * 10, 0, 0, 0]  # a byte for each label
     assert not sent[1].any()
-
-
-def test_models_that_clients_share_are_known_without_sorting_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    predicted: list[int] = []
-    plain, unique = Stacked.predict, torch.unique
-
-    def refuse(rows: torch.Tensor, dim: int | None = None, **options: Any) -> Any:
-        assert dim is None, "sorting all models takes several times their memory"
-        return unique(rows, **options)
-
-    def count(engine: Stacked, rows: torch.Tensor, starts: list[torch.Tensor]) -> Any:
-        predicted.append(rows.untyped_storage().nbytes() // rows[0].nbytes)
-        return plain(engine, rows, starts)
-
-    monkeypatch.setattr(torch, "unique", refuse)
-    monkeypatch.setattr(Stacked, "predict", count)
-    trained(study(compute={"engine": "stacked", "device": "cpu"}))
-    # The server sends one model. In the end five clients have trained, the others have the first.
-    assert sorted(set(predicted)) == [1, 6]
 
 
 def test_equal_rows_are_found() -> None:

@@ -12,7 +12,6 @@ from plfl.cli.main import main
 from plfl.config.study import Cell, Study
 from plfl.results.overview import Overview, gather, study_of
 from plfl_images.report import overview
-from plfl_images.report.figures import grouped, look
 from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified
 from tests.images.test_classify import study as tiny
@@ -106,26 +105,6 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
     assert text.count("<img") == len(overview.CAPTIONS)
     assert "MASE" not in text
     assert 'href="s%3D1%2Cparticipation%3D0.3/index.html"' in text
-
-
-def test_no_two_rows_look_alike() -> None:
-    """A row has one look in all panels; in a panel with the first row, no colour is there twice."""
-    rows = [{"method": str(k)} for k in range(20)]
-    drawn = {row["method"]: look(k) for k, row in enumerate(rows)}
-    assert len({tuple(each.values()) for each in drawn.values()}) == len(rows)
-    for group in grouped(rows):
-        assert len({drawn[row["method"]]["color"] for row in group}) == len(group)
-
-
-def test_a_panel_per_variant(folder: Path) -> None:
-    lines = overview.Lines(Overview(folder))
-    figure = overview.curves(lines)
-    titles = [axis.get_title() for axis in figure.axes]
-    assert titles == [f"s={s}, participation={share}" for share in (0.3, 0.6) for s in (1, 2, 5)]
-    assert [line.get_label() for line in figure.axes[0].lines] == ["FedAvg", "FedADC"]
-    # The end: a panel per participation, the labels along it.
-    shown = overview.ends(lines).axes[:2]
-    assert [axis.get_title() for axis in shown] == ["participation=0.3", "participation=0.6"]
 
 
 def test_the_values_of_an_axis_are_the_lines_of_a_single_row(

@@ -216,22 +216,6 @@ def test_about_is_read_back(results: Path) -> None:
     assert set(about["cells"]) == set(map(str, STUDY.cells))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "holds no study"),
-        ("{", "is damaged"),
-        ("{}", "is damaged"),
-        (json.dumps({"format": 0}), "has configuration format 0"),
-    ],
-)
-def test_other_folders_are_refused(tmp_path: Path, content: str | None, message: str) -> None:
-    if content is not None:
-        (tmp_path / "study.json").write_text(content)
-    with naming(ResultsError, message):
-        read_about(tmp_path)
-
-
 def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Path) -> None:
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]

@@ -31,9 +31,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def ridge(name: str) -> float:
+    return {"ridge": 1.25, "lightgbm_pooled": 1.0}.get(name, 2.0)
+
+
 def _other(folder: Path, **config: Any) -> Path:
     data = {"states": ["NY", "IL"], "clients": 8, **config.pop("data", {})}
-    write(folder, better, data=data, grid={**GRID, **config})
+    write(folder, better, data=data, grid={**GRID, **config}, baseline=ridge)
     return folder
 
 
@@ -87,7 +91,10 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
     assert (found.rows["seeds"] == 2).all()
     assert [note for note in found.notes if note.startswith("2 ") and str(folder) in note]
     assert [note for note in found.notes if note.startswith("2 ") and str(other) in note]
-    assert FL in as_text(found)
+    sides = f"{folder}: Persistence, test MASE 2; {other}: Ridge, test MASE 1.25"
+    assert found.best_baselines == [f"Best baseline in NY: {sides}"]
+    text = as_text(found)
+    assert FL in text and text.endswith(sides)
 
 
 def test_what_is_compared_of_other_clients(folder: Path, tmp_path: Path) -> None:
@@ -173,20 +180,6 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
 def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
     with naming(ResultsError, "NY-baseline-rigde", "NY-baseline-ridge"):
         compare(f"{folder}:NY-baseline-rigde", f"{folder}:{PL}")
-
-
-def test_the_best_baseline_of_every_state_comes_last(folder: Path, tmp_path: Path) -> None:
-    def ridge(name: str) -> float:
-        return 1.25 if name == "ridge" else 1.0 if name == "lightgbm_pooled" else 2.0
-
-    data = {"states": ["NY"], "clients": 8}
-    write(tmp_path, level, data=data, grid=GRID, baseline=ridge)
-    found = compare(str(folder), str(tmp_path))
-    expected = f"{folder}: Persistence, test MASE 2; {tmp_path}: Ridge, test MASE 1.25"
-    assert found.best_baselines == [f"Best baseline in NY: {expected}"]
-    assert as_text(found).endswith(expected)
-    same = compare(str(tmp_path), str(tmp_path)).best_baselines
-    assert same == ["Best baseline in NY: Ridge, test MASE 1.25"]
 
 
 def test_hyperparameters_that_differ_are_counted_and_named(folder: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from plfl.config.study import Study
 from plfl.report import overview as page
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
-from tests.helpers import errors, fake_results
+from tests.helpers import constructed, fake_results
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
@@ -64,7 +64,7 @@ def better(folder: Path, factor: float) -> None:
     records["mase"] *= factor
     records.to_parquet(folder / "records.parquet")
     last = int(records["round"].max())
-    errors.write(folder, records, pd.read_parquet(folder / "baselines.parquet"), last)
+    constructed.write_errors(folder, records, pd.read_parquet(folder / "baselines.parquet"), last)
 
 
 def test_all_rows_of_all_variants_are_there(gathered: Study) -> None:

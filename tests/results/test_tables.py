@@ -12,7 +12,7 @@ from plfl.config.study import Study
 from plfl.results.scores import scores
 from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables
-from tests.helpers import constructed, fake_results
+from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 
@@ -47,16 +47,6 @@ def test_a_baseline_without_a_forecast_for_one_client_has_no_score(
     assert not found.diverged[k]
 
 
-def test_a_client_without_persistence_error_is_left_out(small: Tables, tmp_path: Path) -> None:
-    tables = edit(small, tmp_path, "client == 'il100' and split == 'test'", mase=np.nan)
-    row = tables.baseline_scores.loc["IL", "ridge"]
-    others = tables.baselines.query(
-        "state == 'IL' and baseline == 'ridge' and split == 'test' and client != 'il100'"
-    )
-    assert len(others) == 2
-    assert row["mase_mean"] == pytest.approx(others["mase"].mean())
-
-
 def test_the_best_is_chosen_on_validation(small: Tables, tmp_path: Path) -> None:
     better = "state == 'CA' and baseline == 'ridge' and split == 'validation'"
     tables = edit(small, tmp_path, better, mase=0.1)
@@ -70,11 +60,12 @@ def test_the_best_is_chosen_on_validation(small: Tables, tmp_path: Path) -> None
     assert lost.best_baseline("NY") is None
 
 
-def test_results_of_an_earlier_version_say_what_they_lack(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["errors.parquet", "baselines.parquet", "summary.csv"])
+def test_a_table_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
-    (tmp_path / "errors.parquet").unlink()
-    with naming(ResultsError, "errors.parquet"):
-        scores(Tables(tmp_path), "local")
+    (tmp_path / name).unlink()
+    with naming(ResultsError, name):
+        scores(Tables(tmp_path), "local", baselines=True)
 
 
 def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None:
@@ -112,20 +103,8 @@ def test_a_summary_counts_the_clients_with_a_mase() -> None:
     assert (row["bytes_up"], row["data"]) == (15, "meters")
 
 
-@pytest.mark.parametrize("name", ["baselines.parquet", "baseline_forecasts.parquet"])
-def test_a_simulated_study_without_them_is_not_complete(name: str, tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    (tmp_path / name).unlink()
-    ask = {
-        "baselines.parquet": lambda: Tables(tmp_path).baseline_scores,
-        "baseline_forecasts.parquet": lambda: Tables(tmp_path).baseline_forecasts(["forecast"]),
-    }
-    with naming(ResultsError, name):
-        ask[name]()
-
-
 def test_a_deployed_study_has_none(tmp_path: Path) -> None:
-    tables = constructed.write(tmp_path, lambda *cell: 1.0)
+    fake_results.write(tmp_path, fake_results.TINY)
     fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
     assert tables.baselines.empty

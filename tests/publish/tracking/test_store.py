@@ -325,12 +325,6 @@ def test_results_of_another_configuration_are_refused(tmp_path):
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_a_folder_without_a_study_is_refused(tmp_path):
-    with naming(ResultsError, tmp_path / "missing", "study.json"):
-        track(tmp_path / "missing")
-    assert not (tmp_path / "missing").exists()
-
-
 @pytest.mark.parametrize("transaction", ["EXCLUSIVE", "IMMEDIATE"])
 def test_a_database_that_another_process_has_locked_is_named(results, transaction, monkeypatch):
     monkeypatch.setattr(store, "PATIENCE", 0.1)

@@ -1,10 +1,8 @@
 """The heat maps say what the summary says."""
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -15,10 +13,8 @@ from matplotlib.patches import Rectangle
 from plfl.baselines import catalogue
 from plfl.report.figures import draw
 from plfl.report.figures.fig3_mase import scale
-from plfl.report.figures.style import SEQUENTIAL
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
-from tests.helpers import fake_results
 from tests.helpers.contrast import contrast
 from tests.report.figures.conftest import Drawn, Results
 
@@ -79,21 +75,6 @@ def test_numbers_are_those_of_the_summary(
         assert shown == _expected(tables, model)
 
 
-def test_the_papers_grid_is_nine_panels_with_one_scale(drawn: Drawn) -> None:
-    local, unshared = drawn("fig3_mase", "SMALL", *LOST).values()
-    assert len(_panels(local)) == len(_panels(unshared)) == 9
-    assert len(local.axes) == 13, "nine panels, three of baselines and a colour bar"
-    scales = {
-        (mesh.norm.vmin, mesh.norm.vmax, mesh.get_cmap().name)
-        for figure in (local, unshared)
-        for axis in _panels(figure)
-        for mesh in axis.collections
-        if isinstance(mesh, QuadMesh)
-    }
-    assert len(scales) == 1
-    assert {name for *_, name in scales} == {SEQUENTIAL}
-
-
 def _boxes(axis: Axes, *, hatched: bool) -> list[tuple[int, int]]:
     """Row and column of the squares that carry a hatch or a frame."""
     patches = [p for p in axis.patches if isinstance(p, Rectangle) and not p.get_fill()]
@@ -134,19 +115,6 @@ def test_baselines_are_those_of_the_table_in_the_colours_of_the_grid(results: Re
             bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
             best = tables.best_baseline(state) or ""
             assert bold == [catalogue()[best].label, f"{means[best]:.2f}"]
-
-
-def test_a_baseline_without_a_score_in_one_state_is_hatched_there(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.SMALL)
-    table = pd.read_parquet(tmp_path / "baselines.parquet")
-    lost = (table["state"] == "IL") & (table["baseline"] == "naive_week")
-    table.loc[lost, ["mae", "mase"]] = np.nan
-    table.to_parquet(tmp_path / "baselines.parquet")
-    strips = _strips(draw("fig3_mase", Tables(tmp_path))["fig3_mase_local"])
-    shown = [_baselines(axis)["Seasonal naive (week)"] for axis in strips]
-    assert shown[1] == "n/a"
-    assert "n/a" not in shown[::2]
-    assert [len(_boxes(axis, hatched=True)) for axis in strips] == [0, 1, 0]
 
 
 def test_every_number_reads_against_its_square(drawn: Drawn) -> None:

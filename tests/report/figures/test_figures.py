@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError
 from plfl.report.figures import available, caption, draw
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, save, style
@@ -125,16 +125,9 @@ def test_a_layout_that_differs_in_its_last_bits_gives_the_same_files(tmp_path: P
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
 
 
-def test_errors_name_what_is_missing(tmp_path: Path) -> None:
-    with naming(ResultsError, "study.json"):
-        render("fig1_loads", tmp_path, tmp_path / "out")
-    fake_results.write(tmp_path / "study", fake_results.TINY)
+def test_an_unknown_figure_is_told(results: Results, tmp_path: Path) -> None:
     with naming(PlflError, "'fig9'", "fig1_loads"):
-        render("fig9", tmp_path / "study", tmp_path)
-    (tmp_path / "study" / "clients.parquet").unlink()
-    with naming(ResultsError, "clients.parquet"):
-        render("fig1_loads", tmp_path / "study", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        render("fig9", results("TINY").folder, tmp_path)
 
 
 class _Snakemake:
