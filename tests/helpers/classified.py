@@ -43,9 +43,8 @@ def records(about: dict[str, Any], errors: dict[int, float], local: float) -> pd
     return pd.DataFrame([about | row for row in rows])
 
 
-def write(study: Study, folder: Path, errors: Errors) -> None:
-    """Write the tables of a study without axes."""
-    folder.mkdir(parents=True)
+def of_cells(study: Study, errors: Errors) -> pd.DataFrame:
+    """The records of the cells of a study without axes."""
     parts = [
         records(
             asdict(cell) | {"lr": 0.1, "hyperparameters": "client_opt.sgd.lr=0.1"},
@@ -54,7 +53,13 @@ def write(study: Study, folder: Path, errors: Errors) -> None:
         )
         for cell in study.cells
     ]
-    whole = pd.concat(parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True)
+
+
+def write(study: Study, folder: Path, errors: Errors) -> None:
+    """Write the tables of a study without axes."""
+    folder.mkdir(parents=True)
+    whole = of_cells(study, errors)
     write_table(whole, folder / "records.parquet")
     baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]

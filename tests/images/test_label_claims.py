@@ -1,7 +1,6 @@
 """Claims about classifiers, on synthetic results in which it is known what holds."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,29 @@ from scipy import stats
 
 from plfl.config.study import Cell, Study
 from plfl.results import claims
-from plfl.results.overview import gather, study_of
 from plfl.results.verdict import Verdict
-from plfl_images.results import label_claims
-from plfl_images.results.variants import Results, compared
+from plfl_images.results import classification, label_claims
+from plfl_images.results.variants import Results
 from tests.helpers import classified
 from tests.images.test_classify import study as tiny
 
-Judge = Callable[..., dict[tuple[str, str], Verdict]]
+
+def results(errors: classified.Errors, **grid: Any) -> list[Results]:
+    """Results of a study with this grid, made up in memory."""
+    of = tiny(grid={"seeds": [0, 1, 2, 3], "refused": "skip"} | grid)
+    found = Results.all_of(of, Path())
+    for one in found:
+        own = of.variants[one.label]
+        vars(one.tables)["study"] = own
+        records = classified.of_cells(own, errors)
+        vars(one)["summary"] = classification.summarise(records, "digits", 0.8)
+    return found
 
 
-@pytest.fixture
-def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
-    """Makes up the results of a study with a grid, and judges it; verdicts by claim and place."""
-    monkeypatch.chdir(tmp_path)
-
-    def judged(errors: classified.Errors, **grid: Any) -> dict[tuple[str, str], Verdict]:
-        study = tiny(grid={"seeds": [0, 1, 2, 3], "refused": "skip"} | grid)
-        for variant in study.variants.values():
-            classified.write(variant, variant.results, errors)
-        if study.axes:
-            gather(study, study.results, None, compared)
-        found = label_claims.verdicts(Results.all_of(study, study.results))
-        return {(verdict.claim, verdict.where): verdict for verdict in found}
-
-    return judged
+def judge(errors: classified.Errors, **grid: Any) -> dict[tuple[str, str], Verdict]:
+    """The verdicts on them by claim and place."""
+    found = label_claims.verdicts(results(errors, **grid))
+    return {(verdict.claim, verdict.where): verdict for verdict in found}
 
 
 def made_up(ahead: dict[str, float]) -> classified.Errors:
@@ -52,7 +49,7 @@ def made_up(ahead: dict[str, float]) -> classified.Errors:
 END, QUARTER = "at the end", "at a quarter of the rounds"
 
 
-def test_what_holds_and_what_does_not(judge: Judge) -> None:
+def test_what_holds_and_what_does_not() -> None:
     errors = made_up({"slowmo": 0.2, "fedadc": 0.1, "fedadc_plus": 0.3, "feddyn": 0.05})
     found = judge(
         errors,
@@ -69,13 +66,11 @@ def test_what_holds_and_what_does_not(judge: Judge) -> None:
         assert found[claim, ""].reason
 
 
-def test_the_numbers_are_those_of_a_paired_t_test(judge: Judge) -> None:
-    found = judge(
-        made_up({"slowmo": 0.2}), server_opt=["fedavg", "slowmo"], **{"data.skew.s": [1, 2]}
-    )
+def test_the_numbers_are_those_of_a_paired_t_test() -> None:
+    grid: dict[str, Any] = {"server_opt": ["fedavg", "slowmo"], "data.skew.s": [1, 2]}
+    found = judge(made_up({"slowmo": 0.2}), **grid)
     verdict = found["A1", f"s=2, {END}"]
-    folder = Path("results/study")
-    one = next(v for v in Results.all_of(study_of(folder), folder) if v.label == "s=2")
+    _, one = results(made_up({"slowmo": 0.2}), **grid)
     fedavg, slowmo = (100 * one.scored(row, "accuracy_tail") for row in one.rows)
     tested = stats.ttest_1samp(slowmo - fedavg, 0)
     interval = tested.confidence_interval()
@@ -87,7 +82,7 @@ def test_the_numbers_are_those_of_a_paired_t_test(judge: Judge) -> None:
     assert "at a quarter" in claims.as_text(one.study, list(found.values()))
 
 
-def test_a_small_lead_is_undecided_and_says_what_would_decide_it(judge: Judge) -> None:
+def test_a_small_lead_is_undecided_and_says_what_would_decide_it() -> None:
     found = judge(made_up({"slowmo": 0.004}), server_opt=["fedavg", "slowmo"])
     verdict = found["A1", END]
     assert verdict.answer == "undecided"
@@ -96,7 +91,7 @@ def test_a_small_lead_is_undecided_and_says_what_would_decide_it(judge: Judge) -
     assert "client" not in verdict.needed
 
 
-def test_a_lead_that_widens_with_fewer_labels(judge: Judge) -> None:
+def test_a_lead_that_widens_with_fewer_labels() -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         lead = {1: 0.3, 2: 0.2, 5: 0.05}[study.data.skew.s]
         name = cell.server_opt if cell.method == "fedopt" else cell.method
@@ -119,7 +114,7 @@ def test_a_lead_that_widens_with_fewer_labels(judge: Judge) -> None:
     assert found["B1", "s=1"].answer == "holds"
 
 
-def test_the_two_momenta_of_fedadc_where_labels_are_fewest(judge: Judge) -> None:
+def test_the_two_momenta_of_fedadc_where_labels_are_fewest() -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         red = study.hyperparameters.method.fedadc.variant == "nesterov"  # type: ignore[attr-defined]
         return 0.3 - 0.1 * red + classified.noise(cell, red + 2 * study.data.skew.s)
@@ -134,7 +129,7 @@ def test_the_two_momenta_of_fedadc_where_labels_are_fewest(judge: Judge) -> None
     assert found["C", about[1]].answer == "holds"
 
 
-def test_more_clusters(judge: Judge) -> None:
+def test_more_clusters() -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         clusters = study.hyperparameters.method.fedsc.clusters  # type: ignore[attr-defined]
         gain = {2: 0, 4: 0.1, 8: 0.05}[clusters] if cell.method == "fedsc" else 0.0
@@ -153,7 +148,7 @@ def test_more_clusters(judge: Judge) -> None:
     assert len([where for claim, where in found if claim == "S1"]) == 6
 
 
-def test_selection_by_labels(judge: Judge) -> None:
+def test_selection_by_labels() -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         aware = study.federation.selection == "data_aware"
         return 0.3 - 0.05 * aware + classified.noise(cell, aware)
@@ -165,7 +160,7 @@ def test_selection_by_labels(judge: Judge) -> None:
     assert verdicts[0].cells == ("FedAvg, data-aware against uniform",)
 
 
-def test_calibrated_models_on_the_clients_own_labels(judge: Judge) -> None:
+def test_calibrated_models_on_the_clients_own_labels() -> None:
     found = judge(made_up({}), **{"federation.calibration.epochs": [0, 2]})
     # In the synthetic results, local models make half as many errors.
     assert [where for claim, where in found if claim == "F"] == ["epochs=2"]
@@ -173,7 +168,7 @@ def test_calibrated_models_on_the_clients_own_labels(judge: Judge) -> None:
     assert (verdict.answer, verdict.effect) == ("holds", pytest.approx(25, abs=1))
 
 
-def test_a_diverged_side(judge: Judge) -> None:
+def test_a_diverged_side() -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         if cell.method == "fedadc_plus" and cell.seed == 0:
             return float("nan")
@@ -184,7 +179,7 @@ def test_a_diverged_side(judge: Judge) -> None:
     assert found["D", END].diverged == ("FedADC+",)
 
 
-def test_sides_with_identical_results(judge: Judge) -> None:
+def test_sides_with_identical_results() -> None:
     found = judge(lambda study, cell, t: 0.3, server_opt=["fedavg", "slowmo"])
     verdict = found["A1", END]
     assert (verdict.answer, verdict.p) == ("undecided", None)

@@ -584,8 +584,7 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 800)])
+@pytest.mark.parametrize(("width", "height", "colours"), [(1400, 900, "light"), (400, 800, "dark")])
 def test_a_reader_of_six_meters_walks_the_page(
     six: Path, browser: Any, width: int, height: int, colours: str
 ) -> None:

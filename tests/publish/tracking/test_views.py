@@ -41,16 +41,6 @@ def keys(run):
     return logged | {f"params.`{key}`" for key in run.params}
 
 
-def test_all_forecasters_then_the_curves_of_each_state():
-    views = {view.name: view for view in presets([*PAPER, *11 * [("CA", "baseline")]], 1)}
-    assert list(views) == ["All forecasters", *(f"{state} curves" for state in STATES)]
-    _, curves = decoded(views["CA curves"])
-    assert curves["searchFilter"] == "params.state = 'CA' and params.sharing != 'baseline'"
-    _, table = decoded(views["All forecasters"])
-    assert table["searchFilter"] == "attributes.run_name != 'overview'"
-    assert "params.`method`" in table["selectedColumns"], "it names the baselines"
-
-
 def test_whatever_a_view_shows_is_logged(tmp_path):
     fake_results.write(tmp_path, TINY)
     cell, *_, baseline = runs(Tables(tmp_path))
@@ -58,11 +48,6 @@ def test_whatever_a_view_shows_is_logged(tmp_path):
         assert used(decoded(view)[1]) <= keys(cell)
     shown = {"metrics.`val/mase_local`", "metrics.`test_last/mase_local`", "params.`method`"}
     assert shown <= keys(baseline)
-
-
-def test_seeds_have_a_column_only_where_there_are_several():
-    columns = {seeds: decoded(next(presets(PAPER, seeds)))[1]["columnOrder"] for seeds in (1, 3)}
-    assert [key for key in columns[3] if key not in columns[1]] == ["params.`seed`"]
 
 
 def test_groups_never_hold_more_runs_than_mlflow_loads():
