@@ -45,13 +45,13 @@ CAMPAIGNS = {
         ((*PYTEST, f"{HERE}/test_page.py", f"{HERE}/test_ui.py"),),
     ),
     "deploy-hosts": Campaign(
-        "the two-host federation of docs/deploy.md over a lossy link; needs root and iproute2",
+        "the two-host federation of docs/deploy.md; needs root and iproute2",
         ((*PYTEST, f"{HERE}/test_hosts.py"),),
         extra="deploy",
     ),
     "deploy-torture": Campaign(
         "twenty kills of Flower processes in the middle of rounds; fifteen minutes",
-        ((PYTHON, "-m", "tests.campaigns.deploy_torture"),),
+        ((*PYTEST, f"{HERE}/test_deploy_torture.py"),),
         extra="deploy",
     ),
     "deploy-wire": Campaign(

@@ -1,18 +1,16 @@
-"""What crosses the wire, and where personal numbers are: `make campaign NAME=deploy-wire`.
+"""What crosses the wire, and whether personal numbers do: `make campaign NAME=deploy-wire`.
 
-Three clients of sample data with real Flower, each through a counting proxy of its own; first
-without TLS, so that what crosses can be read, then with it. `--no-tls` leaves out the second run.
+Three clients of sample data with real Flower, each through a counting proxy of its own; without
+TLS, so that what crosses can be read.
 """
 
-import mmap
-import os
-import shutil
+import socket
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,59 +19,140 @@ import yaml
 from numpy.typing import NDArray
 
 from plfl.config.study import Study
-from plfl.data import sources, windows
-from plfl.deploy.check import compare, study_of
-from plfl.deploy.folders import CHECKPOINT, CellFolders
-from plfl.deploy.hosts.keys import make_temporary
+from plfl.data.prepare import load_dataset
+from plfl.deploy.check import study_of
+from plfl.deploy.folders import CellFolders
 from plfl.deploy.hosts.processes import GRACE, Processes, free_port
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.trainer import Trainer
 from plfl.results.tables import Tables
-from tests.helpers.counting import KINDS, Proxy
 
 CLIENTS, ROUNDS = 3, 3
 CHUNK = 1 << 20
 """Pairs that are looked at together."""
-PROCESSES = ("flwr-serverapp", "superlink")
-"""Those of a server that see messages; words of their command lines."""
-LOW = np.uint64(0xFFFFFF)
+TRAIN = {"up": b'\\"loss\\"', "down": b'\\"kind\\":\\"train\\"'}
+"""What the facts of a message of a training round have in them, as safetensors writes them."""
+MESSAGE = b'"__metadata__":{"plfl":'
+"""What any message of plfl has in it."""
+KINDS = ["train", "other messages", "wrapping", "headers", "protocol", "polling", "app"]
+"""What bytes are for, see `Proxy.parts`."""
 
 
-def run(split: str, here: Path, tls: bool) -> tuple[CellFolders, list[Proxy]]:
-    """A federation through proxies; its server's memory in the last round is left in `here`."""
+class Proxy:
+    """Listens at `port` of this machine and passes everything on to `target`, and back."""
+
+    def __init__(self, target: tuple[str, int]):
+        self.target, self.port = target, free_port()
+        self.bytes = Counter[str]()
+        self.connections: list[dict[str, bytearray]] = []
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            inner, _ = self._listener.accept()
+            try:
+                outer = socket.create_connection(self.target)
+            except OSError:
+                inner.close()
+                continue
+            kept = {"up": bytearray(), "down": bytearray()}
+            self.connections.append(kept)
+            for one, other, way in ((inner, outer, "up"), (outer, inner, "down")):
+                given = (one, other, way, kept)
+                threading.Thread(target=self._pass, args=given, daemon=True).start()
+
+    def _pass(
+        self, one: socket.socket, other: socket.socket, way: str, kept: dict[str, bytearray]
+    ) -> None:
+        try:
+            while data := one.recv(1 << 16):
+                with self._lock:
+                    self.bytes[way] += len(data)
+                    kept[way] += data
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            one.close()
+            other.close()
+
+    def parts(self) -> Counter[tuple[str, str]]:
+        """Bytes by direction and by what they are for; plain HTTP only.
+
+        `train` are the objects that hold a training round's numbers, `other messages` those by
+        which clients join and are scored, `wrapping` those that Flower puts around both; `headers`
+        are the rest of the same requests. Requests that carry no object are `polling` (looking for
+        messages, heartbeats), `app` (Flower's copy of its application) or `protocol`. How many
+        messages of plfl there were, and how many requests of polling, are `messages` and `polls`.
+        """
+        found = Counter[tuple[str, str]]()
+        for kept in self.connections:
+            asked = list(_messages(bytes(kept["up"])))
+            answered = list(_messages(bytes(kept["down"])))
+            # A request whose answer never came is left out; that is at most one a connection.
+            for (head, body), (head_back, body_back) in zip(asked, answered, strict=False):
+                path = head.split(b" ", 2)[1].decode()
+                for way, top, content in (("up", head, body), ("down", head_back, body_back)):
+                    carries = path.endswith("push-object" if way == "up" else "pull-object")
+                    if carries:
+                        found[way, _content(content, way)] += len(content)
+                        found[way, "messages"] += MESSAGE in content
+                        found[way, "headers"] += len(top)
+                    else:
+                        purpose = _purpose(path)
+                        found[way, purpose] += len(top) + len(content)
+                        found[way, "polls"] += purpose == "polling"
+        return found
+
+
+def _content(content: bytes, way: str) -> str:
+    if MESSAGE not in content:
+        return "wrapping"
+    return "train" if TRAIN[way] in content else "other messages"
+
+
+def _purpose(path: str) -> str:
+    if path.endswith(("pull-messages", "send-node-heartbeat")):
+        return "polling"
+    return "app" if path.endswith("get-fab") else "protocol"
+
+
+def _messages(stream: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Head and body of each HTTP message of a stream."""
+    start = 0
+    while (end := stream.find(b"\r\n\r\n", start)) >= 0:
+        head = stream[start : end + 4]
+        length = 0
+        for line in head.split(b"\r\n"):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        start = end + 4 + length
+        yield head, stream[end + 4 : start]
+
+
+def run(split: str, here: Path) -> tuple[CellFolders, list[Proxy]]:
+    """A federation through proxies."""
     raw = study_of(CLIENTS, ROUNDS, here / "data")
     raw["grid"] = {**raw["grid"], "method": ["fedopt"], "sharing": [split]}  # type: ignore[dict-item]
     study = Study.parse(raw, "measure")
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     folders = CellFolders(study, study.cells[0], here)
-    sources.of(study.data).fetch(study.data, folders.cell.state)
-    names = agreement.roster(study, folders.cell)
-    make_temporary(here / "keys", names)
-    port = free_port()
+    load_dataset(study, folders.cell.state)  # clients find the files that they need
+    names, port = agreement.roster(study, folders.cell), free_port()
     proxies = [Proxy(("127.0.0.1", port)) for _ in names]
-
-    def command(what: str, keys: str) -> list[str]:
-        secured = ["--keys", str(here / "keys" / keys)] if tls else ["--insecure"]
-        start = [sys.executable, "-m", "plfl", "deploy", what, "--config", "study.yaml"]
-        return [*start, *secured]
-
     with Processes(here / "logs", 3 * GRACE) as processes:
-        server = [*command("server", "server"), "--port", str(port), "--patience", "900"]
-        running = processes.start("server", server, folder=here)
+
+        def start(name: str, what: str, *options: str) -> None:
+            command = [sys.executable, "-m", "plfl", "deploy", what, "--config", "study.yaml"]
+            processes.start(name, [*command, "--insecure", *options], folder=here)
+
+        start("server", "server", "--port", str(port), "--patience", "900")
         for name, proxy in zip(names, proxies, strict=True):
-            client = [*command("client", f"clients/{name}"), "--building", name]
-            client += ["--server", f"127.0.0.1:{proxy.port}"]
-            processes.start(name, client, folder=here)
-        looked = tls
-        while running.poll() is None:
-            saved = folders.server / CHECKPOINT / f"{ROUNDS - 1}-0.safetensors"
-            if not looked and saved.exists():
-                looked = True
-                snapshot(folders, saved, here / "memory")
-            time.sleep(0.1)
-        if running.returncode:
+            address = f"127.0.0.1:{proxy.port}"
+            start(name, "client", "--building", name, "--server", address)
+        if processes.running["server"].wait():
             raise SystemExit(processes.tail("server", 20))
     return folders, proxies
 
@@ -85,83 +164,37 @@ def pairs(row: NDArray[np.float32], chosen: NDArray[np.bool_]) -> NDArray[np.uin
     return np.unique(np.ascontiguousarray(two).view(np.uint64).ravel())
 
 
-def personal(folders: CellFolders, names: list[str]) -> list[NDArray[np.uint64]]:
+def personal(folders: CellFolders, names: list[str]) -> NDArray[np.uint64]:
     """Pairs of the clients' personal parameters, after the last two rounds.
 
     Only of those that training has changed: with the others all begin.
     """
-    dataset = windows.build(
-        sources.of(folders.study.data).load(folders.study.data, folders.cell.state),
-        folders.study.windows,
-    )
+    dataset = load_dataset(folders.study, folders.cell.state)
     rates = agreement.candidate(folders.study, folders.cell)
     f = Trainer.of(folders.study, dataset).federation(folders.cell, rates)
     own, initial = ~f.shared.numpy(), f.initial.numpy()
     files = [path for name in names for path in folders.client(name).glob("*/round-*.safetensors")]
     rows = [safetensors.torch.load_file(path)["local"][0].numpy() for path in files]
-    return [pairs(row, own & (row != initial)) for row in rows]
+    return np.unique(np.concatenate([pairs(row, own & (row != initial)) for row in rows]))
 
 
-def model(file: Path, name: str) -> NDArray[np.uint64]:
-    """Pairs of the server's model in a file: what has to be found, if the search is any good."""
-    row = safetensors.torch.load_file(file)[name].numpy()
-    return pairs(row, row != 0)
-
-
-def count(data: bytes | NDArray[np.uint8], wanted: NDArray[np.uint64]) -> int:
+def count(data: bytes, wanted: NDArray[np.uint64]) -> int:
     """How many places of `data` hold one of the `wanted` pairs (sorted), wherever they begin."""
-    sieve = np.zeros(1 << 24, dtype=bool)
-    sieve[(wanted & LOW).astype(np.int64)] = True
     hits = 0
     for offset in range(min(8, len(data))):
         view = np.frombuffer(data, np.uint64, (len(data) - offset) // 8, offset)
         for start in range(0, len(view), CHUNK):
             some = view[start : start + CHUNK]
-            some = some[sieve[(some & LOW).astype(np.int64)]]
             nearest = np.minimum(np.searchsorted(wanted, some), len(wanted) - 1)
             hits += int((wanted[nearest] == some).sum())
     return hits
 
 
-def snapshot(folders: CellFolders, checkpoint: Path, out: Path) -> None:
-    """Copy a checkpoint, and the server's files and its processes' memory at the same moment."""
-    out.mkdir()
-    shutil.copy(checkpoint, out / "checkpoint.safetensors")
-    with (out / "files").open("wb") as copy:
-        for path in filter(Path.is_file, folders.server.rglob("*")):
-            with suppress(FileNotFoundError):
-                copy.write(path.read_bytes())
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes()
-            ours = str(folders.server).encode() in (path / "environ").read_bytes()
-        except OSError:
-            continue
-        what = [name for name in PROCESSES if name.encode() in words]
-        if ours and what:
-            with (out / what[0]).open("wb") as copy:
-                copy.writelines(_memory(path))
-
-
-def _memory(path: Path) -> Iterator[bytes]:
-    """What a process may write to, without the pages that are empty."""
-    with (path / "mem").open("rb", 0) as memory:
-        for line in (path / "maps").read_text().splitlines():
-            span, rights, *_ = line.split()
-            # What comes from a file was there before any training.
-            if not rights.startswith("rw"):
-                continue
-            low, high = (int(end, 16) for end in span.split("-"))
-            with suppress(OSError, ValueError, OverflowError):
-                memory.seek(low)
-                pages = np.frombuffer(memory.read(high - low), np.uint8).reshape(-1, mmap.PAGESIZE)
-                yield pages[pages.any(1)].tobytes()
-
-
-def tell(split: str, folders: CellFolders, proxies: list[Proxy], memory: Path) -> None:
-    """Print what was counted."""
+def tell(split: str, folders: CellFolders, proxies: list[Proxy]) -> None:
+    """Print what was counted, and look for personal parameters in all that crossed."""
     columns = ["client", "bytes_down", "bytes_up"]
-    train = Tables(folders.results).records(columns, split="train").groupby("client").sum()
+    train = Tables(folders.results).records(columns, split="train", model="local")
+    train = train.groupby("client").sum()
     names = agreement.roster(folders.study, folders.cell)
     by_client = {name: proxy.parts() for name, proxy in zip(names, proxies, strict=True)}
     for way in ("down", "up"):
@@ -181,63 +214,22 @@ def tell(split: str, folders: CellFolders, proxies: list[Proxy], memory: Path) -
             f"{fixed / whole[way, 'messages']:,.0f}, of each of {whole[way, 'polls']} polls "
             f"{whole[way, 'polling'] / whole[way, 'polls']:,.0f}"
         )
-    search(folders, names, proxies, memory)
-
-
-def search(folders: CellFolders, names: list[str], proxies: list[Proxy], memory: Path) -> None:
-    """Look for personal parameters in all that crossed, and in what the server had meanwhile."""
-    with (memory / "traffic").open("wb") as copy:
-        for kept in (kept for proxy in proxies for kept in proxy.connections):
-            copy.write(kept["up"] + kept["down"])
-    last = model(folders.server / MODEL, "x")
-    saved = model(memory / "checkpoint.safetensors", "server/state/x")
-    wanted = np.unique(np.concatenate(personal(folders, names)))
-    print(f"{len(wanted):,} pairs of personal parameters of {len(names)} clients:")
-    for file, control in (
-        ("traffic", last),
-        ("files", saved),
-        ("flwr-serverapp", saved),
-        ("superlink", saved),
-    ):
-        data = np.memmap(memory / file, mode="r")
-        print(
-            f"  in {file} ({len(data) / 1e6:,.1f} MB) {count(data, wanted)}; of the server's "
-            f"own {len(control):,} pairs {count(data, control):,}"
-        )
-
-
-def main(split: str, tls: bool) -> None:
-    """Measure one way of sharing."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    for secure in [False, True] if tls else [False]:
-        here = Path(tempfile.mkdtemp(prefix="plfl-wire-"))
-        begun = time.monotonic()
-        folders, proxies = run(split, here, secure)
-        took = time.monotonic() - begun
-        if secure:
-            shutil.rmtree(here)
-            crossed = {way: sum(p.bytes[way] for p in proxies) for way in ("down", "up")}
-            of_it = sum((p.encryption() for p in proxies), Counter[str]())
-            print(
-                f"{split} with TLS, {took:.0f} s: all that crossed {crossed}, of it for TLS {of_it}"
-            )
-            continue
-        print(
-            f"{split} without TLS, {took:.0f} s; seconds per round "
-            f"{[round(summary.seconds, 1) for summary in folders.history]}"
-        )
-        tell(split, folders, proxies, here / "memory")
-        dataset = windows.build(
-            sources.of(folders.study.data).load(folders.study.data, folders.cell.state),
-            folders.study.windows,
-        )
-        problems = list(
-            compare(folders, *replay(folders.study, folders.cell, dataset, folders.history))
-        )
-        if not problems:
-            shutil.rmtree(here)
-        print("; ".join(problems) or "identical bits", flush=True)
+    # What has to be found, if the search is any good.
+    row = safetensors.torch.load_file(folders.server / MODEL)["x"].numpy()
+    control, wanted = pairs(row, row != 0), personal(folders, names)
+    streams = (kept["up"] + kept["down"] for proxy in proxies for kept in proxy.connections)
+    crossed = b"".join(map(bytes, streams))
+    print(
+        f"{len(wanted):,} pairs of personal parameters of {len(names)} clients: in the traffic "
+        f"({len(crossed) / 1e6:,.1f} MB) {count(crossed, wanted)}; of the server's own "
+        f"{len(control):,} pairs {count(crossed, control):,}"
+    )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "--no-tls" not in sys.argv)
+    with tempfile.TemporaryDirectory(prefix="plfl-wire-") as here:
+        begun = time.monotonic()
+        measured = run(sys.argv[1], Path(here))
+        seconds = [round(summary.seconds, 1) for summary in measured[0].history]
+        print(f"{sys.argv[1]}: {time.monotonic() - begun:.0f} s; seconds per round {seconds}")
+        tell(sys.argv[1], *measured)

@@ -135,20 +135,3 @@ def test_simulated_dwellings_meet_their_weather(
             got = table[feature].to_numpy()
             np.testing.assert_array_equal(got[known], weather.loc[hour[known], column])
             assert (got[~known] == weather[column].iloc[0]).all()
-
-
-def test_simulated_dwellings_heat_by_their_own_weather(
-    nrel_store: Path, reference_data: Path
-) -> None:
-    """The pairs of `DWELLINGS`: another county's weather tells less of a dwelling's heating."""
-    dwellings = tables(nrel_store, "AL", list(DWELLINGS), upgrade=0, join="utc")
-    temperature = {name: table["temperature"].to_numpy() for name, table in dwellings.items()}
-    for building in DWELLINGS:
-        series = pd.read_parquet(reference_data / "resstock_al" / f"{building}-0.parquet")
-        columns = [name for name in series if str(name).endswith(".heating.energy_consumption")]
-        heating = series[columns].fillna(0).sum(axis=1).to_numpy()
-        explained = {
-            name: np.corrcoef(np.maximum(18 - outdoors, 0), heating)[0, 1]
-            for name, outdoors in temperature.items()
-        }
-        assert max(explained, key=explained.__getitem__) == str(building), explained

@@ -15,13 +15,12 @@ from plfl.config.study import Study
 from plfl.data import sources, windows
 from plfl.deploy.check import compare
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.hosts.processes import Processes
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.replay import replay
 from plfl.results.tables import Tables
-from tests.campaigns.link import ADDRESSES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
+ADDRESSES = ("10.78.0.1", "10.78.0.2")
 INSTALLED = 1
 """How many blocks of commands only install plfl, which has been done."""
 LIMIT = 1800
@@ -58,25 +57,33 @@ class Host:
 
 @pytest.fixture
 def hosts(tmp_path):
-    """Two hosts with a bad link between them."""
+    """Two hosts with a link between them."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.fail("needs root, /dev/net/tun and ip (Debian: iproute2)")
+        pytest.fail("needs root and ip (Debian: iproute2)")
     found = [Host(f"plfl-{os.getpid()}-{n}", tmp_path / str(n)) for n in (1, 2)]
-    for host in found:
-        (host.folder / "plfl").mkdir(parents=True)
-        subprocess.run(["ip", "netns", "add", host.namespace], check=True)
-    with Processes(tmp_path) as processes:
-        command = [sys.executable, "-m", "tests.campaigns.link", *(h.namespace for h in found)]
-        processes.start("link", command)
-        try:
-            yield found
-        finally:
-            for host in found:
-                listed = ["ip", "netns", "pids", host.namespace]
-                for number in subprocess.check_output(listed, text=True).split():
-                    with suppress(ProcessLookupError):
-                        os.kill(int(number), 9)
-                subprocess.run(["ip", "netns", "del", host.namespace], check=True)
+    first, second = (host.namespace for host in found)
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True)
+
+    try:
+        for host in found:
+            (host.folder / "plfl").mkdir(parents=True)
+            ip("netns", "add", host.namespace)
+        ends = ["link0", "netns", first, "type", "veth", "peer", "link0", "netns", second]
+        ip("link", "add", *ends)
+        for host, address in zip(found, ADDRESSES, strict=True):
+            ip("-n", host.namespace, "address", "add", f"{address}/24", "dev", "link0")
+            for device in ("link0", "lo"):
+                ip("-n", host.namespace, "link", "set", device, "up")
+        yield found
+    finally:
+        for host in found:
+            listed = ["ip", "netns", "pids", host.namespace]
+            for number in subprocess.check_output(listed, text=True).split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(number), 9)
+            ip("netns", "del", host.namespace)
 
 
 def test_two_hosts_as_the_page_says(hosts, tmp_path):

@@ -74,12 +74,6 @@ def test_links_lead_to_the_curves(page):
         curves.get_by_text(title, exact=True).first.wait_for()
 
 
-def test_links_lead_to_figures_and_tables(page):
-    overview = follow(page, "Figures and tables")
-    overview.get_by_text("mase_median").first.wait_for()
-    assert overview.get_by_text("study.json").is_visible()
-
-
 def test_a_run_shows_its_clients(page):
     page.get_by_role("link", name="CA-P2 adam+avg").click()
     page.get_by_role("tab", name="Artifacts").click()
