@@ -1,7 +1,6 @@
 """Small federated problems with known answers: engines that train rows on plain quadratics."""
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,97 +15,55 @@ from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
+from plfl.models.network import Kept
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.tasks.forecast import Forecast
+from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
 
 
-class Quadratic:
-    """Client i minimises 1/2 Σ_j a_ij (u_j − c_ij)², u = the row's coordinates mapped by `mix`.
+class Quadratic(Stacked):
+    """Client i minimises ½ a_i (u − c_i)², u the sum of its row's coordinates times `mix`.
 
-    Minibatches carry the client's number, since every batch is the full batch here.
+    The engine is that of trainings, whose network forecasts u. A minibatch is the client's number,
+    since every batch is the full batch here.
     """
-
-    device = torch.device("cpu")
-    dtype = torch.float64
 
     def __init__(self, a: list[float], c: list[float], mix: list[float]):
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
+        self.device, self.dtype = torch.device("cpu"), torch.float64
+        self.network: Any = self
+        self.repeat = self.compiled = None
 
     def block(self, task: Any) -> int:
         return 1000
 
-    def train(self, task: LocalTask) -> Tensor:
-        task = task.with_state()
-        terms, starts, gradients = task.terms, task.minibatches.starts, task.tracked.gradients
-        client, values = starts[:, 0, 0], task.moments.state
-        taught = self._taught(client, task.minibatches.targets)
-        start = task.rows.clone()
-        steps = torch.full(client.shape, starts.shape[1]) if task.steps is None else task.steps
-        pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
-        storm = terms.storm
-        if storm is not None:
-            before = start + task.shared * storm.scale * storm.momentum
-        for k in range(1, int(steps.max()) + 1):
-            on = steps >= k
-            y = task.rows[on]
-            point, look, mixture = y, terms.lookahead, terms.mixture
-            if look is not None:
-                point = y - look.rate * taught.gradients(y, look.minibatches.starts[on, 0, 0])
-            g = task.objective.scale * taught.gradients(point, client[on])
-            if mixture is not None:
-                v, share = mixture.rows[on], mixture.share[on]
-                mean = share[:, None] * v + (1 - share[:, None]) * y
-                slope = taught.gradients(mean, client[on])
-                if k <= mixture.learns:
-                    moved = share - mixture.rate * ((v - y) * slope).sum(1)
-                    mixture.share[on] = moved.clamp(0, 1)
-                moments = {name: rows[on] for name, rows in mixture.state.items()}
-                task.optimiser.step(v, share[:, None] * slope, moments, task.moments.steps[on] + k)
-                mixture.rows[on] = v
-                for name, rows in mixture.state.items():
-                    rows[on] = moments[name]
-            if storm is not None:
-                old = task.objective.scale * taught.gradients(before[on], client[on])
-                m, v = storm.momentum[on], storm.square[on]
-                m = g + (1 - storm.a) * (m - old)
-                v = storm.beta * v + (1 - storm.beta) * g**2
-                ahead = y - (steps[on] > k)[:, None] * storm.scale[on] * m
-                storm.momentum[on], storm.square[on], before[on] = m, v, y
-            if gradients is not None:
-                gradients[on] += g
-            g = g + pull * (y - (start if terms.anchor is None else terms.anchor.rows)[on])
-            if terms.constant is not None:
-                g = g + terms.constant[on]
-            state = {name: rows[on] for name, rows in values.items()}
-            task.optimiser.step(y, g, state, task.moments.steps[on] + task.since(k))
-            for name, rows in values.items():
-                rows[on] = state[name]
-            if storm is not None:
-                y = torch.where(task.shared, ahead, y)
-            y = y if terms.step_offset is None else y + terms.step_offset[on]
-            task.rows[on] = y if terms.frozen is None else torch.where(terms.frozen, start[on], y)
-            if terms.anchor is not None:
-                terms.anchor.advance(task.rows, values, k, on)
-        return torch.zeros(len(client), dtype=torch.float64)
+    def _sizes(self, task: LocalTask) -> tuple[int, ...]:
+        return (len(task.rows),)
 
-    def _taught(self, client: Tensor, targets: Tensor | None) -> "Quadratic":
-        """The same clients, who learn `targets` (S, K, 1) instead of c, the same in each step."""
-        if targets is None:
-            return self
-        taught = copy(self)
-        taught.c = self.c.clone()
-        taught.c[client] = targets[:, 0, 0]
-        return taught
+    def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
+        return (starts,)
 
-    def predict(self, rows: Tensor, starts: Sequence[Tensor]) -> list[Tensor]:
+    def targets_of(self, starts: Tensor) -> Tensor:
+        return self.c[starts]
+
+    def forward_pass(
+        self, rows: Tensor, clients: Tensor, features: bool = False
+    ) -> tuple[Tensor, Kept]:
+        """Forecasts (S, B); the features are the same for all models."""
+        forecasts = (rows * self.mix).sum(1, keepdim=True).expand(clients.shape)
+        return forecasts, Kept([], [clients], torch.ones(len(rows), 1, clients.shape[1]))
+
+    def backward_pass(
+        self, rows: Tensor, kept: Kept, forecast: Tensor, features: Any, out: Tensor
+    ) -> None:
+        """Half of the slope of (u − c)², times a."""
+        out.copy_((self.a[kept.tensors[0]] / 2 * forecast).sum(1, keepdim=True) * self.mix)
+
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Each client forecasts u."""
         return [(y * self.mix).sum().expand(len(own)) for y, own in zip(rows, starts, strict=True)]
-
-    def gradients(self, y: Tensor, client: Tensor) -> Tensor:
-        """Gradient of each client's own loss at its row."""
-        return (self.a[client] * ((y * self.mix).sum(1) - self.c[client]))[:, None] * self.mix
 
     def losses(self, y: Tensor, client: Tensor) -> Tensor:
         """Each client's own loss at its row."""
