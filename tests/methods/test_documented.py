@@ -41,9 +41,10 @@ def test_what_the_page_lists_exists(name: str) -> None:
     assert hasattr(cls, attribute) or attribute in cls.__annotations__ or assigned
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "plfl" / "methods").glob("*.py")), ids=lambda f: f.stem
-)
+FILES = [*(ROOT / "plfl" / "methods").glob("*.py"), *(ROOT / "plfl_reproductions").glob("*.py")]
+
+
+@pytest.mark.parametrize("file", sorted(FILES), ids=lambda f: f.stem)
 def test_a_method_uses_only_what_the_page_lists(file: Path) -> None:
     used = set(re.findall(r"\b((?:f|session)(?:\.\w+)+)", file.read_text(encoding="utf-8")))
     depth = {name: 3 if any(name.startswith(f"{part}.") for part in PARTS) else 2 for name in used}

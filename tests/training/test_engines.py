@@ -28,9 +28,19 @@ from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
 from plfl.training.engines import choose, make_engine
+from plfl.training.losses import contrastive
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import Anchor, Average, LocalTask, LookAhead, Minibatches, Mixture, Storm
+from plfl.training.task import (
+    Anchor,
+    Average,
+    Contrast,
+    LocalTask,
+    LookAhead,
+    Minibatches,
+    Mixture,
+    Storm,
+)
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything
 
@@ -76,6 +86,8 @@ TERMS = [
     "mixture",
     "anchor",
 ]
+CONTRASTS = {"states", "penultimate"}
+"""The features that a contrast compares, which not all models have."""
 
 
 def with_terms(whole, names, seed=1):
@@ -120,7 +132,11 @@ def with_terms(whole, names, seed=1):
             learns=2,
         ),
     }
-    return changed(whole, **{name: terms[name] for name in names})
+    found = {name: terms[name] for name in names if name not in CONTRASTS}
+    for features in CONTRASTS.intersection(names):  # rows that have trained before
+        previous = rows + 0.2 * normal(rows.shape)
+        found |= {"contrast": Contrast(1.5, 0.5, features), "previous": previous}
+    return changed(whole, **found)
 
 
 def test_initial_parameters_are_drawn_as_pytorch_draws_them():
@@ -156,7 +172,7 @@ DECAYING = [cls(weight_decay=0.1) for cls in clients.available().values() if cls
 
 
 SOME = [SgdMomentum(nesterov=True), ProxAdam(mu=0.5)]
-TERMS_AND_OPTIMISERS = [([term], optimiser) for term in TERMS for optimiser in SOME]
+TERMS_AND_OPTIMISERS = [([term], opt) for term in [*TERMS, *sorted(CONTRASTS)] for opt in SOME]
 TERMS_AND_OPTIMISERS += [(TERMS, optimiser) for optimiser in OPTIMISERS]
 """Every term with some optimisers, and all terms at once with every optimiser."""
 PLAIN = [([], optimiser) for optimiser in OPTIMISERS + DECAYING]
@@ -174,6 +190,20 @@ def test_stacked_agrees_with_reference(optimiser, terms):
     found = everything(ours)
     for name, values in everything(theirs).items():
         torch.testing.assert_close(found[name], values, rtol=0, atol=1e-9)
+
+
+def test_contrastive_loss_of_the_specification():
+    h, near, far = torch.tensor([[1.0, 2], [1, 0], [0, 1]]).double()
+    assert contrastive(h, near, far, 0.5).item() == pytest.approx(1.2371950825, abs=1e-10)
+
+
+def test_a_contrast_has_the_same_bits_in_any_stack():
+    random = torch.Generator().manual_seed(0)
+    h, near, far = torch.randn(3, 64, 7, 32, generator=random)
+    whole = contrastive(h, near, far, 0.5)
+    for rows in (1, 2, 5, 10, 50):
+        some = contrastive(h[:rows], near[:rows], far[:rows], 0.5)
+        assert torch.equal(some, whole[:rows])
 
 
 def test_reference_says_that_it_cannot_keep_moments():

@@ -21,10 +21,10 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT, OfErrors, Pinball
 from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native import compile
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
-from tests.helpers.kernels import instruction_sets
 from tests.helpers.pairwise import pairwise
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
@@ -81,7 +81,7 @@ def every_set_agrees(fresh, network, data, most=1e-5):
     expected = Reference(network, data, CPU).train(theirs)
     starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(fresh.rows))]
     wanted = Stacked(network, data, CPU).predict(theirs.rows, starts)
-    for name in instruction_sets():
+    for name in compile.supported():
         ours = copied(fresh)
         engine = Fused(network, data, CPU, instructions=name)
         # What the kernel left to the stacked engine would agree without any of it being tested.
@@ -108,7 +108,7 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is():
     Stacked(PAPER, data, CPU, torch.float64).train(exact)
     Reference(PAPER, data, CPU).train(theirs)
     allowed = 2 * error(theirs.rows, exact.rows, start)
-    for name in instruction_sets():
+    for name in compile.supported():
         ours = copied(single, slice(None))
         ours.rows.copy_(start)
         Fused(PAPER, data, CPU, instructions=name).train(ours)
@@ -198,6 +198,7 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
         assert torch.equal(ours.rows[:, frozen], begun["rows"][:, frozen])
 
 
+@pytest.mark.parametrize("instructions", compile.supported())
 @pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
@@ -420,6 +421,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
     every_set_agrees(fresh, model, data, 2e-5)
 
 
+@pytest.mark.parametrize("instructions", compile.supported())
 def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     fresh = of_mlp(MODEL)
     engine = Fused(MODEL, with_context(SHAPE), CPU, threads=1, instructions=instructions)

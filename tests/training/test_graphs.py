@@ -22,7 +22,6 @@ from tests.training.test_engines import (
     with_keys,
     with_terms,
 )
-from tests.training.test_losses import contrasted
 
 
 def replayed(network, whole, compiles=False):
@@ -62,7 +61,7 @@ def test_recorded_steps_of_every_model_are_the_plain_ones(model):
 
 @pytest.mark.parametrize("features", ["states", "penultimate"])
 def test_recorded_steps_with_a_contrast_are_the_plain_ones(features):
-    replayed(SMALL, contrasted(OPTIMISERS[0], features))
+    replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), [features]))
 
 
 def test_recorded_steps_drop_other_units_each_time():
