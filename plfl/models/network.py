@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.models.dropout import Dropout
-from plfl.models.traced import Traced
+from plfl.models.traced import Traced, stacked
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class ModuleNetwork:
         views = self.layout.views(out)
         if isinstance(how, Traced):
             for view, gradients in zip(
-                views.values(), how.backward(tensors, forecast), strict=True
+                views.values(), how.backward(*tensors, forecast), strict=True
             ):
                 view.copy_(gradients)
             return
@@ -234,7 +234,8 @@ class ModuleNetwork:
                 sizes = *(x.shape[2:] for x in (sequence, *others)), output
                 given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
             try:
-                self.traced[key] = Traced(self._call, self.layout.names, [*views.values(), *given])
+                both = stacked(self._call, self.layout.names)
+                self.traced[key] = Traced(both, [*views.values(), *given])
             except Exception as error:  # whatever PyTorch cannot trace
                 if None not in self.traced.values():
                     reason = str(error).split("\n")[0]

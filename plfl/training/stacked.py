@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import memory, stack_sizes
-from plfl.training.compiled import CompiledSteps
+from plfl.training.compiled import CompiledNetwork, CompiledSteps
 from plfl.training.graphs import Graphs, Step
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, sums
@@ -41,10 +41,12 @@ class Stacked:
         dtype: torch.dtype = torch.float32,
         compiles: bool = False,
     ):
-        """`compiles`: whether replayed steps of optimisers are compiled."""
-        self.network = network
+        """`compiles`: whether passes, and replayed steps of optimisers, are compiled."""
+        self.network = cast(Network, CompiledNetwork(network)) if compiles else network
         self.device, self.dtype = device, dtype
         self.sizes = stack_sizes.sizes_for(network.layout.width, device)
+        if compiles:  # each size takes long
+            self.sizes = self.sizes[::-2][::-1]
         self.memory = memory.of(device)
         self.numbers = NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None

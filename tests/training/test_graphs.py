@@ -1,5 +1,7 @@
 """Recorded steps: a replay of recorded operations trains as plain steps do."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from plfl.models.mlp import Mlp
 from plfl.training.stacked import Stacked
 from tests.helpers.recording import Replayed, recorded
 from tests.helpers.tasks import copied, everything
+from tests.models.test_network import Branching, of_class
 from tests.training.test_engines import (
     CPU,
     DECAYING,
@@ -79,9 +82,25 @@ def test_compiled_steps_are_the_plain_ones(monkeypatch, optimiser):
     replayed(SMALL, whole, compiles=True)
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
+def test_a_compiler_leaves_the_steps_what_they_are():
+    network = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE)
+    replayed(network, with_keys(task(network, OPTIMISERS[0])), compiles=True)
+
+
+def test_passes_that_cannot_be_traced_are_not_compiled(caplog):
+    network = of_class(Branching).network(SHAPE)
+    here, there = (task(network, OPTIMISERS[0]) for _ in range(2))
+    with caplog.at_level("INFO"):
+        for one, compiles in ((here, False), (there, True)):
+            Stacked(network, with_context(), CPU, torch.float64, compiles).train(one)
+    assert torch.equal(here.rows, there.rows)
+    assert "the passes are not compiled: rows train one after the other" in caplog.text
+
+
 def test_without_a_compiler_nothing_is_called_compiled(monkeypatch):
     monkeypatch.setattr("plfl.training.compiled.BACKEND", "none")
-    with pytest.raises(ConfigError, match=r"compute.engine(.|\n)*adam.*auto"):
+    with pytest.raises(ConfigError, match=r"compute.engine(.|\n)*the model.*auto"):
         replayed(SMALL, task(SMALL, COMPILED[0]), compiles=True)
 
 
