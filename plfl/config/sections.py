@@ -893,8 +893,8 @@ class Compute(Section):
     """Processor cores per training job."""
     engine: Literal["auto", "fused", "stacked", "compiled", "reference"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
-    CPU or GPU), `compiled` (the same on a GPU, optimisers compiled), `reference` (simple and slow,
-    to check the others), or `auto`, `fused` or else `stacked`."""
+    CPU or GPU), `compiled` (the same on a GPU, with PyTorch's compiler), `reference` (simple and
+    slow, to check the others), or `auto`, `fused` or else `stacked`."""
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of the study or variant (`study`), of a state
     (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).
