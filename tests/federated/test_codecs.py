@@ -10,7 +10,7 @@ from plfl.base.errors import PlflError
 from plfl.config.codec_rules import chain
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Field
-from plfl.federated.codecs.coder import Coder, Direction, blocks_of
+from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.codecs.packing import pack, unpack
 from plfl.models.forecaster import Forecaster
 from tests.helpers.refusals import naming
@@ -112,18 +112,14 @@ def test_halves_round_to_the_nearest(name, bound):
     ("name", "omega"), [("q8", 0.000145), ("q4", 0.048187), ("q3", 0.257416), ("q2", 1.986806)]
 )
 def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
-    """(a/s)² p (1 − p) for each number, and their sum for 2,500 normal ones."""
-    one, n = codec(name), 20_000
+    """(a/s)² p (1 − p) for each number; ω, their sum, for 2,500 normal ones."""
+    one, n = codec(name), 5000
     random = [np.random.default_rng(i) for i in range(n)]
     drawn = one.decode(one.encode(np.repeat(V, n, 0), ONE, random), ONE, random, False)
     w = np.abs(V[0]) / 3 * one.steps
     variance = (3 / one.steps) ** 2 * (w % 1) * (1 - w % 1)
     assert (np.abs(drawn.mean(0) - V[0]) <= 5 * np.sqrt(variance / n) + 1e-6).all()
     np.testing.assert_allclose(drawn.var(0), variance, rtol=0.1, atol=1e-9)
-    v = np.random.default_rng(1).standard_normal((1, 2500)).astype(np.float32)
-    w = np.abs(v) / np.abs(v).max() * one.steps
-    share = ((np.abs(v).max() / one.steps) ** 2 * (w % 1) * (1 - w % 1)).sum() / (v**2).sum()
-    assert share == pytest.approx(omega, rel=1e-3, abs=1e-6)
     assert one.contraction == (pytest.approx(1 - omega) if omega < 1 else None)
 
 
@@ -289,14 +285,6 @@ def test_rc_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "constriction", None)
     with naming(PlflError, "'plfl[rc]'"):
         coder("q3+rc", [4])
-
-
-def test_blocks():
-    assert blocks_of("tensor", (3, 4)).lengths == (3, 4)
-    assert blocks_of("one", (3, 4)).lengths == (7,)
-    assert blocks_of(3, (3, 4)).lengths == (3, 3, 1)
-    spread = Blocks((1, 2)).spread(np.array([[1, 2]], dtype=np.float32))
-    assert spread.tolist() == [[1, 2, 2]]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])

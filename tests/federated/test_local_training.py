@@ -44,24 +44,17 @@ def test_equal_sizes_are_fixed_steps(method: str, order: str) -> None:
     pd.testing.assert_frame_equal(epochs, fixed, check_exact=True)
 
 
-@pytest.mark.parametrize("engine", ["stacked", "reference"])
-def test_every_client_takes_the_steps_of_its_own_size(engine: str) -> None:
+def test_every_client_takes_the_steps_of_its_own_size() -> None:
     """In round 1 a client among others does what it does where all take as many steps."""
-    compute = {"engine": engine}
-    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1}, compute=compute)
+    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1})
     sizes = [len(part) for part in images(of).parts]
     records = trained(of)
     steps = of_clients(records, 1)["steps"]
     assert steps.tolist() == [n // 3 for n in sizes]
     assert len(set(sizes)) > 3
     for number in sorted(set(steps))[::3]:
-        fixed = trained(
-            study(
-                data=UNEQUAL,
-                federation={**EPOCHS, "local_steps": int(number), "rounds": 1},
-                compute=compute,
-            )
-        )
+        federation = {**EPOCHS, "local_steps": int(number), "rounds": 1}
+        fixed = trained(study(data=UNEQUAL, federation=federation))
         alike = steps[steps == number].index
         pd.testing.assert_frame_equal(
             of_clients(records, 1).loc[alike], of_clients(fixed, 1).loc[alike], check_exact=True

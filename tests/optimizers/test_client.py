@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
-from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.reference import optimiser as torch_optimiser
 
 
 def descend(opt, *, start=2.0, steps=3, stream=None):
@@ -64,35 +62,6 @@ def test_expected_numbers(opt, expected):
 def test_a_shrinking_gradient_tells_the_second_moments_apart(opt, expected):
     path = descend(opt, start=0.0, steps=4, stream=[2, 0.1, 0.1, 0.1])
     assert path[-1] == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "opt",
-    [
-        Sgd(lr=0.03),
-        SgdMomentum(lr=0.03),
-        SgdMomentum(lr=0.03, nesterov=True),
-        Adam(),
-        AdamAMS(variant="torch"),
-        SgdMomentum(lr=0.03, dampening=0.3),
-        Sgd(lr=0.03, weight_decay=0.2),
-        SgdMomentum(lr=0.03, nesterov=True, weight_decay=0.2),
-        Adam(weight_decay=0.2),
-        AdamW(weight_decay=0.2),
-    ],
-    ids=str,
-)
-def test_same_steps_as_torch_optim(opt):
-    torch.manual_seed(0)
-    y = torch.randn(3, 50, dtype=torch.float64)
-    theirs = torch.nn.Parameter(y.clone())
-    other, state = torch_optimiser(opt, [theirs]), opt.init(y)
-    for k in range(1, 20):
-        g = torch.randn_like(y) * 10 ** torch.randint(-3, 3, (3, 1)).double()
-        theirs.grad = g.clone()
-        other.step()
-        opt.step(y, opt.decayed(y, g.clone()), state, k)
-    torch.testing.assert_close(y, theirs.detach(), rtol=1e-12, atol=1e-12)
 
 
 gradients = st.lists(st.floats(-1e3, 1e3, allow_nan=False), min_size=1, max_size=8)

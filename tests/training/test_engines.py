@@ -69,29 +69,12 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
     return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
 
 
-TERMS = [
-    "pull",
-    "constant",
-    "step_offset",
-    "targets",
-    "scale",
-    "steps",
-    "gradients",
-    "frozen",
-    "storm",
-    "rates",
-    "average",
-    "clip",
-    "lookahead",
-    "mixture",
-    "anchor",
-]
 CONTRASTS = {"states", "penultimate"}
 """The features that a contrast compares, which not all models have."""
 
 
-def with_terms(whole, names, seed=1):
-    """A task with terms of these names, drawn at random."""
+def drawn_terms(whole, seed=1):
+    """Terms of a task, drawn at random."""
     generator = torch.Generator().manual_seed(seed)
     rows, starts = whole.rows, whole.minibatches.starts
     S, K, _ = starts.shape
@@ -99,7 +82,7 @@ def with_terms(whole, names, seed=1):
     def normal(shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(rows.dtype)
 
-    terms = {
+    return {
         "pull": normal(rows.shape[1:]).abs(),
         "constant": 0.1 * normal(rows.shape),
         "step_offset": 1e-3 * normal(rows.shape),
@@ -132,9 +115,18 @@ def with_terms(whole, names, seed=1):
             learns=2,
         ),
     }
+
+
+TERMS = [*drawn_terms(task(SMALL, Adam()))]
+
+
+def with_terms(whole, names):
+    """A task with terms of these names, or with a contrast of these features."""
+    terms = drawn_terms(whole)
     found = {name: terms[name] for name in names if name not in CONTRASTS}
     for features in CONTRASTS.intersection(names):  # rows that have trained before
-        previous = rows + 0.2 * normal(rows.shape)
+        noise = torch.randn(whole.rows.shape, generator=torch.Generator().manual_seed(2))
+        previous = whole.rows + 0.2 * noise.to(whole.rows)
         found |= {"contrast": Contrast(1.5, 0.5, features), "previous": previous}
     return changed(whole, **found)
 
