@@ -114,23 +114,27 @@ def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
         assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_others_are_those_of_the_own_federation_and_what_they_send_is_counted(name: str) -> None:
+@pytest.mark.parametrize("name", [*OTHERS, "lightgbm_pooled"])
+def test_others_are_those_of_the_own_federation(name: str) -> None:
     data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))
-    other = changed(data, *data.bounds[2, [0, 3]].tolist())
-    (predict, sent), (again, _) = (
-        OTHERS[name]().trained(d, Boosting(trees=5)) for d in (data, other)
-    )
+    fit = (FITS | FITS_OF_OTHERS)[name]
+    predict, again = map(fit, (data, changed(data, *data.bounds[2, [0, 3]].tolist())))
     for client in range(2):
         starts = data.starts(client, "test")
         assert np.isfinite(predict(client, starts)).all()
         np.testing.assert_array_equal(predict(client, starts), again(client, starts))
-    assert np.isnan(predict(2, data.starts(2, "test"))).all(), "it is alone"
-    if name != "lightgbm_mean":
-        assert sent == raw_bytes(data)
-        return
-    _, of_more = LightgbmMean().trained(data, Boosting(trees=10))
-    np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
+    alone = predict(2, data.starts(2, "test"))
+    assert np.isnan(alone).all() == (name in OTHERS)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_others_send_is_counted(name: str) -> None:
+    data = dataset(clients=3, days=25)
+    sent, of_more = (OTHERS[name]().trained(data, Boosting(trees=n)).sent for n in (5, 10))
+    if name == "lightgbm_mean":
+        np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
+    else:
+        assert sent == of_more == raw_bytes(data)
 
 
 def test_those_who_lend_send_all_that_they_know() -> None:

@@ -1,6 +1,5 @@
 """LightGBM baselines against LightGBM as a stranger calls it, with features made by pandas."""
 
-import dataclasses
 from collections.abc import Callable
 
 import lightgbm
@@ -111,32 +110,12 @@ def test_one_model_per_client_on_the_studys_context() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
-def test_one_model_for_the_clients_of_a_federation() -> None:
-    data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 1, 0]))
-    predict = trees.pooled(data)
-    every = [Windowed(series(client, days=25, area=100.0 * (client + 1))) for client in range(3)]
-    for some in ([0, 2], [1]):
-        model = trained(*[pooled([every[i] for i in some], s) for s in ("train", "validation")])
-        for client in some:
-            w = every[client]
-            rows = w.part("test")
-            wanted = w.last[rows] + scale(w) * model.predict(relative(w).loc[rows].to_numpy())
-            found = predict(client, data.starts(client, "test"))
-            np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
-
-
-def pooled(every: list[Windowed], split: str) -> tuple[Frame, "pd.Series[float]"]:
-    """Features and targets of the windows of several series."""
-    rows = [w.part(split) for w in every]
-    y = [((w.truth - w.last) / scale(w))[r] for w, r in zip(every, rows, strict=True)]
-    return pd.concat([relative(w).loc[r] for w, r in zip(every, rows, strict=True)]), pd.concat(y)
-
-
 def test_leaves_and_rate_are_chosen_on_validation() -> None:
     data = dataset(clients=1, days=25)
     predict = trees.with_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
     w = Windowed(series(0, days=25))
-    sets = [pooled([w], split) for split in ("train", "validation")]
+    changes = (w.truth - w.last) / scale(w)
+    sets = [(relative(w).loc[w.part(s)], changes[w.part(s)]) for s in ("train", "validation")]
     models = [
         trained(*sets, learning_rate=rate, num_leaves=leaves)
         for leaves in (4, 31)
