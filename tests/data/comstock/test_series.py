@@ -1,5 +1,6 @@
 """Reading a store: every release, both ways of joining the weather, and files that are bad."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -208,54 +209,40 @@ def test_bad_tables_are_refused(
     assert all(name in str(error.value) for name in names)
 
 
-def line(number: int, old: str, new: str) -> Callable[[str], str]:
-    def edit(text: str) -> str:
-        lines = text.splitlines(keepends=True)
-        assert old in lines[number]
-        lines[number] = lines[number].replace(old, new)
-        return "".join(lines)
-
-    return edit
-
-
-def replaced(old: str, new: str) -> Callable[[str], str]:
-    def edit(text: str) -> str:
-        assert old in text
-        return text.replace(old, new)
-
-    return edit
-
-
 COUNTY = COUNTIES[IDS[0]]
-WEATHER_FILES: dict[str, Callable[[str], str]] = {
-    f"has no column '{WEATHER['temperature']}'; did you mean 'Dry Bulb": line(0, "[°C]", "[F]"),
-    "has no column 'date_time'": lambda _: "<!DOCTYPE html>\n<html>Log in first</html>\n",
-    "cannot be read as weather (No columns to parse": lambda _: "",
-    "cannot be read as weather (could not convert string to float: 'cold'": line(
-        7, f"{temperature_of(COUNTY).iloc[6]}", "cold"
+WEATHER_FILES = {
+    f"has no column '{WEATHER['temperature']}'; did you mean 'Dry Bulb": (r"\[°C\]", "[F]"),
+    "has no column 'date_time'": (r"\A.+\Z", "<!DOCTYPE html>\n<html>Log in first</html>\n"),
+    "cannot be read as weather (No columns to parse": (r"\A.+\Z", ""),
+    "cannot be read as weather (could not convert string to float: 'cold'": (
+        "(?<=01-01 07:00:00,)[^,]+",
+        "cold",
     ),
-    f"column '{WEATHER['temperature']}': 1 value missing (NaN), first at 2018-01-01 07:00": line(
-        7, f"{temperature_of(COUNTY).iloc[6]}", ""
+    f"column '{WEATHER['temperature']}': 1 value missing (NaN), first at 2018-01-01 07:00": (
+        "(?<=01-01 07:00:00,)[^,]+",
+        "",
     ),
-    "cannot be read as weather (": line(7, "2018-01-01 07:00:00", "yesterday"),
+    "cannot be read as weather (": ("2018-01-01 07:00:00", "yesterday"),
     "(building 205362): row 1 is for 2012-01-01 01:00:00, but the load has 2018-01-01 01:00:00; "
-    "48 such rows; delete the file": replaced("2018-", "2012-"),
-    "(building 205362): row 7 is for 2018-01-01 09:00:00": line(7, "07:00:00", "09:00:00"),
-    "(building 205362): its 47 hours do not match the load's 192 intervals": lambda text: text[
-        : text.rindex("2018-")
-    ],
+    "48 such rows; delete the file": ("2018-", "2012-"),
+    "(building 205362): row 7 is for 2018-01-01 09:00:00": ("01-01 07:00:00", "01-01 09:00:00"),
+    "(building 205362): its 47 hours do not match the load's 192 intervals": (
+        r"2018-[^\n]+\n\Z",
+        "",
+    ),
 }
-"""What is said of a weather file that was changed."""
+"""What is said of a weather file in which a pattern was replaced."""
 
 
 @pytest.mark.parametrize("message", WEATHER_FILES)
 def test_wrong_weather_is_refused(tmp_path: Path, message: str) -> None:
     path = tmp_path / write_store(tmp_path).weather(COUNTY)
-    path.write_text(WEATHER_FILES[message](path.read_text(encoding="utf-8")), encoding="utf-8")
-    with pytest.raises(DataError) as error:
+    pattern, new = WEATHER_FILES[message]
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(pattern, new, text, flags=re.DOTALL), encoding="utf-8")
+    with naming(DataError, message) as error:
         read(tmp_path)
     assert str(error.value).startswith(f"{path}")
-    assert message in str(error.value)
 
 
 def test_files_that_are_not_there_or_not_parquet(tmp_path: Path) -> None:
