@@ -1,5 +1,6 @@
-"""From series to windows: longer intervals, cuts, scaling, and what windows cost."""
+"""From series to windows: intervals, cuts, scaling, several targets, origins and histories."""
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from plfl.config.study import Study
 from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble, resampled
-from plfl.data.windows import build
+from plfl.data.windows import build, federations_of
+from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
 
@@ -215,3 +217,166 @@ def test_shorter_intervals_are_an_error():
 def test_the_interval_of_a_study():
     assert Study().data.interval == 15
     assert Study.parse({"data": {"resample": 60}}, "study.yaml").data.interval == 60
+
+
+# -- several targets -------------------------------------------------------------------------------
+
+TABLES = tiny.tables(rows=800)
+
+
+def of_several(**keys) -> Windows:
+    return Windows.model_validate({"look_ahead": 2, "horizons": 3, **keys})
+
+
+@pytest.mark.parametrize("target", ["load", "change"])
+def test_targets_are_those_of_windows_with_one(target):
+    """Each target is the load that many rows ahead, in the units of the dataset."""
+    data = build(TABLES, of_several(target=target))
+    starts = data.starts(1, "test")
+    rows = starts[:, None] + 11 + np.array([2, 3, 4])
+    assert (data.target_rows(starts) == rows).all()
+    outputs = data.targets[data.persistence_rows(starts)].astype(float)
+    np.testing.assert_allclose(data.in_kwh(1, starts, outputs), data.load[rows], rtol=1e-5)
+    assert (data.persistence(starts) == data.load[rows[:, :1] - 2]).all()
+    for h in range(3):
+        one = data.at(h)
+        assert (one.target_rows(starts) == rows[:, h]).all()
+        alone = build(TABLES, of_several(target="load", horizons=1, look_ahead=2 + h))
+        if target == "load":
+            np.testing.assert_array_equal(one.targets, alone.targets)
+
+
+def test_a_gap_in_any_target_leaves_the_window_out():
+    tables = {name: table.copy() for name, table in TABLES.items()}
+    tables["a"].iloc[300, 0] = np.nan
+    whole, holed = (build(t, of_several()) for t in (TABLES, tables))
+    lost = set(whole.starts(0, "train")) - set(holed.starts(0, "train"))
+    # The row between the last input and the first target is not read.
+    assert lost == set(range(300 - 11 - 4, 301)) - {300 - 11 - 1}
+
+
+def test_the_context_is_of_every_target():
+    context = [
+        {"name": "lags", "days": [1], "around": 1},
+        {"name": "ahead", "features": ["temperature"]},
+        {"name": "calendar", "harmonics": 1, "weekday": False},
+    ]
+    data = build(TABLES, of_several(context=context))
+    assert data.context.shape[1] == of_several(context=context).context_width == 5 + 3 + 2
+    row = 400
+    scaled = data.features[:, 0]
+    np.testing.assert_allclose(
+        data.context[row, :5], scaled[row + 2 - 96 - 1 : row + 4 - 96 + 2], rtol=1e-6
+    )
+    np.testing.assert_array_equal(data.context[row, 5:8], data.features[row + 2 : row + 5, 1])
+
+
+def test_the_week_to_look_at_goes_from_window_to_window():
+    data = build(TABLES, of_several(look_ahead=1, horizons=4))
+    starts = data.first_week(0)
+    assert (np.diff(starts) == 4).all()
+    made_at = data.stamps[data.persistence_rows(starts)]
+    assert made_at[0] == made_at[0].astype("datetime64[D]")
+    assert len(set(data.target_rows(starts).ravel())) == starts.size * 4
+
+
+def test_a_part_shorter_than_its_targets_is_an_error():
+    with naming(DataError, "look_ahead", "windows.horizons", "90"):
+        build(TABLES, of_several(horizons=90))
+
+
+def test_lags_in_rows_after_the_last_input_row_are_an_error():
+    raw = {"windows": {"horizons": 96, "context": [{"name": "lags", "days": [], "rows": [96]}]}}
+    with naming(ConfigError, "101"):
+        Study.parse(raw, "study.yaml")
+
+
+def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
+    w = of_several(look_back=6, horizons=30, context=[{"name": "lags", "days": [1], "around": 1}])
+    hourly = {
+        name: t.set_axis(pd.date_range("2018", periods=len(t), freq="h"))
+        for name, t in TABLES.items()
+    }
+    data = build(hourly, w)
+    start = data.bounds[0, 0] + 100
+    last = start + 5
+    targets = [last + w.look_ahead + j for j in range(-1, 31)]
+    known = [next(row for row in range(g - 24, 0, -24) if row <= last) for g in targets]
+    scale = data.load_scale[0]
+    wanted = (
+        data.load[known] - (data.load[last] if data.relative else data.load_offset[0])
+    ) / scale
+    np.testing.assert_allclose(data.context[last], wanted, rtol=1e-5, atol=1e-6)
+
+
+# -- origins and histories -------------------------------------------------------------------------
+
+ORIGIN = date(2018, 3, 12)
+HOURS = pd.date_range("2018-01-01 01:00", periods=24 * 110, freq="h")
+
+
+def hourly(level: float = 0.0) -> pd.DataFrame:
+    return pd.DataFrame({"load": level + np.arange(len(HOURS), dtype=float)}, HOURS)
+
+
+@pytest.mark.parametrize(("weeks", "horizons"), [(1, 1), (1, 24), (4, 1), (None, 24)])
+def test_windows_are_those_of_a_search_by_time(weeks: int | None, horizons: int) -> None:
+    look_back, look_ahead = 24, 1
+    windows = Windows(look_back=look_back, look_ahead=look_ahead, horizons=horizons, history=weeks)
+    dataset = build({"a": hourly(), "b": hourly(9.0)}, windows, origin=ORIGIN)
+    cut = pd.Timestamp(ORIGIN)
+    first = HOURS[0] if weeks is None else cut - timedelta(weeks=weeks) + timedelta(hours=1)
+    history = HOURS[(first <= HOURS) & (cut >= HOURS)]
+    held = max(len(history) // 5, 24)
+    chosen_from = history[-held]
+    wanted: dict[str, list[pd.Timestamp]] = {"train": [], "validation": [], "test": [], "refit": []}
+    for at in HOURS:  # the stamp of the first input
+        inputs_end = at + timedelta(hours=look_back - 1)
+        target = inputs_end + timedelta(hours=look_ahead)
+        end = target + timedelta(hours=horizons - 1)
+        if at >= first and end <= cut:
+            wanted["refit"].append(at)
+        if at >= first and end < chosen_from:
+            wanted["train"].append(at)
+        if at >= first and target >= chosen_from and end <= cut:
+            wanted["validation"].append(at)
+        if at > cut and end <= cut + timedelta(weeks=4):
+            wanted["test"].append(at)
+    for i in range(2):
+        for split in ("train", "validation", "test"):
+            found = dataset.stamps[dataset.starts(i, split)]
+            assert pd.DatetimeIndex(found).tolist() == wanted[split], split
+        again = dataset.refit()
+        assert pd.DatetimeIndex(again.stamps[again.starts(i, "train")]).tolist() == wanted["refit"]
+
+
+def test_a_series_that_does_not_reach_over_the_test_set_is_refused() -> None:
+    for origin in (date(2018, 4, 10), date(2018, 1, 1)):
+        with naming(DataError, "data.origins"):
+            build({"a": hourly()}, Windows(), origin=origin)
+    with naming(DataError, "windows.history"):
+        build({"a": hourly()}, Windows(history=1, look_back=150), origin=ORIGIN)
+
+
+def test_origins_are_an_axis() -> None:
+    of = tiny.study(data={"origins": {"last": "2018-09-30", "count": 3, "step": 13}})
+    assert list(of.variants) == [
+        f"origins={day}" for day in ("2018-04-01", "2018-07-01", "2018-09-30")
+    ]
+    assert [one.data.cut for one in of.variants.values()] == of.data.cuts
+    both = tiny.study(
+        data={"origins": ["2018-04-01", "2018-07-01"]}, grid={"windows.history": [1, 4]}
+    )
+    assert len(both.variants) == 4
+    assert all(one.retrains for one in both.variants.values())
+    with naming(ConfigError, "data.origins"):
+        Study.parse({"grid": {"data.origins": ["2018-04-01"]}}, "twice")
+
+
+def test_a_state_is_divided_into_federations_of_a_size() -> None:
+    names = [f"m{i}" for i in range(14)]
+    found = federations_of(names, 4)
+    assert sorted(np.bincount(found)) == [3, 3, 4, 4]
+    backwards = federations_of(names[::-1], 4)[::-1]
+    np.testing.assert_array_equal(found, backwards)
+    assert len(np.unique(federations_of(names, 24))) == 1
