@@ -88,11 +88,15 @@ conformance: $(READY) ## compare the personalised methods of plfl and of other l
 deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; two minutes
 	$(BIN)/plfl deploy check
 
-campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them
-	$(BIN)/python -m tests.campaigns $(NAME)
+campaign: $(READY) $(if $(findstring deploy,$(NAME)),$(FLOWER)) ## run a long test campaign, NAME=...; without NAME, list them
+ifdef NAME
+	$(if $(filter slurm,$(NAME)),tests/campaigns/slurm.sh) $(BIN)/pytest --capture=no tests/campaigns/test_$(subst -,_,$(NAME))*.py
+else
+	@awk 'FNR == 1 { gsub("\"\"\"", ""); print FILENAME ":", $$0 }' tests/campaigns/test_*.py
+endif
 
 gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it; needs a GPU
-	$(BIN)/python -m tests.campaigns gpu
+	$(BIN)/pytest tests/campaigns/test_gpu.py
 	$(BIN)/python benchmarks/bench_gpu.py
 
 # The screenshots of the documentation, from results/demo; needs chromium.

@@ -1,4 +1,4 @@
-"""Training on a CUDA GPU against the CPU: every model, optimiser, term and method."""
+"""Training on a CUDA GPU against the CPU: every model, optimiser, term and method; needs a GPU."""
 
 import pandas as pd
 import pytest

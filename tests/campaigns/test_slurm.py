@@ -1,4 +1,4 @@
-"""The workflow on a real SLURM cluster; run by `make campaign NAME=slurm`."""
+"""The workflow on a real SLURM cluster of this machine; needs root, SLURM and the extra `slurm`."""
 
 import os
 import subprocess

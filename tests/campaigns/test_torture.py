@@ -1,4 +1,4 @@
-"""Seeded faults in downloads, trainings and readers; the name of a test has its seed.
+"""Seeded faults in downloads, trainings and readers; the name of a test has its seed; hours.
 
 `tests/faults` makes a few of these tries.
 """

@@ -3,7 +3,7 @@
 import re
 
 from plfl.cli import main as cli
-from tests.campaigns.test_hosts import blocks
+from tests.campaigns.test_deploy_hosts import blocks
 
 
 def test_the_page_has_ten_commands():

@@ -1,4 +1,4 @@
-"""The page's federation of two hosts, as written, in two network namespaces."""
+"""The page's federation of two hosts, as written, in two network namespaces; needs root."""
 
 import os
 import re

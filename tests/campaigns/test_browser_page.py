@@ -1,4 +1,4 @@
-"""The page as a visitor sees it: opened from the disk, in a real browser, without a network."""
+"""The page as a visitor sees it: opened from the disk, in a real browser; needs chromium."""
 
 import re
 from dataclasses import asdict

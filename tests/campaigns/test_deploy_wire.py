@@ -1,4 +1,4 @@
-"""What crosses the wire, and whether personal numbers do: `make campaign NAME=deploy-wire`.
+"""What crosses the wire between real Flower processes, counted and searched for personal numbers.
 
 Three clients of sample data with real Flower, each through a counting proxy of its own; without
 TLS, so that what crosses can be read.
@@ -6,14 +6,13 @@ TLS, so that what crosses can be read.
 
 import socket
 import sys
-import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 import safetensors.torch
 import yaml
 from numpy.typing import NDArray
@@ -190,22 +189,27 @@ def count(data: bytes, wanted: NDArray[np.uint64]) -> int:
     return hits
 
 
-def tell(split: str, folders: CellFolders, proxies: list[Proxy]) -> None:
-    """Print what was counted, and look for personal parameters in all that crossed."""
+@pytest.mark.parametrize("split", ["P1", "P2"])
+def test_what_crosses_is_what_the_channel_counts_and_nothing_personal(
+    split: str, tmp_path: Path
+) -> None:
+    folders, proxies = run(split, tmp_path)
     columns = ["client", "bytes_down", "bytes_up"]
     train = Tables(folders.results).records(columns, split="train", model="local")
     train = train.groupby("client").sum()
     names = agreement.roster(folders.study, folders.cell)
     by_client = {name: proxy.parts() for name, proxy in zip(names, proxies, strict=True)}
+    print(f"\n{split}; seconds per round {[round(one.seconds, 1) for one in folders.history]}")
     for way in ("down", "up"):
         whole = sum(by_client.values(), Counter[tuple[str, str]]())
         counted = train[f"bytes_{way}"]
         for (name, parts), proxy in zip(by_client.items(), proxies, strict=True):
             over = parts[way, "train"] / counted[name] - 1
             print(
-                f"{split} {way}, client {name}: counted {counted[name]:,}, its numbers' objects "
+                f"{way}, client {name}: counted {counted[name]:,}, its numbers' objects "
                 f"{parts[way, 'train']:,} ({over:+.2%}), all that crossed {proxy.bytes[way]:,}"
             )
+            assert 0 < over < 0.03
         for kind in KINDS:
             print(f"  of all clients, {kind}: {whole[way, kind]:,}")
         fixed = sum(whole[way, kind] for kind in ("wrapping", "headers", "protocol"))
@@ -214,22 +218,13 @@ def tell(split: str, folders: CellFolders, proxies: list[Proxy]) -> None:
             f"{fixed / whole[way, 'messages']:,.0f}, of each of {whole[way, 'polls']} polls "
             f"{whole[way, 'polling'] / whole[way, 'polls']:,.0f}"
         )
-    # What has to be found, if the search is any good.
-    row = safetensors.torch.load_file(folders.server / MODEL)["x"].numpy()
-    control, wanted = pairs(row, row != 0), personal(folders, names)
-    streams = (kept["up"] + kept["down"] for proxy in proxies for kept in proxy.connections)
-    crossed = b"".join(map(bytes, streams))
-    print(
-        f"{len(wanted):,} pairs of personal parameters of {len(names)} clients: in the traffic "
-        f"({len(crossed) / 1e6:,.1f} MB) {count(crossed, wanted)}; of the server's own "
-        f"{len(control):,} pairs {count(crossed, control):,}"
-    )
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="plfl-wire-") as here:
-        begun = time.monotonic()
-        measured = run(sys.argv[1], Path(here))
-        seconds = [round(summary.seconds, 1) for summary in measured[0].history]
-        print(f"{sys.argv[1]}: {time.monotonic() - begun:.0f} s; seconds per round {seconds}")
-        tell(sys.argv[1], *measured)
+    if split == "P2":
+        streams = (kept["up"] + kept["down"] for proxy in proxies for kept in proxy.connections)
+        crossed = b"".join(map(bytes, streams))
+        wanted = personal(folders, names)
+        print(f"{len(wanted):,} pairs of personal parameters are looked for")
+        assert count(crossed, wanted) == 0
+        # What has to be found, if the search is any good.
+        row = safetensors.torch.load_file(folders.server / MODEL)["x"].numpy()
+        control = pairs(row, row != 0)
+        assert count(crossed, control) == len(names) * len(control)
