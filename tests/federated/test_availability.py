@@ -1,7 +1,6 @@
 """A trace says who takes part and how fast; a wrong one says where it is wrong."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,11 +8,9 @@ import pytest
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.federated import availability as trace
-from plfl.optimizers.server.fedavg import FedAvg
-from tests.federated.test_clock import SGD, clock, simulated
+from tests.federated.test_clock import clock
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
-from tests.helpers.problems import Q2, trajectory
 from tests.helpers.refusals import naming
 
 CSV = """client,round,available,step_seconds,down_mbit
@@ -123,16 +120,6 @@ def test_the_trace_goes_before_the_distributions(tmp_path: Path) -> None:
     assert c.step_seconds.tolist() == [3, 2, 4]
     assert c.down_seconds.tolist() == [1e-6] * 3
     assert not c.up_seconds.any()
-
-
-def test_a_round_by_hand(tmp_path: Path) -> None:
-    """The first client is away in round 2, and slower in round 3."""
-    rows = "client 0,1,1,1\nclient 1,1,1,2\nclient 0,2,0,\nclient 0,3,1,5\n"
-    path = write(tmp_path, "client,round,available,step_seconds\n" + rows)
-    traced: list[Any] = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(trace=path))
-    rounds = [snapshot.report for snapshot in traced[1:]]
-    assert [r.present.tolist() for r in rounds] == [[0, 1], [1], [0, 1]]
-    assert [r.times.round for r in rounds] == [4, 4, 10]
 
 
 def test_a_trace_by_seconds_waits_until_someone_can_be_reached(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import Quadratic, Uploads, trajectory, uploads
 from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
@@ -38,19 +38,14 @@ class Apart(Quadratic):
 Q2B = Apart([1, 4], [0, 1], [1, 1])
 
 
+def of_two(rounds: int, codecs: Any, method: Any = None, **further: Any) -> list[Any]:
+    given = {"problem": Q2B, "shared": (True, True), "start": (2.0, 0.0)} | further
+    return trajectory(Sgd(lr=0.1), FedAvg(), method, rounds=rounds, codecs=codecs, **given)
+
+
 def path(up: str, rounds: int, **further: Any) -> list[float]:
     """The server's coordinate a after each round."""
-    blocks = {"scales": "one", "up": up} | further.pop("codecs", {})
-    found = trajectory(
-        Sgd(lr=0.1),
-        FedAvg(),
-        problem=Q2B,
-        shared=(True, True),
-        start=(2.0, 0.0),
-        rounds=rounds,
-        codecs=blocks,
-        **further,
-    )
+    found = of_two(rounds, {"scales": "one", "up": up}, **further)
     return [one.x[0].item() for one in found]
 
 
@@ -80,24 +75,12 @@ def test_trajectories_of_the_specification(up, first, late):
 @pytest.mark.parametrize("up", ["ef14+sign", "ef14+top0.5", "ef14+q3"])
 def test_what_memories_hold(up):
     """Σ sent + e = Σ D at every client."""
-    updates, arrived, made = torch.zeros(2, 2), torch.zeros(2, 2), []
-
-    def listen(f: Federation) -> None:
-        made.append(f)
-        send = f.channel.send
-
-        def sending(direction: Any, clients: Tensor, rows: Tensor, extras: Any = ()) -> Any:
-            found = send(direction, clients, rows, extras)
-            if direction == "up":
-                updates.add_(rows)
-                arrived.add_(found[0])
-            return found
-
-        f.channel.send = sending  # type: ignore[method-assign]
-
-    path(up, 30, made=listen)
+    seen: Uploads = []
+    codecs = {"scales": "one", "up": up}
+    start, *_ = of_two(30, codecs, made=uploads(seen))
+    updates, arrived = (torch.stack(rows).sum(0) for rows in zip(*seen, strict=True))
     assert updates.abs().min() > 0.1
-    kept = made[0].coder.memory["up.sender"]
+    kept = start.f.coder.memory["up.sender"]
     np.testing.assert_allclose(arrived + kept, updates, atol=1e-4)
 
 
@@ -216,15 +199,7 @@ def test_an_update_that_is_not_finite_is_not_sent():
 def test_scaffold_keeps_its_own_messages_as_they_are():
     """Only x and D are coded: with a codec without error for them, nothing changes."""
     plain, changed = (
-        trajectory(
-            Sgd(lr=0.1),
-            FedAvg(),
-            Scaffold(),
-            problem=Q2B,
-            shared=(True, True),
-            start=(2.0, 0.0),
-            codecs=codecs,
-        )
+        of_two(3, codecs, Scaffold())
         for codecs in (None, {"up": "sign", "down": "sign", "scales": 1})
     )
     for one, other in zip(plain, changed, strict=True):

@@ -13,7 +13,7 @@ from tests.federated.test_calibration import TWO, head, models
 EVERYONE, ROWS = torch.arange(2), models(TWO)
 
 
-def watched(t: int, minibatches: int) -> tuple[Session, list[Any]]:
+def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[Any]]:
     """A session whose engine trains nothing, and the tasks that it is given."""
     tasks: list[Any] = []
 
@@ -23,7 +23,7 @@ def watched(t: int, minibatches: int) -> tuple[Session, list[Any]]:
 
     f: Any = SimpleNamespace(
         client_data=TWO,
-        settings=TWO.settings,
+        settings=TWO.settings.model_copy(update=settings),
         client_opt=Sgd(lr=0.4),
         shared=head(TWO),
     )
@@ -50,3 +50,8 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     session.train(ROWS, 0, 2, repeats=3, anchor=Anchor(ROWS, 3, 0.1))
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, [0, 0, 0, 1, 1, 1]])
     assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
+
+
+def test_the_first_rate_is_that_of_the_round() -> None:
+    session, _ = watched(3, 2, decay=0.5)
+    assert session.first_rate == 0.1

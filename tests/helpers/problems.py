@@ -174,6 +174,27 @@ def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
     )
 
 
+Uploads = list[tuple[Tensor, Tensor]]
+"""The rows that clients sent, and those that arrived."""
+
+
+def uploads(into: Uploads) -> Callable[[Federation], None]:
+    """A `made` that adds all uploads."""
+
+    def made(f: Federation) -> None:
+        send = f.channel.send
+
+        def sending(direction: Any, clients: Tensor, rows: Tensor, extras: Any = ()) -> Any:
+            arrived, others = send(direction, clients, rows, extras)
+            if direction == "up":
+                into.append((rows.clone(), arrived))
+            return arrived, others
+
+        f.channel.send = sending  # type: ignore[method-assign]
+
+    return made
+
+
 def in_turns(method: Method, *turns: list[int]) -> Method:
     """The method where round t is for the clients `turns[t - 1]`."""
 

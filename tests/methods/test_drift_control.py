@@ -188,14 +188,6 @@ def test_fedsplit_goes_to_the_minimum(method, client_opt, steps, expected):
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
 
 
-@pytest.mark.parametrize("steps", [1, 20])
-def test_the_fixed_point_of_fedsplit(steps):
-    """Z* = x* − s ∇f_i(x*), whatever the number of local steps."""
-    *_, last = trajectory(SGD, AVG, FedSplit(s=0.5), steps=steps, rounds=120)
-    assert last.x.item() == pytest.approx(0.8, abs=1e-9)
-    assert last.f.state.z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
-
-
 def test_personal_parameters_take_ordinary_steps_beside_fedsplit():
     """Nothing of f depends on the shared coordinate, so the personal one is as without a server."""
     apart = Quadratic([1, 4], [0, 1], [0, 1])

@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
-from plfl.federated.client_data import ClientData
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
-from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
 from plfl_reproductions.fedadc import FedADC
 from plfl_reproductions.fedadc_plus import FedADCPlus
@@ -26,7 +23,6 @@ from plfl_reproductions.moon import Moon
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
 from tests.images import test_classify as classifiers
-from tests.training.test_engines import CPU
 
 SGD = Sgd(lr=0.1)
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
@@ -156,21 +152,6 @@ def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
 
 def test_fedadc_plus_has_the_refusals_of_fedadc():
     assert FedADCPlus().refuses(SGD, FedAvgM()) == FedADC().refuses(SGD, FedAvgM()) is not None
-
-
-def test_bins_of_the_forecasting_task():
-    study = tiny.study()
-    data = tiny.dataset()
-    forecaster = network_of(study, data.shape)
-    client_data = ClientData(data, Stacked(forecaster, data, CPU), study.federation, 10)
-    edges, ratios = client_data.agreed_bins(10)
-    assert edges.shape == (9,)
-    assert ratios.shape == (3, 10)
-    assert ratios.amax(1).tolist() == [1, 1, 1]
-    assert (ratios >= 0).all()
-    pooled = torch.cat([client_data.training_targets(i) for i in range(3)])
-    counts = torch.bincount(torch.bucketize(pooled, edges))
-    assert counts.float().std() < 0.01 * len(pooled)
 
 
 class Watched(Quadratic):

@@ -41,18 +41,13 @@ def replayed(network, whole, compiles=False):
     assert engine.repeat.times and not engine.repeat.refused
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
-def test_recorded_steps_of_every_optimiser_are_the_plain_ones(optimiser):
-    replayed(SMALL, task(SMALL, optimiser))
-
-
 @pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
     replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), terms))
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
-def test_recorded_steps_have_rates_of_their_own(optimiser):
+def test_recorded_steps_of_every_optimiser_have_rates_of_their_own(optimiser):
     replayed(SMALL, with_terms(task(SMALL, optimiser), ["rates"]))
 
 

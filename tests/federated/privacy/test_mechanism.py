@@ -17,7 +17,7 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import Quadratic, Uploads, trajectory, uploads
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
 WIDE = Quadratic([1, 4], [0, 1], [1 + k % 9 for k in range(400)])
@@ -87,30 +87,11 @@ def test_a_bound_that_nothing_exceeds_changes_nothing(method):
     assert not records[0].equals(records[2])
 
 
-def uploads(sent=None, arrived=None):
-    """Adds what clients send, and what of it arrives, to lists."""
-
-    def made(f):
-        send = f.channel.send
-
-        def sending(direction, clients, rows, extras=()):
-            if direction == "up" and sent is not None:
-                sent.append(rows.clone())
-            rows, extras = send(direction, clients, rows, extras)
-            if direction == "up" and arrived is not None:
-                arrived.extend(rows)
-            return rows, extras
-
-        f.channel.send = sending
-
-    return made
-
-
 def test_what_a_decoded_message_exceeds_is_clipped_again():
-    arrived: list[torch.Tensor] = []
+    seen: Uploads = []
     settings = {"rounds": 8, "start": 0.1, "codecs": {"up": "q2", "scales": "one"}}
-    path, _ = noisy(uploads(arrived=arrived), privacy={"clip": 0.3}, lr=1e-3, **settings)
-    assert max(row.norm() for row in arrived) > 0.31
+    path, _ = noisy(uploads(seen), privacy={"clip": 0.3}, lr=1e-3, **settings)
+    assert max(row.norm() for _, arrived in seen for row in arrived) > 0.31
     assert (path[1:] - path[:-1]).norm(dim=1).max() <= 0.3 * (1 + 1e-6)
 
 
@@ -143,10 +124,10 @@ def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
 
 
 def test_what_is_sent_has_at_most_the_bound_and_is_finite():
-    sent: list[torch.Tensor] = []
+    seen: Uploads = []
     for lr in (10, 1e200):
-        trajectory(Sgd(lr=lr), AVG, rounds=3, privacy={"clip": 0.3}, made=uploads(sent=sent))
-    norms = torch.cat(sent).norm(dim=1)
+        trajectory(Sgd(lr=lr), AVG, rounds=3, privacy={"clip": 0.3}, made=uploads(seen))
+    norms = torch.cat([sent for sent, _ in seen]).norm(dim=1)
     assert norms.isfinite().all()
     assert norms.max().item() == pytest.approx(0.3)
 
