@@ -125,6 +125,18 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
     assert np.isfinite(rows.loc[(PL, "local"), ["difference", "low", "p"]].astype(float)).all()
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Results of another state, and of the same one with other clients."""
+    il, renamed = (tmp_path_factory.mktemp(name) for name in ("il", "renamed"))
+    write(il, level, data={"states": ["IL"], "clients": 2}, grid=GRID)
+    write(renamed, level, data={"states": ["NY"], "clients": 2}, grid=GRID)
+    for name in ("records.parquet", "clients.parquet", "baselines.parquet", "errors.parquet"):
+        table = pd.read_parquet(renamed / name)
+        table.assign(client=table["client"] + "x").to_parquet(renamed / name)
+    return il, renamed
+
+
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
@@ -137,15 +149,9 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
     ids=["mixed", "cell", "folder", "cells", "clients"],
 )
 def test_what_cannot_be_compared_says_why(
-    a: str, b: str, message: str, folder: Path, tmp_path: Path
+    a: str, b: str, message: str, folder: Path, others: tuple[Path, Path]
 ) -> None:
-    write(tmp_path / "il", level, data={"states": ["IL"], "clients": 2}, grid=GRID)
-    write(tmp_path / "renamed", level, data={"states": ["NY"], "clients": 2}, grid=GRID)
-    for name in ("records.parquet", "clients.parquet", "baselines.parquet", "errors.parquet"):
-        path = tmp_path / "renamed" / name
-        table = pd.read_parquet(path)
-        table.assign(client=table["client"] + "x").to_parquet(path)
-    folders = folder, tmp_path / "il", tmp_path / "renamed"
+    folders = folder, *others
     with naming(ResultsError, message):
         compare(a.format(*folders), b.format(*folders))
 
