@@ -1,5 +1,6 @@
 """What a local step of a model costs, where a study trains, and in how many jobs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -40,9 +41,10 @@ def test_loads_cost_what_the_paper_s_model_costs() -> None:
     assert cost_of_step(tiny.study()) == 1
 
 
-def of_two_schemes(steps: int = 2, **compute: Any) -> Study:
+def of_two_schemes(steps: int = 2, states: Sequence[str] = ("XX",), **compute: Any) -> Study:
     """Two schemes, two ServerOpts and two seeds."""
     return tiny.study(
+        data={"states": list(states)},
         grid={"sharing": ["P1", "P2"], "server_opt": ["fedavg", "fedadam"], "seeds": [1, 2]},
         federation={"rounds": 2, "local_steps": steps},
         compute=compute,
@@ -60,8 +62,7 @@ def test_short_trainings_and_those_on_a_gpu_are_one_job() -> None:
     ("stack", "cells"), [("study", 16), ("state", 8), ("sharing", 4), ("cell", 2)]
 )
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
-    of = of_two_schemes(stack=stack)
-    of.data.states.append("YY")
+    of = of_two_schemes(states=["XX", "YY"], stack=stack)
     assert side_by_side(of) == cells * of.data.most_clients
 
 

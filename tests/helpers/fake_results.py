@@ -1,10 +1,10 @@
 """Writes a results folder of synthetic numbers in the form that `plfl.results` writes real ones."""
 
-import itertools
 import json
 import shutil
 import tempfile
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 from plfl.baselines import catalogue
 from plfl.config.study import Cell, Study
 from plfl.federated.availability import takes_time
+from plfl.results.records import MODELS
 from tests.helpers.constructed import store
 
 PAPER: dict[str, Any] = {"name": "paper"}
@@ -157,18 +158,16 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
 def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
     folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
-    cells = [
-        cell
-        for cell in study.cells
-        if not study.is_alone(cell)
-        or (cell.method, cell.server_opt) == (study.grid.method[0], study.grid.server_opt[0])
-    ]
-    curves = {cell: _curve(study, cell, str(cell) in diverged, rng) for cell in cells}
-    for cell in study.cells:  # a split that shares nothing is trained once for all servers
-        same = replace(cell, method=study.grid.method[0], server_opt=study.grid.server_opt[0])
-        curves.setdefault(cell, curves[same])
-
-    records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
+    curves: dict[Cell, np.ndarray] = {}
+    parts = []
+    for cell in study.cells:
+        # Where nothing is shared, one training stands for all methods and servers.
+        first = {"method": study.grid.method[0], "server_opt": study.grid.server_opt[0]}
+        own = replace(cell, **first) if study.is_alone(cell) else cell
+        if own not in curves:
+            curves[own] = _curve(study, own, str(own) in diverged, rng)
+        parts.append(_records(study, cell, curves[own]))
+    records = pd.concat(parts, ignore_index=True)
     clients = _clients(study, rng)
     about = {
         "git": "0123abc",
@@ -253,63 +252,37 @@ def _clusters(cell: Cell, rounds: int) -> dict[str, Any]:
 
 
 def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
-    names = _names(study, cell.state)
-    rounds, clients = study.federation.rounds, len(names)
-    train = pd.DataFrame(
-        {
-            "round": np.repeat(np.arange(1, rounds + 1), clients),
-            "client": np.tile(names, rounds),
-            "split": "train",
-            "model": "local",
-            "loss": np.repeat(1 / np.arange(1, rounds + 1), clients),
-            "steps": float(study.federation.local_steps),
-            "epochs": 0.05,
-            **_seconds(study, cell),
-        }
-    )
-    parts = [train, train.assign(model="global")]
+    names, place = _names(study, cell.state), ["round", "client"]
+    train = pd.DataFrame(product(range(1, study.federation.rounds + 1), names), columns=place)
+    steps = float(study.federation.local_steps)
+    train = train.assign(split="train", loss=1 / train["round"], steps=steps, epochs=0.05)
+    parts = [train.assign(model=model, **_seconds(study, cell)) for model in MODELS]
+    scored = pd.DataFrame(product(_evaluated(study), names), columns=place)
+    scored = scored.assign(**_clusters(cell, len(curve)))
     for split, factor in (("validation", 0.97), ("test", 1.0)):
-        for model in (0, 1):
-            mase = factor * curve[:, :, model]
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "round": np.repeat(_evaluated(study), clients),
-                        "client": np.tile(names, len(mase)),
-                        "split": split,
-                        "model": ("local", "global")[model],
-                        "mae": 2 * mase.ravel(),
-                        "rmse": 3 * mase.ravel(),
-                        "mase": mase.ravel(),
-                        **_clusters(cell, len(mase)),
-                    }
-                )
-            )
+        for k, model in enumerate(MODELS):
+            mase = factor * curve[:, :, k].ravel()
+            scores = {"mae": 2 * mase, "rmse": 3 * mase, "mase": mase}
+            parts.append(scored.assign(split=split, model=model, **scores))
     count = _bytes(study, cell)
     exchanged = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
     return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **exchanged)
 
 
 def _clients(study: Study, rng: np.random.Generator) -> pd.DataFrame:
-    interval = study.data.meters.interval if study.data.source == "meters" else 15
-    rows = []
+    count, tables = study.data.clients, []
     for state in study.data.states:
-        means = rng.lognormal(2.6, 1.1, study.data.clients)
-        for order, (name, mean) in enumerate(zip(_names(study, state), means, strict=True)):
-            rows.append(
-                {
-                    "state": state,
-                    "client": name,
-                    "order": order,
-                    "mean": mean,
-                    "std": mean * rng.uniform(0.25, 0.9),
-                    "rows": 35040,
-                    "interval": interval,
-                    "persistence_mae_validation": 0.1 * mean,
-                    "persistence_mae_test": 0.1 * mean,
-                }
-            )
-    return pd.DataFrame(rows)
+        mean = rng.lognormal(2.6, 1.1, count)
+        table = pd.DataFrame({"state": state, "client": _names(study, state), "mean": mean})
+        tables.append(table.assign(order=range(count), std=mean * rng.uniform(0.25, 0.9, count)))
+    clients = pd.concat(tables, ignore_index=True)
+    error = 0.1 * clients["mean"]
+    return clients.assign(
+        rows=35040,
+        interval=study.data.meters.interval if study.data.source == "meters" else 15,
+        persistence_mae_validation=error,
+        persistence_mae_test=error,
+    )
 
 
 def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
@@ -344,9 +317,7 @@ def _baselines(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
     """Scores around `BASELINES`; the four weeks of `naive_weeks` do not fit before validation."""
     rng = np.random.default_rng(3)
     rows = []
-    for state, name, split in itertools.product(
-        study.data.states, BASELINES, ("validation", "test")
-    ):
+    for state, name, split in product(study.data.states, BASELINES, ("validation", "test")):
         here = clients[clients["state"] == state]
         spread = rng.normal(1, 0.05, len(here)) if name != "persistence" else np.ones(len(here))
         mase = BASELINES[name] * SCALE.get(state, 1.0) ** (name != "persistence") * spread

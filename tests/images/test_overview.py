@@ -105,15 +105,3 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
     assert text.count("<img") == len(overview.CAPTIONS)
     assert "MASE" not in text
     assert 'href="s%3D1%2Cparticipation%3D0.3/index.html"' in text
-
-
-def test_the_values_of_an_axis_are_the_lines_of_a_single_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    study = tiny(grid={"seeds": [0, 1], "data.skew.s": [1, 2, 5]})
-    for variant in study.variants.values():
-        classified.write(variant, variant.results, errors)
-    gather(study, study.results, None, compared)
-    (axis,) = overview.curves(overview.Lines(Overview(study.results))).axes
-    assert [line.get_label() for line in axis.lines] == ["s=1", "s=2", "s=5"]

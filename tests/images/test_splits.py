@@ -33,12 +33,6 @@ def test_shards_of_cifar_differ_by_one_image() -> None:
     assert np.array_equal(dealt(parts), np.arange(50_000))
 
 
-def test_some_clients_have_both_shards_of_one_class() -> None:
-    parts = splits.sort_and_partition(LABELS, 100, 2, np.random.default_rng(0))
-    labels = [len(np.unique(LABELS[own])) for own in parts]
-    assert set(labels) == {1, 2}
-
-
 @pytest.mark.parametrize(
     ("clients", "s", "problem"),
     [(33, 2, "cannot share 10 classes"), (1000, 2, "class 0 has 120 images for 200 shards")],

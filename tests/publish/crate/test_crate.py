@@ -108,17 +108,6 @@ def test_every_file_is_listed_with_its_digest(crate: Path) -> None:
         assert found[name]["description"]
 
 
-def test_the_run_has_software_configuration_and_results(crate: Path) -> None:
-    found = entities(crate)
-    run, software = found["#run"], found["#plfl"]
-    assert run["@type"] == "CreateAction"
-    assert run["instrument"] == {"@id": "#plfl"}
-    assert "study.yaml" in references(run["object"])
-    assert {"records.parquet", "summary.csv"} <= set(references(run["result"]))
-    assert software["softwareVersion"] == "0.1.0"
-    assert "0123abc" in software["description"]
-
-
 def test_the_configuration_repeats_the_study(crate: Path, results: Path) -> None:
     recorded = json.loads((results / "study.json").read_text(encoding="utf-8"))["study"]
     assert Study.load(crate / "study.yaml") == Study.parse(recorded, "recorded")
