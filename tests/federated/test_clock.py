@@ -21,16 +21,13 @@ from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
 from plfl_reproductions.fafed import FaFed
 from tests.helpers import tiny
-from tests.helpers.problems import Q2, Quadratic, trajectory
+from tests.helpers.problems import AVG, Q2, SGD, Quadratic, trajectory
 from tests.helpers.refusals import naming
 
-SGD = Sgd(lr=0.1)
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 PERSONAL: dict[str, Any] = {"problem": FOUR, "shared": (True, False), "start": (0.0, 0.0)}
 
@@ -51,7 +48,7 @@ def test_a_round_by_hand() -> None:
         "down_mbit": [64e-6, 32e-6],
         "up_mbit": 16e-6,
     }
-    *_, last = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(**speeds))
+    *_, last = trajectory(SGD, AVG, problem=Q2, made=simulated(**speeds))
     times = last.report.times
     assert times.download.tolist() == pytest.approx([1, 2])
     assert times.compute.tolist() == pytest.approx([1, 6])
@@ -154,7 +151,7 @@ def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
     """FAFED's steps cost two; what comes before the steps is done in full."""
     for method, before, per_step in ((FaFed(), 0, 2), (Asking(), 5, 1)):
         made = simulated(dropout=0.5, step_seconds=1.0)
-        path = trajectory(SGD, FedAvg(), method, **PERSONAL, made=made)
+        path = trajectory(SGD, AVG, method, **PERSONAL, made=made)
         for t, step in enumerate(path[1:], 1):
             progress = step.f.clock.progress(t)
             expected = before + 2 * per_step * progress
@@ -180,7 +177,7 @@ def test_under_random_participation(
     """Who cannot be reached gets nothing; who drops out sends nothing, changes nothing."""
     path = trajectory(
         Adam(),
-        FedAvg(),
+        AVG,
         **PERSONAL,
         rounds=5,
         participation=share,

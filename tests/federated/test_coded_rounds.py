@@ -15,10 +15,9 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
-from tests.helpers.problems import Quadratic, Uploads, trajectory, uploads
+from tests.helpers.problems import AVG, Quadratic, Uploads, trajectory, uploads
 from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
@@ -40,7 +39,7 @@ Q2B = Apart([1, 4], [0, 1], [1, 1])
 
 def of_two(rounds: int, codecs: Any, method: Any = None, **further: Any) -> list[Any]:
     given = {"problem": Q2B, "shared": (True, True), "start": (2.0, 0.0)} | further
-    return trajectory(Sgd(lr=0.1), FedAvg(), method, rounds=rounds, codecs=codecs, **given)
+    return trajectory(Sgd(lr=0.1), AVG, method, rounds=rounds, codecs=codecs, **given)
 
 
 def path(up: str, rounds: int, **further: Any) -> list[float]:
@@ -52,7 +51,7 @@ def path(up: str, rounds: int, **further: Any) -> list[float]:
 @pytest.mark.parametrize("up", ["sign", "ef21+sign", "top1e-9", "ef14+top1e-9", "q3", "q8", "q2"])
 def test_codecs_of_one_number_are_exact(up):
     codecs = {"up": up, "down": "none"}
-    found = trajectory(Sgd(lr=0.1), FedAvg(), rounds=4, codecs=codecs)
+    found = trajectory(Sgd(lr=0.1), AVG, rounds=4, codecs=codecs)
     assert [one.x.item() for one in found[:4]] == pytest.approx([2, 1.49, 1.19165, 1.01711525])
 
 

@@ -10,9 +10,8 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.slowmo import SlowMo
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import AVG, Quadratic, trajectory
 
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
 """f_i = ½ (w + b − c_i)², c = (1, 3)."""
@@ -21,7 +20,7 @@ LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
 def linear(shared, client_opt=None, server_opt=None, **kwargs):
     opt = client_opt or Sgd(lr=0.1)
     start = {"problem": LINEAR, "shared": shared, "start": (0.0, 0.0), "rounds": 2}
-    return trajectory(opt, server_opt or FedAvg(), **(start | kwargs))
+    return trajectory(opt, server_opt or AVG, **(start | kwargs))
 
 
 def test_all_shared_is_classical_federated_learning():
@@ -62,7 +61,7 @@ def test_without_sharing_the_proximal_term_is_void():
     )
 
 
-@pytest.mark.parametrize("server_opt", [FedAvg(), SlowMo()], ids=str)
+@pytest.mark.parametrize("server_opt", [AVG, SlowMo()], ids=str)
 def test_the_average_of_the_servers_models_by_numpy(server_opt):
     federations = []
 

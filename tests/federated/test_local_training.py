@@ -15,11 +15,10 @@ from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.stacked import Stacked
 from plfl_reproductions.fedadc import FedADC
 from tests.helpers import tiny
-from tests.helpers.problems import trajectory
+from tests.helpers.problems import AVG, trajectory
 from tests.helpers.refusals import naming
 from tests.images.test_classify import images, study, trained
 
@@ -75,7 +74,7 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
         found.append((steps.tolist(), (steps[:, None] * offset).flatten().tolist()))
         f.client_data.settings = Settings(batch_size=1, local_steps=2)
 
-    trajectory(Sgd(lr=0.1), FedAvg(), method, rounds=1, made=look)
+    trajectory(Sgd(lr=0.1), AVG, method, rounds=1, made=look)
     ((steps, moved),) = found
     assert steps == [4, 10]
     assert moved == pytest.approx([-0.1 * 0.8 * 3.0] * 2)

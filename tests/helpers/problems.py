@@ -17,10 +17,14 @@ from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.models.network import Kept
 from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server.fedavg import FedAvg
 from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
+
+SGD, AVG = Sgd(lr=0.1), FedAvg()
 
 
 class Quadratic(Stacked):

@@ -17,7 +17,6 @@ from plfl.config.sections import Simulation
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.optimizers.client.prox import Prox
-from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import LocalTask
@@ -26,10 +25,9 @@ from plfl_reproductions.cc_fedadam import CCFedAdam
 from plfl_reproductions.cc_fedams import CCFedAMS
 from plfl_reproductions.fedeff import FedEff
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 from tests.helpers.refusals import naming
 
-SGD = Sgd(lr=0.1)
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 
 
@@ -201,7 +199,7 @@ def epochs(
     """Epochs taken by each client in every round, and the seconds of the round."""
     path = trajectory(
         SGD,
-        FedAvg(),
+        AVG,
         FedEff(epoch_steps=1, **parameters),
         problem=THREE,
         rounds=rounds,
@@ -234,7 +232,7 @@ def test_epochs_can_shrink_from_round_to_round() -> None:
 
 def made() -> Federation:
     """A federation of three clients."""
-    start, _ = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, rounds=1)
+    start, _ = trajectory(SGD, AVG, FedEff(epoch_steps=1), problem=THREE, rounds=1)
     federation: Federation = start.f
     return federation
 
@@ -273,10 +271,10 @@ def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tent
 def test_of_equal_speed_it_is_fedavg(schedule: Any, weights: Any) -> None:
     """From x after the round before the first; FedAvg with weights of windows."""
     method = FedEff(schedule=schedule, epochs=6, tau=0.5, epoch_steps=2)
-    ours = trajectory(SGD, FedAvg(), method, weights=weights)
+    ours = trajectory(SGD, AVG, method, weights=weights)
     start = tuple(ours[0].x.tolist())
     assert start == pytest.approx([1.49 if weights is None else 1.425])
-    plain = trajectory(SGD, FedAvg(), weights=weights, start=start, steps=6)
+    plain = trajectory(SGD, AVG, weights=weights, start=start, steps=6)
     assert [s.x.item() for s in ours] == pytest.approx([s.x.item() for s in plain])
 
 
@@ -284,10 +282,10 @@ def test_the_round_before_the_first_keeps_personal_parts() -> None:
     """The personal part has learnt for an epoch by itself; a proximal term leaves it alone."""
     linear = Quadratic([1, 1], [1, 3], [1, 1])
     kwargs: dict[str, Any] = {"problem": linear, "shared": (True, False), "start": (0.0, 0.0)}
-    path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=2), rounds=1, **kwargs)
+    path = trajectory(SGD, AVG, FedEff(epoch_steps=2), rounds=1, **kwargs)
     assert path[0].x.tolist() == pytest.approx([0.36])
     assert path[0].local.flatten().tolist() == pytest.approx([0.18, 0.18, 0.54, 0.54])
-    pulled = trajectory(Prox(lr=0.1, mu=1), FedAvg(), FedEff(epoch_steps=2), rounds=1, **kwargs)
+    pulled = trajectory(Prox(lr=0.1, mu=1), AVG, FedEff(epoch_steps=2), rounds=1, **kwargs)
     shared, personal = pulled[0].local[0].tolist()
     assert shared == pytest.approx(0.1 + 0.1 * (0.8 - 0.1))
     assert personal == pytest.approx(0.1 + 0.1 * 0.8)

@@ -17,7 +17,6 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
-from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
 from plfl.training.reference import Reference
@@ -28,18 +27,17 @@ from plfl_reproductions.fedsc import FedSC, linked
 from plfl_reproductions.ifca import Ifca
 from plfl_reproductions.one_shot import OneShot
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, QuadraticData, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, trajectory
 from tests.helpers.refusals import naming
 
 double = partial(torch.tensor, dtype=torch.float64)
-SGD = Sgd(lr=0.1)
 FOUR = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1, 1])
 """Two pairs of clients that want opposite things."""
 
 
 def of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) -> list[Any]:
     options = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | kwargs
-    return trajectory(SGD, server_opt or FedAvg(), method, **options)
+    return trajectory(SGD, server_opt or AVG, method, **options)
 
 
 TWELVE = Quadratic([1] * 12, [0] * 6 + [10] * 4 + [20] * 2, [1])
@@ -49,7 +47,7 @@ SIZES = [list(range(6)), list(range(6, 10)), [10, 11]]
 
 def taking_part(method: Method, share: float, rounds: int = 40) -> list[list[int]]:
     """How many of each of the clusters of `TWELVE` take part in every round."""
-    path = trajectory(SGD, FedAvg(), method, problem=TWELVE, rounds=rounds, participation=share)
+    path = trajectory(SGD, AVG, method, problem=TWELVE, rounds=rounds, participation=share)
     return [
         [int(np.isin(members, step.report.present).sum()) for members in SIZES] for step in path[1:]
     ]
@@ -87,7 +85,7 @@ def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
     torch.testing.assert_close(before.x, expected[:, None].expand(2, 2))
 
 
-@pytest.mark.parametrize("server_opt", [FedAvg(), FedAvgM(), FedAdam(lr=0.1)], ids=str)
+@pytest.mark.parametrize("server_opt", [AVG, FedAvgM(), FedAdam(lr=0.1)], ids=str)
 def test_one_shot_is_a_federation_in_each_cluster(server_opt: ServerOpt) -> None:
     before, *rounds = of_four(OneShot(clusters=2), server_opt, rounds=4)
     for j, members in enumerate([slice(0, 2), slice(2, 4)]):
@@ -125,7 +123,7 @@ def test_ifca_expected_numbers(
 ) -> None:
     problem, method = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1]), Ifca(averaging=averaging)
     made = start_from(*models)
-    start, *rounds = trajectory(Sgd(lr=0.5), FedAvg(), method, problem=problem, made=made)
+    start, *rounds = trajectory(Sgd(lr=0.5), AVG, method, problem=problem, made=made)
     for after, numbers in zip(rounds, expected, strict=True):
         assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
     assert start.f.state.cluster.tolist() == [0, 0, 1, 1]
@@ -171,7 +169,7 @@ ORDERS = [
 
 @pytest.mark.parametrize(("given", "expected"), ORDERS, ids=["1,2", "2,1"])
 def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[float]) -> None:
-    _, *rounds = trajectory(SGD, FedAvg(), FedCluster(given=given, order="fixed"))
+    _, *rounds = trajectory(SGD, AVG, FedCluster(given=given, order="fixed"))
     turn = [int(name[-1]) for (name,) in given]
     # With one client a cluster, what it ends at is what the server then has.
     path = [after.local[i].item() for after in rounds for i in turn]
@@ -181,7 +179,7 @@ def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[floa
 
 def test_fedcluster_reshuffles_the_order() -> None:
     given, orders = ORDERS[0][0], set()
-    _, *rounds = trajectory(SGD, FedAvg(), FedCluster(given=given), rounds=12)
+    _, *rounds = trajectory(SGD, AVG, FedCluster(given=given), rounds=12)
     for after in rounds:
         # The client whose turn came last is where the server is.
         orders.add((after.local[:, 0] == after.x).nonzero().item())
@@ -202,7 +200,7 @@ def test_fedcluster_steps_its_one_server_in_every_cycle() -> None:
 def test_fedcluster_draws_clusters_of_equal_size() -> None:
     problem = Quadratic([1.0] * 10, [0.0] * 10, [1])
     kept = [
-        trajectory(SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed)[0].f
+        trajectory(SGD, AVG, FedCluster(), problem=problem, rounds=1, seed=seed)[0].f
         for seed in (0, 1, 2)
     ]
     drawn = [f.state.cluster.tolist() for f in kept]
@@ -228,9 +226,9 @@ def test_fedcluster_wants_each_client_in_one_cluster() -> None:
         ([elsewhere, ["client 0", "client 1"]], "client client 0 is in 2 clusters"),
     ]:
         with naming(ConfigError, fault):
-            trajectory(SGD, FedAvg(), FedCluster(given=clusters))
+            trajectory(SGD, AVG, FedCluster(given=clusters))
     method = FedCluster(given=[["nobody here"], ["client 1"], elsewhere])
-    start, _ = trajectory(SGD, FedAvg(), method, rounds=1)
+    start, _ = trajectory(SGD, AVG, method, rounds=1)
     assert start.f.state.cluster.tolist() == [1, 0]
 
 
@@ -252,7 +250,7 @@ def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
 
 
 def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
-    start, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0))
+    start, *rounds = trajectory(SGD, AVG, FedSC(clusters=2), weights=(1.0, 3.0))
     assert start.f.state.cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
@@ -260,7 +258,7 @@ def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
 
 def test_fedsc_clusters_clients_of_like_targets() -> None:
     near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
-    start, _ = trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1)
+    start, _ = trajectory(SGD, AVG, FedSC(clusters=2), problem=near, rounds=1)
     assert start.f.state.cluster.tolist() == [0, 1, 0, 1]
 
 

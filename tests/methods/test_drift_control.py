@@ -26,9 +26,17 @@ from plfl_reproductions.fedadc_dm import FedADCDM
 from plfl_reproductions.feddyn import FedDyn
 from plfl_reproductions.fedsplit import FedSplit
 from plfl_reproductions.one_shot import OneShot
-from tests.helpers.problems import Q2, Quadratic, QuadraticData, in_turns, server_path, trajectory
+from tests.helpers.problems import (
+    AVG,
+    Q2,
+    SGD,
+    Quadratic,
+    QuadraticData,
+    in_turns,
+    server_path,
+    trajectory,
+)
 
-SGD, AVG = Sgd(lr=0.1), FedAvg()
 AVERAGING = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
 """The ClientOpt of FedADC with double momentum φ = 0.5."""
 Q4 = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1])

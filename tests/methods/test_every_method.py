@@ -19,7 +19,6 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
-from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
@@ -27,9 +26,9 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.results.records import CellResult
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 
-SGD, DAMPENED = Sgd(lr=0.1), SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
+DAMPENED = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
 FOUR = Quadratic([1, 4, 0.5, 2], [-3, -2.5, 2, 3], [1, 1])
 
 
@@ -96,7 +95,7 @@ def of_four(name: str, **options: Any) -> list[Any]:
     """The path of the method on four clients."""
     given = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | options
     method = available()[name.split()[0]](**CASES[name].parameters)
-    return trajectory(CASES[name].client_opt, FedAvg(), method, **given)
+    return trajectory(CASES[name].client_opt, AVG, method, **given)
 
 
 @all_but(BY_ABSENCE)
@@ -142,7 +141,7 @@ def test_only_shared_parameters_cross_the_network(name: str) -> None:
 @every
 def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
     case, options = CASES[name], {"problem": FOUR, "shared": (False, False), "start": (0.1, 0.1)}
-    alone = trajectory(case.client_opt, FedAvg(), **options)  # type: ignore[arg-type]
+    alone = trajectory(case.client_opt, AVG, **options)  # type: ignore[arg-type]
     steps = of_four(name, shared=(False, False))
     torch.testing.assert_close(steps[-1].local, alone[-1].local, rtol=1e-12, atol=1e-12)
     assert not any(after.report.traffic["bytes_up"].any() for after in steps[1:])
@@ -159,26 +158,26 @@ def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -
 
 
 REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
-    ("cc_fedadam", Prox(), FedAvg(), ""),
-    *(("cc_fedadam", client_opt, FedAvg(), "gradient") for client_opt in (Adam(), SgdMomentum())),
+    ("cc_fedadam", Prox(), AVG, ""),
+    *(("cc_fedadam", client_opt, AVG, "gradient") for client_opt in (Adam(), SgdMomentum())),
     ("cc_fedadam", SGD, FedAdam(), "server step"),
-    ("fafed", SGD, FedAvg(), ""),
-    *(("fafed", client_opt, FedAvg(), "sgd") for client_opt in (Adam(), Prox())),
+    ("fafed", SGD, AVG, ""),
+    *(("fafed", client_opt, AVG, "sgd") for client_opt in (Adam(), Prox())),
     *(("fafed", SGD, server_opt, "lr 1") for server_opt in (FedAdam(), FedAvg(lr=0.5))),
-    *(("fedsplit", client_opt, FedAvg(), "") for client_opt in (SGD, Adam())),
-    ("fedsplit", Prox(), FedAvg(), "twice"),
+    *(("fedsplit", client_opt, AVG, "") for client_opt in (SGD, Adam())),
+    ("fedsplit", Prox(), AVG, "twice"),
     *(("fedsplit", SGD, server_opt, "lr 1") for server_opt in (FedAdam(), FedAvg(lr=0.5))),
-    ("fedprox", ProxAdam(), FedAvg(), "twice"),
+    ("fedprox", ProxAdam(), AVG, "twice"),
     ("fedprox", Adam(), FedAdam(), ""),
-    *((name, DAMPENED, FedAvg(), "") for name in ("scaffold", "feddyn", "fedadc", "fedadc_dm")),
+    *((name, DAMPENED, AVG, "") for name in ("scaffold", "feddyn", "fedadc", "fedadc_dm")),
     *((n, DAMPENED, FedAdam(), "fedavg") for n in ("scaffold", "feddyn", "fedadc", "fedadc_dm")),
-    *(("fedadc_dm", c, FedAvg(), "dampening") for c in (SGD, SgdMomentum(momentum=0.9))),
-    ("fedac", SGD, FedAvg(), ""),
+    *(("fedadc_dm", c, AVG, "dampening") for c in (SGD, SgdMomentum(momentum=0.9))),
+    ("fedac", SGD, AVG, ""),
     *(("fedac", SGD, server_opt, "means") for server_opt in (FedAvg(lr=0.5), FedAdam())),
-    ("fedac", Prox(), FedAvg(), "proximal"),
-    *(("ifca gradient", c, FedAvg(), "sgd") for c in (Adam(), Prox(), SgdMomentum())),
-    *(("ifca", c, FedAvg(), "") for c in (Adam(), Prox(), SgdMomentum())),
-    ("ifca gradient", SGD, FedAvg(), ""),
+    ("fedac", Prox(), AVG, "proximal"),
+    *(("ifca gradient", c, AVG, "sgd") for c in (Adam(), Prox(), SgdMomentum())),
+    *(("ifca", c, AVG, "") for c in (Adam(), Prox(), SgdMomentum())),
+    ("ifca gradient", SGD, AVG, ""),
     *((name, SGD, FedAvgAdaptive(), "one model") for name in ("one_shot", "ifca", "ifca gradient")),
     *((name, SGD, FedAdam(), "") for name in ("one_shot", "ifca")),
 ]

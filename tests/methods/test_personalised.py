@@ -40,10 +40,10 @@ from plfl_reproductions.pfedme import PFedMe
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.personalised import Array, Problem, Seen
-from tests.helpers.problems import Quadratic, QuadraticData, in_turns, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, in_turns, trajectory
 from tests.helpers.refusals import naming
 
-SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
+ADAM = Adam(lr=0.1, beta1=0.9, beta2=0.999)
 Q2M = Quadratic([1, 4], [0, 1], [1, 0.5])
 """Clients with a body s and a head p, of which they minimise a/2 (s + p/2 − c)²."""
 BODY: dict[str, Any] = {"problem": Q2M, "start": (2.0, 2.0), "shared": (True, False)}

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
-from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.training.task import Contrast
@@ -21,10 +19,9 @@ from plfl_reproductions.fedadc_plus import FedADCPlus
 from plfl_reproductions.fedgkd import FedGKD
 from plfl_reproductions.moon import Moon
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, server_path, trajectory
 from tests.images import test_classify as classifiers
 
-SGD = Sgd(lr=0.1)
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
 """f_i = ½ (w + b − c_i)², c = (1, 3)."""
 
@@ -54,7 +51,7 @@ def by_hand(lam, buffer, *, a=(1, 4), c=(0, 1), mix=(1,), start=(2.0,), shared=(
 def test_path_by_hand(lam, buffer):
     method = FedGKD(lam=lam, buffer=buffer)
     expected, _ = by_hand(lam, buffer, rounds=5)
-    path = server_path(SGD, FedAvg(), method, rounds=5)
+    path = server_path(SGD, AVG, method, rounds=5)
     assert path[1:] == pytest.approx(expected, abs=1e-12)
 
 
@@ -63,7 +60,7 @@ def test_the_teacher_forecasts_with_the_clients_own_part():
     expected, local = by_hand(
         2, 2, a=(1, 1), c=(1, 3), mix=(1, 1), start=(0.0, 0.0), shared=(True, False), rounds=4
     )
-    seen = trajectory(SGD, FedAvg(), FedGKD(lam=2, buffer=2), **problem)
+    seen = trajectory(SGD, AVG, FedGKD(lam=2, buffer=2), **problem)
     assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
     assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
 
@@ -72,7 +69,7 @@ def test_the_teacher_forecasts_with_the_clients_own_part():
 def test_bytes(buffer, down):
     """d_s both ways, and 2 d_s down once the teacher is another model than x itself."""
     problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0)}
-    seen = trajectory(SGD, FedAvg(), FedGKD(buffer=buffer), rounds=4, **problem)
+    seen = trajectory(SGD, AVG, FedGKD(buffer=buffer), rounds=4, **problem)
     traffic = [s.report.traffic for s in seen[1:]]
     assert [sent["bytes_down"].tolist() for sent in traffic] == [[8 * n] * 2 for n in down]
     assert [sent["bytes_up"].tolist() for sent in traffic] == [[8, 8]] * 4
@@ -132,12 +129,12 @@ def adc_by_hand(lam, variant, *, mix=(1,), start=(2.0,), shared=(True,), beta=0.
 def test_fedadc_plus_by_hand(variant):
     method = FedADCPlus(variant=variant, bins=2)
     expected, _ = adc_by_hand(0.35, variant)
-    assert server_path(SGD, FedAvg(), method, rounds=4)[1:] == pytest.approx(expected, abs=1e-12)
+    assert server_path(SGD, AVG, method, rounds=4)[1:] == pytest.approx(expected, abs=1e-12)
     with_personal = {"mix": (1, 1), "start": (1.0, 1.0), "shared": (True, False)}
     problem = Quadratic([1, 4], [0, 1], [1, 1])
     expected, local = adc_by_hand(0.35, variant, **with_personal)
     given = {"problem": problem, "start": (1.0, 1.0), "shared": (True, False)}
-    seen = trajectory(SGD, FedAvg(), method, rounds=4, **given)
+    seen = trajectory(SGD, AVG, method, rounds=4, **given)
     assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
     assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
 
@@ -146,8 +143,8 @@ def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
     """ρ = 1 for all: nobody listens to the teacher."""
     spread = torch.tensor([0.0, 1.0]).double()
     monkeypatch.setattr(QuadraticData, "training_targets", lambda self, i: spread)
-    path = server_path(SGD, FedAvg(), FedADCPlus(lam=1, bins=2))
-    assert path == server_path(SGD, FedAvg(), FedADC())
+    path = server_path(SGD, AVG, FedADCPlus(lam=1, bins=2))
+    assert path == server_path(SGD, AVG, FedADC())
 
 
 def test_fedadc_plus_has_the_refusals_of_fedadc():
@@ -165,9 +162,7 @@ class Watched(Quadratic):
 def watched(**options):
     problem = Watched([1, 4, 2], [0, 1, 3], [1, 1])
     given = {"problem": problem, "start": (2.0, 0.0), "shared": (True, False), "rounds": 4}
-    return problem, trajectory(
-        SGD, FedAvg(), Moon(mu=3, features="penultimate"), **given, **options
-    )
+    return problem, trajectory(SGD, AVG, Moon(mu=3, features="penultimate"), **given, **options)
 
 
 @settings(max_examples=5, deadline=None)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import weighted_sum
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 from plfl.optimizers.server.fedadam import FedAdam
@@ -14,7 +13,7 @@ from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.optimizers.server.fedyogi import FedYogi
 from plfl.optimizers.server.slowmo import SlowMo
 from plfl_reproductions.fedadc import FedADC
-from tests.helpers.problems import server_path
+from tests.helpers.problems import AVG, SGD, server_path
 
 MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)
 
@@ -65,13 +64,10 @@ def test_expected_numbers(cls, options, expected):
     assert follow(cls(lr=0.1, **options)) == pytest.approx(expected, abs=1e-9)
 
 
-SGD = Sgd(lr=0.1)
-
-
 @pytest.mark.parametrize(
     ("opt", "expected"),
     [
-        (FedAvg(), [2, 1.49, 1.19165, 1.01711525]),
+        (AVG, [2, 1.49, 1.19165, 1.01711525]),
         (FedAvgM(), [2, 1.49, 0.73265, 0.06698525]),
         (FedAvgM(variant="ema"), [2, 1.949, 1.8542165, 1.7239613652]),
         (FedAvgM(variant="nesterov"), [2, 1.031, 0.4129565, 0.2361796498]),
@@ -88,9 +84,9 @@ def test_trajectories_on_two_quadratics(opt, expected):
 
 
 def test_fedavg_with_weights_and_with_adam_clients():
-    weighted = server_path(SGD, FedAvg(), weights=(1.0, 3.0))
+    weighted = server_path(SGD, AVG, weights=(1.0, 3.0))
     assert weighted == pytest.approx([2, 1.425, 1.1533125, 1.0249401562], abs=1e-9)
-    adam = server_path(Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg())
+    adam = server_path(Adam(lr=0.1, beta1=0.9, beta2=0.999), AVG)
     assert adam == pytest.approx([2, 1.8002893574, 1.6006681692, 1.4012187245], abs=1e-9)
 
 
@@ -140,7 +136,7 @@ def test_slowmo_is_the_heavy_ball_and_without_momentum_fedavg(client_opt):
     slow = server_path(client_opt, SlowMo(lr=0.6, beta=0.7), rounds=8)
     assert slow == server_path(client_opt, FedAvgM(lr=0.6, beta=0.7), rounds=8)
     still = server_path(client_opt, SlowMo(beta=0), rounds=8)
-    assert still == server_path(client_opt, FedAvg(), rounds=8)
+    assert still == server_path(client_opt, AVG, rounds=8)
 
 
 def test_fedadc_whose_clients_follow_no_momentum_is_slowmo():

@@ -11,9 +11,8 @@ from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.audit import Canaries, lower_bound, verdict
 from plfl.federated.privacy.gaussian import epsilon_of
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.problems import AVG, Quadratic, trajectory
 from tests.helpers.refusals import naming
 
 DELTA = 1e-5
@@ -56,7 +55,7 @@ def audited(broken=lambda privacy: None, seed=0, **settings):
 
     found = trajectory(
         Sgd(lr=1e-3),
-        FedAvg(),
+        AVG,
         problem=Quadratic([1, 4], [0, 1], [1] * WIDTH),
         shared=(True,) * WIDTH,
         start=(0.0,) * WIDTH,

@@ -15,11 +15,9 @@ from plfl.experiments.train import train
 from plfl.federated.privacy.mechanism import of_system
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, Uploads, trajectory, uploads
+from tests.helpers.problems import AVG, SGD, Quadratic, Uploads, trajectory, uploads
 
-SGD, AVG = Sgd(lr=0.1), FedAvg()
 WIDE = Quadratic([1, 4], [0, 1], [1 + k % 9 for k in range(400)])
 
 
