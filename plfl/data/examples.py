@@ -57,7 +57,7 @@ def on_one_table(
 ) -> Mapping[str, Examples]:
     """Examples, by name, on the rows of one table, so that one engine reads them all.
 
-    Of several parts, each `Dataset.is_like` the others; see `plfl.data.dataset.joined`.
+    Several parts have the same `Dataset.form`; see `plfl.data.dataset.joined`.
     """
     if len(parts) == 1:
         return parts

@@ -135,9 +135,13 @@ def measure(study: Study) -> Speed:
     windows = torch.from_numpy(dataset.starts(0, "train"))
     optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
 
+    objective = trainer.task.objective(study.federation.loss)
+
     def task(optimiser: ClientOpt, *sizes: int) -> LocalTask:
-        batches = windows[torch.randint(len(windows), sizes)].to(engine.device)
-        return _task(trainer, optimiser, first.repeat(sizes[0], 1), batches)
+        batches = Minibatches(windows[torch.randint(len(windows), sizes)].to(engine.device))
+        rows, everything = first.repeat(sizes[0], 1), torch.ones_like(first, dtype=torch.bool)
+        fresh = LocalTask.fresh(optimiser, rows, batches, everything)
+        return replace(fresh, objective=objective)
 
     if on_gpu:
         room = engine.block(lambda: task(optimisers[0], 1, steps, batch_size))
@@ -163,15 +167,6 @@ def measure(study: Study) -> Speed:
         clock = lambda: time.process_time() / study.compute.threads  # noqa: E731
     rates = [_rate(partial(train, each), least_windows, most, clock) for each in optimisers]
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate, least_models, clients, clock))
-
-
-def _task(
-    trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, batches: torch.Tensor
-) -> LocalTask:
-    everything = torch.ones(rows.shape[1], dtype=torch.bool, device=trainer.engine.device)
-    objective = trainer.task.objective(trainer.study.federation.loss)
-    task = LocalTask.fresh(optimiser, rows, Minibatches(batches), everything)
-    return replace(task, objective=objective)
 
 
 def _rate(work: Callable[[int], float], least: int, most: int, clock: Callable[[], float]) -> float:

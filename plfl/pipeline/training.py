@@ -55,26 +55,18 @@ def train_cells(
         new = study.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
-        states = {cell.state for cell in new}
         read = sources.of(study.data).read
-        examples = {s: read(study, path) for s, path in datasets.items() if s in states}
+        examples = {state: read(study, datasets[state]) for state in _states(new)}
         device = memory.of(torch.device(used[1]))
         groups = together(study, new, examples, device.free() if device else None)
         file, rounds = folder / f"{name}.checkpoint", study.federation.rounds
-        noted = _noted(label, rounds * len(groups))
         for number, some in enumerate(groups):
             key = digest([digests[cell] for cell in some])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
-            own = {cell.state: examples[cell.state] for cell in some}
-            before = number * rounds
+            own = {state: examples[state] for state in _states(some)}
+            noted = _noted(label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(
-                    study,
-                    some,
-                    on_one_table(own, folder),
-                    lambda t, before=before: noted(before + t),  # type: ignore[misc]
-                    checkpoint,
-                )
+                results = train(study, some, on_one_table(own, folder), noted, checkpoint)
             for cell, result in results.items():
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
@@ -105,8 +97,8 @@ def _reason_against(
     study: Study, cells: list[Cell], examples: Mapping[str, Examples], free: int | None
 ) -> str:
     """Why cells cannot train side by side; empty if they can."""
-    data = [examples[state] for state in dict.fromkeys(cell.state for cell in cells)]
-    if not all(isinstance(one, Dataset) and one.is_like(data[0]) for one in data[1:]):
+    data = [examples[state] for state in _states(cells)]
+    if len({one.form if isinstance(one, Dataset) else id(one) for one in data}) > 1:
         return "the examples of their states differ in more than the clients"
     if free is None:
         return ""
@@ -121,9 +113,13 @@ def _reason_against(
     )
 
 
-def _noted(label: str, rounds: int) -> Callable[[int], None]:
+def _states(cells: Iterable[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.state for cell in cells))
+
+
+def _noted(label: str, before: int, rounds: int) -> Callable[[int], None]:
     """Writes the finished rounds of a training into the log, where `plfl study` reads them."""
-    return lambda t: log.info("%s: round %d of %d", label, t, rounds)
+    return lambda t: log.info("%s: round %d of %d", label, before + t, rounds)
 
 
 def _give_back_memory() -> None:

@@ -5,7 +5,8 @@ operation Adam has about 26 of them for each parameter, in one kernel seven.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ class CompiledNetwork:
         """See `Network.backward_pass`."""
         if type(kept) is tuple:
             passes, tensors = kept
-            passes.backward(*tensors, forecast, out)
+            passes.backward(*tensors, forecast.contiguous(), out)
         else:
             self.network.backward_pass(rows, kept, forecast, features, out)
 
@@ -70,18 +71,19 @@ class CompiledNetwork:
             return (forecasts,)
 
         forecasts, kept = self.network.forward_pass(rows, *inputs)
+        slope = forecasts.contiguous()
         try:
             if isinstance(kept, Kept) and not isinstance(kept.how, Traced):
                 raise TypeError("rows train one after the other")
-            given = (_zeros(x, False) for x in (rows, *inputs, forecasts, rows))
+            given = (_zeros(x, False) for x in (rows, *inputs, slope, rows))
             found = Traced(both, list(given), later=2)
         except Exception as error:  # whatever PyTorch cannot trace
             log.info("the passes are not compiled: %s", str(error).split("\n")[0])
             return None
         found.forward = _compiled("the model", found.forward, rows, *inputs)
         _, tensors = found.forward(rows, *inputs)
-        later = forecasts, _zeros(rows, rows.is_inference())
-        found.backward = _compiled("the model", found.backward, *tensors, *later)
+        out = _zeros(rows, rows.is_inference())
+        found.backward = _compiled("the model", found.backward, *tensors, slope, out)
         return found
 
 
@@ -114,7 +116,7 @@ def _step(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Program
         own = optimiser.slowed(rest[-1]) if len(rest) > len(names) else optimiser
         own.step(y, g, state, k)
 
-    with torch.inference_mode(False), torch.no_grad():
+    with _refused(optimiser.name), torch.inference_mode(False), torch.no_grad():
         program = make_fx(functionalize(step))(*(_zeros(x, False) for x in like))
     return _compiled(optimiser.name, program, *(_zeros(x, x.is_inference()) for x in like))
 
@@ -130,17 +132,20 @@ def _zeros(like: Tensor, for_inference: bool) -> Tensor:
 
 
 def _compiled(name: str, program: Program, *given: Tensor) -> Program:
-    """A program in as few kernels as there can be, after a first run.
-
-    Raises:
-        ConfigError: PyTorch cannot compile it here. Uncompiled steps round differently, and the
-            engine would have the same name.
-    """
-    try:
+    """A program in as few kernels as there can be, after a first run."""
+    with _refused(name):
         compiled: Program = torch.compile(program, backend=BACKEND, dynamic=False)
         compiled(*given)
+    return compiled
+
+
+@contextmanager
+def _refused(name: str) -> Iterator[None]:
+    """Refuses what PyTorch cannot compile here with a `ConfigError`: uncompiled steps round
+    differently, and the engine would have the same name."""
+    try:
+        yield
     except Exception as error:  # compilers raise many kinds
         reason = str(error).split("\n")[0]
         problem = f"'compiled' cannot compile {name}: {reason}; set it to auto"
         raise ConfigError("compute.engine", [problem]) from error
-    return compiled

@@ -1,8 +1,7 @@
 """The memory of a GPU: what a step of a stack takes of it, measured, and how many models fit."""
 
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Hashable
 
 import torch
 
@@ -11,77 +10,66 @@ from plfl.base.errors import PlflError
 log = logging.getLogger(__name__)
 
 MARGIN = 0.8
-"""Part of the free memory that models may take: memory gets cut up, and steps that are recorded
-have some of their own."""
+"""Part of the free memory that is counted on, because memory gets cut up."""
 
 
-class Memory(Protocol):
-    """The memory of a device."""
-
-    def free(self) -> int:
-        """Bytes that tensors can have now."""
-
-    def taken(self, work: Callable[[], object]) -> int:
-        """Most bytes that tensors take while some work is done, beside those before.
-
-        Raises:
-            torch.OutOfMemoryError: there are not so many.
-        """
-
-
-class OfGpu:
-    """The memory of a GPU."""
+class Memory:
+    """The memory of a GPU, and what was found to fit into it."""
 
     def __init__(self, device: torch.device):
         self.device = device
+        self.found: dict[Hashable, tuple[tuple[int, ...], int]] = {}
 
     def free(self) -> int:
+        """Bytes that tensors can have now."""
         kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return torch.cuda.mem_get_info(self.device)[0] + kept
 
     def taken(self, work: Callable[[], object]) -> int:
+        """Most bytes that tensors take while some work is done, beside those before."""
         before = torch.cuda.memory_allocated(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         work()
-        return torch.cuda.max_memory_allocated(self.device) - before
+        most = torch.cuda.max_memory_allocated(self.device)
+        torch.cuda.empty_cache()  # while a step is recorded, PyTorch gives none back
+        return most - before
+
+    def fit(
+        self, what: str, form: Hashable, sizes: tuple[int, ...], step: Callable[[int], None]
+    ) -> tuple[tuple[int, ...], int]:
+        """Those of the `sizes` of stacks, in ascending order, that fit into the free memory; and
+        how many models do, in whole stacks of the largest of them. Measured once for each `form`.
+
+        `step` takes a step of a stack of a size, all that the stack needs included; `what` is its
+        name.
+
+        Raises:
+            PlflError: the smallest stack does not fit.
+        """
+        if form in self.found:
+            return self.found[form]
+        for count in range(len(sizes), 0, -1):
+            size = sizes[count - 1]
+            try:
+                step(size)  # what is made once, such as traced passes, is not measured
+                free = self.free()
+                taken = max(1, self.taken(lambda size=size: step(size)))  # type: ignore[misc]
+            except torch.OutOfMemoryError:
+                continue
+            # A step that is recorded has as much memory of its own.
+            if (stacks := int(MARGIN * free) // taken - 1) > 0:
+                log.info(
+                    "%s of %d models takes %.3g GB of the GPU, %.3g GB are free: %d models fit",
+                    *(what, size, taken / 1e9, free / 1e9, stacks * size),
+                )
+                self.found[form] = sizes[:count], stacks * size
+                return self.found[form]
+        raise PlflError(
+            f"{what} of {sizes[0]} models does not fit into the memory of the GPU; "
+            "lower federation.batch_size or set compute.device to cpu"
+        )
 
 
 def of(device: torch.device) -> Memory | None:
     """The memory that bounds what trains together; None on a CPU, where blocks are small."""
-    return OfGpu(device) if device.type == "cuda" else None
-
-
-def fit(
-    memory: Memory, sizes: tuple[int, ...], step: Callable[[int], object], what: str
-) -> tuple[tuple[int, ...], int]:
-    """Those of the `sizes` of stacks, in ascending order, that fit into the free memory; and how
-    many models do, in whole stacks of the largest of them.
-
-    Args:
-        memory: the memory.
-        sizes: the sizes.
-        step: takes a step of a stack of a size, all that the stack needs included. It is taken
-            twice, because what is made once, such as traced passes, is no part of the measurement.
-        what: the name of such a step.
-
-    Raises:
-        PlflError: the smallest stack does not fit.
-    """
-    for count in range(len(sizes), 0, -1):
-        size = sizes[count - 1]
-        try:
-            step(size)
-            free = memory.free()
-            taken = max(1, memory.taken(lambda size=size: step(size)))  # type: ignore[misc]
-        except torch.OutOfMemoryError:
-            continue
-        if stacks := int(MARGIN * free) // taken:
-            log.info(
-                "%s of %d models takes %.3g GB of the GPU, %.3g GB are free: %d models fit",
-                *(what, size, taken / 1e9, free / 1e9, stacks * size),
-            )
-            return sizes[:count], stacks * size
-    raise PlflError(
-        f"{what} of {sizes[0]} models does not fit into the memory of the GPU; "
-        "lower federation.batch_size or set compute.device to cpu"
-    )
+    return Memory(device) if device.type == "cuda" else None

@@ -61,10 +61,6 @@ class Stacked:
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
         """Sizes of stacks, by what the passes of a task depend on."""
-        self._fitting: dict[tuple[object, ...], tuple[tuple[int, ...], int]] = {}
-        """Sizes of stacks that fit into the memory, and how many models do, by forms of tasks."""
-        self._together: tuple[int, ...] | None = None
-        """Numbers of models that fit into the memory while they forecast."""
 
     def block(self, task: Callable[[], LocalTask]) -> int:
         """Some stacks, or as many as fit into the memory of a GPU."""
@@ -74,14 +70,12 @@ class Stacked:
         """Sizes of stacks that fit into the memory, and how many models do, by a step of them."""
         if self.memory is None:
             return self.sizes, 0
-        if (form := _form(task)) not in self._fitting:
 
-            def step(size: int) -> None:
-                copies = torch.zeros(size, dtype=torch.int64, device=self.device)
-                _Stack(self, task.select(copies), True).once()
+        def step(size: int) -> None:
+            copies = torch.zeros(size, dtype=torch.int64, device=self.device)
+            _Stack(self, task.select(copies), True).once()
 
-            self._fitting[form] = memory.fit(self.memory, self.sizes, step, "a local step")
-        return self._fitting[form]
+        return self.memory.fit("a local step", _form(task), self.sizes, step)
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -146,8 +140,15 @@ class Stacked:
         window = self.look_back.numel() * self.features.shape[1] + self.context.shape[1]
         most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
         within, found = torch.arange(TOGETHER, device=self.device), []
+
+        def product(size: int) -> None:
+            copies = torch.zeros(size, TOGETHER, dtype=torch.int64, device=self.device)
+            self.network.forecasts(rows[copies[:, 0]], *self.inputs(every[copies]))
+
         if self.memory is not None:
-            most = self._most(most, rows, every)
+            sizes = tuple(sorted({max(1, most >> halved) for halved in (0, 2, 4, 6)}))
+            fitting, _ = self.memory.fit("a product of forecasts", most, sizes, product)
+            most = fitting[-1]
         for first in range(0, len(parts), most):
             some = parts[first : first + most]
             filled = some + some[-1:] * (most - len(some))
@@ -157,19 +158,6 @@ class Stacked:
             found.append(outputs[: len(some)].flatten(0, 1))
         joined = torch.cat(found)
         return [joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)]
-
-    def _most(self, most: int, rows: Tensor, every: Tensor) -> int:
-        """How many models forecast together: `most`, or fewer if these do not fit."""
-        if self._together is None:
-            assert self.memory is not None
-
-            def step(size: int) -> None:
-                copies = torch.zeros(size, TOGETHER, dtype=torch.int64, device=self.device)
-                self.network.forecasts(rows[copies[:, 0]], *self.inputs(every[copies]))
-
-            sizes = tuple(sorted({max(1, most >> halved) for halved in range(0, 8, 2)}))
-            self._together, _ = memory.fit(self.memory, sizes, step, "a product of forecasts")
-        return self._together[-1]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -386,11 +374,11 @@ class _Stack:
 
 
 def _form(task: LocalTask) -> tuple[object, ...]:
-    """Equal for tasks whose rows take equally much memory."""
+    """Equal for tasks whose rows take equally much memory, however many steps they take."""
     shapes: list[tuple[int, ...]] = []
 
     def noted(values: Tensor) -> Tensor:
-        shapes.append(values.shape[1:])
+        shapes.append(values.shape[2:])
         return values
 
     task.map(noted)

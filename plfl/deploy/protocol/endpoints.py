@@ -9,6 +9,7 @@ other side has are *not a number* there, so an update that used them would yield
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.tasks import Task
-from plfl.training.task import LocalTask
+from plfl.training.task import Engine
 
 Rows = list[Tensor]
 """What crosses the channel for one client: its row of each array, shared parameters first."""
@@ -140,18 +141,6 @@ class NoEngine:
     device = torch.device("cpu")
     dtype = torch.float32
 
-    def block(self, task: Callable[[], LocalTask]) -> int:
-        raise AssertionError("a server does not train")
-
-    def train(self, task: LocalTask) -> Tensor:
-        raise AssertionError("a server does not train")
-
-    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        raise AssertionError("a server does not forecast")
-
-    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        raise AssertionError("a server does not forecast")
-
 
 class Roster(ClientData):
     """What the server knows of the clients: their names and their numbers of training windows.
@@ -160,7 +149,8 @@ class Roster(ClientData):
     """
 
     def __init__(self, names: Sequence[str], settings: Settings, seed: int, task: Task):
-        self.engine, self.settings, self.seed, self.task = NoEngine(), settings, seed, task
+        self.engine = cast(Engine, NoEngine())
+        self.settings, self.seed, self.task = settings, seed, task
         self.names = list(names)
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
