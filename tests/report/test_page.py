@@ -52,7 +52,6 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str]]] = []
-        self.tables: list[list[list[str]]] = []
         self.captioned: list[tuple[str, list[list[str]]]] = []
         self.text = ""
         self.feed(html)
@@ -64,8 +63,7 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
         if tag == "table":
-            self.tables.append([])
-            self.captioned.append(("", self.tables[-1]))
+            self.captioned.append(("", []))
         elif tag == "tr":
             self.tables[-1].append([])
         elif tag in ("td", "th"):
@@ -82,6 +80,10 @@ class Page(HTMLParser):
             self.captioned[-1] = (caption + data, table)
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data
+
+    @property
+    def tables(self) -> list[list[list[str]]]:
+        return [table for _, table in self.captioned]
 
     def table(self, caption: str) -> list[list[str]]:
         """The only table whose caption starts like this."""
@@ -500,7 +502,8 @@ def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: P
 
 
 def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.METHODS)
+    grid = fake_results.METHODS["grid"] | {"method": ["fedopt", "ifca"]}
+    out = _write(tmp_path, fake_results.METHODS | {"grid": grid})
     parsed = _page(out, charts=False)
     found = verdicts(Tables(out.parent))
     (bytes_sent,) = (table for table in parsed.tables if "Both directions, B" in table[0])

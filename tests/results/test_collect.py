@@ -12,6 +12,9 @@ import pytest
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
+from plfl.baselines.trees import Boosting
+from plfl.config.study import Study
+from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
@@ -35,26 +38,30 @@ DATASET = tiny.dataset()
 RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a": {"state": "XX"}}}
 
 
-def collect_again(source: Path, folder: Path) -> None:
+def collect_again(study: Study, source: Path, folder: Path) -> None:
     """Gather the files in `source` into tables in `folder`."""
-    cells = {cell: Files.of(source, str(cell)) for cell in STUDY.cells}
+    cells = {cell: Files.of(source, str(cell)) for cell in study.cells}
     baselines = [Files.of(source / "baselines", "XX")]
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
-    collect(STUDY, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
+    collect(study, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
+
+
+def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
+    """The folder, with what the jobs of a study write and the tables that are gathered of it."""
+    dataset.save(folder / "XX.npz")
+    for cell, result in train(study, study.cells, dataset).items():
+        result.write(Files.of(folder, str(cell)), "digest")
+    (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
+    found = evaluate("XX", dataset, Boosting(trees=3), study.task)
+    tables = CellResult(found.scores, found.forecasts, found.errors)
+    tables.write(Files.of(folder / "baselines", "XX"))
+    collect_again(study, folder, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results")
-    DATASET.save(folder / "XX.npz")
-    for cell, result in train(STUDY, STUDY.cells, DATASET).items():
-        result.write(Files.of(folder, str(cell)), "digest")
-    (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
-    found = evaluate("XX", DATASET)
-    tables = CellResult(found.scores, found.forecasts, found.errors)
-    tables.write(Files.of(folder / "baselines", "XX"))
-    collect_again(folder, folder)
-    return folder
+    return collected(STUDY, DATASET, tmp_path_factory.mktemp("results"))
 
 
 def test_mase_is_rebuilt_from_the_errors_by_day(results: Path) -> None:
@@ -203,7 +210,7 @@ def test_seasonal_naive_forecasts_are_scored_like_any_other() -> None:
 def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
     names = ["records.parquet", "summary.csv", "clients.parquet", "forecasts.parquet"]
     names += ["baselines.parquet", "baseline_forecasts.parquet", "errors.parquet"]
-    collect_again(results, tmp_path)
+    collect_again(STUDY, results, tmp_path)
     for name in [*names, "study.json"]:
         assert (results / name).read_bytes() == (tmp_path / name).read_bytes()
 

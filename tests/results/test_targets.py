@@ -1,24 +1,17 @@
 """A study of several horizons and quantiles, from its cells to tables and figures."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
 from plfl.data.windows import build
-from plfl.experiments.baselines import evaluate
-from plfl.experiments.train import train
 from plfl.report.figures import draw
-from plfl.results.collect import JobFiles, collect
-from plfl.results.records import CellResult, Files
 from plfl.results.tables import Tables
 from tests.helpers import tiny
-
-RECEIPT = {"source": "sample", "files": {}, "clients": {}}
+from tests.results.test_collect import collected
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +26,8 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results")
     dataset = build(tiny.tables(rows=900), study.windows)
-    dataset.save(folder / "XX.npz")
-    cells = {}
-    for cell, result in train(study, study.cells, dataset).items():
-        cells[cell] = Files.of(folder, str(cell))
-        result.write(cells[cell], "digest")
-    (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
-    found = evaluate("XX", dataset, Boosting(trees=3), study.task)
-    baselines = Files.of(folder, "baselines.XX")
-    CellResult(found.scores, found.forecasts, found.errors).write(baselines)
-    data, receipts = {"XX": folder / "XX.npz"}, {"XX": folder / "XX.files.json"}
-    collect(study, JobFiles(cells, [baselines], data, receipts), folder, git=None)
-    return folder
+    return collected(study, dataset, tmp_path_factory.mktemp("results"))
 
 
 def test_means_over_clients_are_in_the_summary(folder: Path) -> None:

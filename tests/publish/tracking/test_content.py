@@ -149,7 +149,8 @@ def test_traffic_is_summed_over_clients_and_rounds(longer):
 
 
 def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
-    fake_results.write(tmp_path, METHODS)
+    grid = METHODS["grid"] | {"method": ["fedopt", "ifca"]}
+    fake_results.write(tmp_path, METHODS | {"grid": grid})
     summary = pd.read_csv(tmp_path / "summary.csv").query("state == 'CA' and chosen == 'last'")
     rows = summary.query("method == 'ifca' and sharing == 'P1'").set_index("model")
     run = logged(tmp_path)["CA-P1-ifca-sgd-fedavg-10"]
