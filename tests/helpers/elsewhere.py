@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 import plfl
 
@@ -76,34 +76,41 @@ class _Dispatched(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter[str] = Counter()
+        self.whole: set[Any] = set()
+        """Operations that have no parts."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        with self:
-            in_parts = func.decompose(*args, **kwargs)
-        if in_parts is not NotImplemented:
-            return in_parts
-        name = func.name().removeprefix("aten::").split(".")[0]
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        there = [x for x in tensors if isinstance(x, Disguised)]
-        stays = bool(there)
-        if kwargs.get("device") is not None:
-            stays = torch.device(kwargs["device"]) == THERE
+        if func not in self.whole:
+            with self:
+                in_parts = func.decompose(*args, **kwargs)
+            if in_parts is not NotImplemented:
+                return in_parts
+            self.whole.add(func)
+        name, device = func.name().removeprefix("aten::").split(".")[0], kwargs.get("device")
+        if device is not None:
             kwargs["device"] = HERE
+        given, form = tree_flatten((args, kwargs))
+        tensors = [x for x in given if isinstance(x, Tensor)]
+        there = [x for x in tensors if isinstance(x, Disguised)]
+        stays = bool(there) if device is None else torch.device(device) == THERE
         if name == "copy_":
             stays = isinstance(args[0], Disguised)
         self._check(func, name, tensors, args)
         if there and (name in WAITING or not stays or _is_masked(name, args)):
             self._wait()
-        args, kwargs = tree_map_only(Disguised, lambda x: x.here, (args, kwargs))
+        undisguised = (x.here if isinstance(x, Disguised) else x for x in given)
+        args, kwargs = tree_unflatten(undisguised, form)
         out = func(*args, **kwargs)
         if not stays:
             return out
         # What was changed in place is still the same tensor.
         known = {id(x.here): x for x in there}
-        return tree_map_only(
-            Tensor, lambda x: known[id(x)] if id(x) in known else Disguised(x), out
-        )
+
+        def disguised(x: Tensor) -> Tensor:
+            return known[id(x)] if id(x) in known else Disguised(x)
+
+        return disguised(out) if isinstance(out, Tensor) else tree_map_only(Tensor, disguised, out)
 
     def _check(self, func: Any, name: str, tensors: list[Tensor], args: Any) -> None:
         """Raise a RuntimeError where a GPU would."""
