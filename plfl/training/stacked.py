@@ -75,7 +75,10 @@ class Stacked:
             copies = torch.zeros(size, dtype=torch.int64, device=self.device)
             _Stack(self, task.select(copies), True).once()
 
-        return self.memory.fit("a local step", _form(task), self.sizes, step)
+        parts = (task.minibatches, task.terms, task.tracked)
+        given = [name for part in parts for name, value in vars(part).items() if value is not None]
+        form = (task.optimiser.name, task.minibatches.starts.shape[-1], *given)
+        return self.memory.fit("a local step", form, self.sizes, step)
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -371,18 +374,6 @@ class _Stack:
                 out.masked_fill_(terms.frozen, 0)
             out *= (clip / (sums(out * out).sqrt() + CLOSE)).clamp(max=1)
         return losses
-
-
-def _form(task: LocalTask) -> tuple[object, ...]:
-    """Equal for tasks whose rows take equally much memory, however many steps they take."""
-    shapes: list[tuple[int, ...]] = []
-
-    def noted(values: Tensor) -> Tensor:
-        shapes.append(values.shape[2:])
-        return values
-
-    task.map(noted)
-    return (task.optimiser.name, task.terms.contrast, *shapes)
 
 
 def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:

@@ -48,8 +48,7 @@ def test_states_train_together_if_they_fit(
     tiny.dataset(clients=2, rows=500).save("others.npz")
     datasets = {"XX": Path("windows.npz"), "YY": Path("others.npz")}
 
-    def trained(free: int | None) -> list[dict[str, bytes]]:
-        """The bytes of the tables, and the cells that trained side by side."""
+    def trained(free: int | None) -> list[bytes]:
         groups.clear()
         device = None if free is None else SimpleNamespace(free=lambda: free)
         monkeypatch.setattr(training.memory, "of", lambda _: device)
