@@ -7,7 +7,6 @@ import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.experiments.train import train
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -58,18 +57,6 @@ def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
     ]
 
 
-def test_variants_have_the_cells_settings_and_bits_of_the_same_study_without_axes() -> None:
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
-    swept = tiny.study(grid=grid | {"federation.local_steps": [2, 4]})
-    variant = swept.variants["local_steps=2"]
-    plain = tiny.study(grid=grid, federation={"local_steps": 2})
-    assert variant.cells == plain.cells
-    assert [variant.settings(c) for c in variant.cells] == [plain.settings(c) for c in plain.cells]
-    cells, dataset = plain.cells[:1], tiny.dataset()
-    one, other = (train(study, cells, dataset)[cells[0]] for study in (variant, plain))
-    assert one.records.equals(other.records)
-
-
 def test_a_description_gives_the_same_variants_again() -> None:
     study = with_axes(**{"model.name": ["mlp", "gru"], "windows.history": [2, None]})
     again = Study.parse(json.loads(json.dumps(study.description())), "again")
@@ -92,12 +79,6 @@ def test_only_axes_of_the_data_and_the_task_need_other_datasets_and_baselines() 
     tasks = {"point": {"name": "forecast"}, "fan": {"name": "quantiles"}}
     assert set(with_axes(task=tasks).inputs.values()) == {"task=point", "task=fan"}
     assert tiny.study().inputs == {"": ""}
-
-
-def test_a_study_without_axes_is_its_own_variant() -> None:
-    study = tiny.study()
-    assert study.variants == {"": study}
-    assert study.root == study.results
 
 
 def test_cells_are_found_by_name() -> None:
