@@ -42,22 +42,24 @@ def options(method: str, steps: int) -> dict[str, Any]:
     return of_others.get(method, {})
 
 
-def study(steps: int = 2, of: Sequence[str] = ("fedopt",), **grid: Any) -> Study:
+def study(
+    steps: int, of: Sequence[str] = ("fedopt",), recipe: dict[str, Any] | None = None, **grid: Any
+) -> Study:
     axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     return tiny.study(
         windows=WINDOWS,
         grid={"method": list(of), **axes, **grid},
         method={method: options(method, steps) for method in of},
         client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
-        federation={"rounds": 2, "local_steps": steps},
+        federation={"rounds": 2, "local_steps": steps} | (recipe or {}),
     )
 
 
-Records = dict[str, pd.DataFrame]
-"""Those of a study's cells."""
+def trained(
+    of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, pd.DataFrame]:
+    """The records of a study's cells."""
 
-
-def trained(of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch) -> Records:
     def engine(_: object, forecaster: Forecaster, dataset: Dataset) -> Stacked:
         stacked = Stacked(forecaster, dataset, device)
         stacked.sizes, stacked.numbers = stacked.sizes[:1], 2**14  # for a CPU in disguise
@@ -68,61 +70,37 @@ def trained(of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch) ->
     return {str(cell): result.records for cell, result in results.items()}
 
 
-def trained_there(of: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Records, Counter[str]]:
-    """The records, and what a GPU would have been waited for."""
+RECIPE = {"schedule": "cosine", "clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"client_opt": CLIENTS, "recipe": RECIPE, "refused": "skip"},
+        {"server_opt": SERVERS, "refused": "skip"},
+        {"of": [name for name in METHODS if name not in {"fedadc_dm", *STEPWISE}]},
+        {"of": ["fedadc_dm"], "client_opt": ["sgdm"]},
+        {"of": sorted(STEPWISE)},
+    ],
+    ids=["clients", "servers", "methods", "fedadc_dm", "stepwise"],
+)
+def test_it_trains_elsewhere(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another device gives the same records, and is left to itself while it takes local steps,
+    however many a round has."""
+    few, many = (study(steps, **options) for steps in (2, 3))
+    here = trained(few, HERE, monkeypatch)
     with elsewhere() as waits:
-        return trained(of, THERE, monkeypatch), waits
-
-
-def same(of: Study, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """That another device gives the same records; what it was waited for."""
-    here = trained(of, HERE, monkeypatch)
-    there, waits = trained_there(of, monkeypatch)
+        there = trained(few, THERE, monkeypatch)
     for name, records in here.items():
         pd.testing.assert_frame_equal(there[name], records, rtol=1e-4)
-    return waits
-
-
-@pytest.mark.parametrize("grid", [{"client_opt": CLIENTS}, {"server_opt": SERVERS}], ids=list)
-def test_every_optimiser_trains_elsewhere(
-    grid: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    same(study(refused="skip", **grid), monkeypatch)
+    if STEPWISE.isdisjoint(options.get("of", [])):
+        with elsewhere() as others:
+            trained(many, THERE, monkeypatch)
+        assert while_training(waits) == while_training(others) != {}
 
 
 def while_training(waits: Counter[str]) -> dict[str, int]:
     return {line: n for line, n in waits.items() if line.startswith("plfl/training/")}
-
-
-def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = {"schedule": "cosine", "clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
-    short, long = (
-        of.model_copy(update={"federation": of.federation.model_copy(update=recipe)})
-        for of in (study(2, client_opt=["adam"]), study(3, client_opt=["adam"]))
-    )
-    few = same(short, monkeypatch)
-    _, many = trained_there(long, monkeypatch)
-    assert while_training(few) == while_training(many) != {}
-
-
-@pytest.mark.parametrize(
-    ("of", "client_opt"),
-    [
-        ([name for name in METHODS if name not in {"fedadc_dm", *STEPWISE}], "sgd"),
-        (["fedadc_dm"], "sgdm"),
-        (sorted(STEPWISE), "sgd"),
-    ],
-    ids=["most", "fedadc_dm", "stepwise"],
-)
-def test_every_method_trains_elsewhere(
-    of: list[str], client_opt: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = same(study(2, of, client_opt=[client_opt]), monkeypatch)
-    if STEPWISE.intersection(of):
-        return
-    _, many = trained_there(study(3, of, client_opt=[client_opt]), monkeypatch)
-    # However many local steps a round has, a GPU is left to itself while it takes them.
-    assert while_training(few) == while_training(many) != {}
 
 
 def test_two_devices_do_not_mix() -> None:
