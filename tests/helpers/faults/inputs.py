@@ -85,44 +85,21 @@ def spoil(content: bytes, name: str, dice: random.Random, structured: bool = Tru
         changed = structure(plain, dice)
         return gzip.compress(changed, mtime=0) if name.endswith(".gz") else changed
     for _ in range(dice.choice([1, 1, 1, 2, 5, 20])):
-        content = dice.choice(_BYTES)(content, dice)
+        content = _bytes(content, dice)
     return content
 
 
-def _flip(content: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(max(1, len(content)))
-    return (
-        content[:at]
-        + bytes(b ^ 1 << dice.randrange(8) for b in content[at : at + 1])
-        + (content[at + 1 :])
-    )
-
-
-def _cut(content: bytes, dice: random.Random) -> bytes:
-    return content[: dice.randrange(len(content) + 1)]
-
-
-def _drop(content: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(content) + 1)
-    return content[:at] + content[at + dice.choice([1, 4, 100]) :]
-
-
-def _insert(content: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(content) + 1)
-    return content[:at] + dice.randbytes(dice.choice([1, 4, 100])) + content[at:]
-
-
-def _repeat(content: bytes, dice: random.Random) -> bytes:
+def _bytes(content: bytes, dice: random.Random) -> bytes:
+    """With a bit changed, cut, with bytes less, more or twice, or something else."""
     at, end = sorted(dice.randrange(len(content) + 1) for _ in range(2))
-    return content[:end] + content[at:]
-
-
-def _replace(content: bytes, dice: random.Random) -> bytes:
+    few, bit = dice.choice([1, 4, 100]), 1 << dice.randrange(8)
     others = (b"", b"\0" * 100, b"\n" * 50, b"{}", b"[]", b"<html>", b"\xff\xfe", b"PAR1")
-    return dice.choice(others)
-
-
-_BYTES = (_flip, _flip, _flip, _cut, _drop, _insert, _repeat, _replace)
+    flipped = content[:at] + bytes(b ^ bit for b in content[at : at + 1]) + content[at + 1 :]
+    inserted = content[:at] + dice.randbytes(few) + content[at:]
+    changed = (content[:at], content[:at] + content[at + few :], inserted)
+    return dice.choice(
+        [*[flipped] * 3, *changed, content[:end] + content[at:], dice.choice(others)]
+    )
 
 
 def _yaml(content: bytes, dice: random.Random) -> bytes:
@@ -179,55 +156,47 @@ _ODD = (b"\xff", "x", "1", True, {"a": 1}, [1.0], pd.Timestamp("2018-01-01"), No
 def _parquet(content: bytes, dice: random.Random) -> bytes:
     table = pq.read_table(io.BytesIO(content))
     for _ in range(dice.choice([1, 1, 2])):
-        at = dice.randrange(max(1, table.num_columns))
-        name = table.column_names[at] if table.num_columns else ""
-        what = dice.randrange(7)
-        if what == 0:
-            table = table.slice(0, dice.choice([0, 1, 2, table.num_rows // 2]))
-        elif not table.num_columns:
+        if not table.num_columns:
             break
-        elif what == 1:
-            table = table.remove_column(at)
-        elif what == 2:  # a column of the same name, at the end
-            other = table.column(dice.randrange(table.num_columns))
-            table = table.append_column(name, other)
-        elif what == 3:
-            names = list(table.column_names)
-            names[at] = str(dice.choice(NASTY))
-            table = table.rename_columns(names)
-        elif what == 4:
-            table = table.set_column(at, name, pa.array([dice.choice(_ODD)] * table.num_rows))
-        elif what == 5:
-            values = table.column(at).to_pylist()
-            for row in dice.sample(range(len(values)), min(len(values), 3)):
-                values[row] = dice.choice([None, math.nan, math.inf, -1.0, 1e308, 0.0])
-            try:
-                column = pa.array(values, type=table.column(at).type)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                column = pa.array([str(value) for value in values])
-            table = table.set_column(at, name, column)
-        else:
-            table = table.replace_schema_metadata({"pandas": dice.choice(["", "{}", "[1]", "x"])})
+        at, other = (dice.randrange(table.num_columns) for _ in range(2))
+        name, names = table.column_names[at], list(table.column_names)
+        names[at] = str(dice.choice(NASTY))
+        odd = pa.array([dice.choice(_ODD)] * table.num_rows)
+        changed = (
+            table.slice(0, dice.choice([0, 1, 2, table.num_rows // 2])),
+            table.remove_column(at),
+            table.append_column(name, table.column(other)),
+            table.rename_columns(names),
+            table.set_column(at, name, odd),
+            table.set_column(at, name, _holed(table.column(at), dice)),
+            table.replace_schema_metadata({"pandas": dice.choice(["", "{}", "[1]", "x"])}),
+        )
+        table = dice.choice(changed)
     sink = io.BytesIO()
     pq.write_table(table, sink)
     return sink.getvalue()
+
+
+def _holed(column: pa.ChunkedArray, dice: random.Random) -> pa.Array:
+    """A column with up to three other values, as text if they are not of its type."""
+    values = column.to_pylist()
+    for row in dice.sample(range(len(values)), min(len(values), 3)):
+        values[row] = dice.choice([None, math.nan, math.inf, -1.0, 1e308, 0.0])
+    try:
+        return pa.array(values, type=column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([str(value) for value in values])
 
 
 def _npz(content: bytes, dice: random.Random) -> bytes:
     with np.load(io.BytesIO(content)) as archive:
         arrays = {name: archive[name] for name in archive.files}
     name = dice.choice(list(arrays))
-    if dice.random() < 0.3:
-        del arrays[name]
-    else:
-        changes: list[Callable[[np.ndarray], Any]] = [
-            lambda array: array[..., None],
-            lambda array: array.reshape(-1)[:1],
-            lambda array: array.astype(str),
-            lambda array: np.zeros((0,)),
-            lambda array: np.full(3, np.nan),
-        ]
-        arrays[name] = dice.choice(changes)(arrays[name])
+    array = arrays.pop(name)
+    if dice.random() > 0.3:
+        odd = (np.zeros((0,)), np.full(3, np.nan))
+        changed = (array[..., None], array.reshape(-1)[:1], array.astype(str), *odd)
+        arrays[name] = dice.choice(changed)
     sink = io.BytesIO()
     np.savez(sink, **arrays)
     return sink.getvalue()
