@@ -56,9 +56,9 @@ def grid_of(method: str, clients: list[str], servers: list[str], **quirks: Any) 
     return {(c.client_opt, c.server_opt, c.sharing): r.records for c, r in trained.items()}
 
 
-def scores(method: str, client: str, server_opt: str = "fedavg", **quirks: Any) -> dict[str, Any]:
-    """The records of the cells of one pair of optimisers, by sharing scheme."""
-    found = grid_of(method, [client], [server_opt], **quirks)
+def scores(client: str, server_opt: str = "fedavg", **quirks: Any) -> dict[str, Any]:
+    """The records of the program's cells of one pair of optimisers, by sharing scheme."""
+    found = grid_of("authors_code", [client], [server_opt], **quirks)
     return {sharing: records for (_, _, sharing), records in found.items()}
 
 
@@ -67,13 +67,13 @@ def local(table: Any) -> Any:
 
 
 def test_prox_is_the_same_in_every_split_bit_for_bit() -> None:
-    found = scores("authors_code", "prox")
+    found = scores("prox")
     for other in ("P2", "P3"):
         np.testing.assert_array_equal(local(found["P1"]), local(found[other]))
 
 
 def test_proxadam_is_the_same_in_p1_and_p2_and_differs_in_p3_by_its_counter() -> None:
-    found = scores("authors_code", "proxadam")
+    found = scores("proxadam")
     np.testing.assert_array_equal(local(found["P1"]), local(found["P2"]))
     assert not np.array_equal(local(found["P1"]), local(found["P3"]))
 
@@ -119,9 +119,7 @@ def test_with_every_quirk_corrected_it_is_the_papers_algorithm(
 
 
 def test_a_server_that_the_program_does_not_have_steps_once() -> None:
-    once, twice = (
-        scores("authors_code", "adam", "fedavgm", server=s)["P1"] for s in ("once", "twice")
-    )
+    once, twice = (scores("adam", "fedavgm", server=s)["P1"] for s in ("once", "twice"))
     np.testing.assert_array_equal(local(once), local(twice))
 
 
@@ -144,7 +142,7 @@ def test_a_single_local_step_is_refused() -> None:
 
 def test_every_message_carries_all_parameters_in_double_precision() -> None:
     width = 8 * (4 * 3 * (2 + 3) + 2 * 12 + 36 * 4 + 4 + 4 + 4 + 1)
-    for table in scores("authors_code", "adam").values():
+    for table in scores("adam").values():
         trained = table[table["split"] == "train"]
         assert set(trained["bytes_down"]) == set(trained["bytes_up"]) == {width}
 

@@ -69,7 +69,7 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
     return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
 
 
-CONTRASTS = {"states", "penultimate"}
+CONTRASTS = ["penultimate", "states"]
 """The features that a contrast compares, which not all models have."""
 
 
@@ -124,7 +124,7 @@ def with_terms(whole, names):
     """A task with terms of these names, or with a contrast of these features."""
     terms = drawn_terms(whole)
     found = {name: terms[name] for name in names if name not in CONTRASTS}
-    for features in CONTRASTS.intersection(names):  # rows that have trained before
+    for features in set(CONTRASTS).intersection(names):  # rows that have trained before
         noise = torch.randn(whole.rows.shape, generator=torch.Generator().manual_seed(2))
         previous = whole.rows + 0.2 * noise.to(whole.rows)
         found |= {"contrast": Contrast(1.5, 0.5, features), "previous": previous}
@@ -164,7 +164,7 @@ DECAYING = [cls(weight_decay=0.1) for cls in clients.available().values() if cls
 
 
 SOME = [SgdMomentum(nesterov=True), ProxAdam(mu=0.5)]
-TERMS_AND_OPTIMISERS = [([term], opt) for term in [*TERMS, *sorted(CONTRASTS)] for opt in SOME]
+TERMS_AND_OPTIMISERS = [([term], opt) for term in [*TERMS, *CONTRASTS] for opt in SOME]
 TERMS_AND_OPTIMISERS += [(TERMS, optimiser) for optimiser in OPTIMISERS]
 """Every term with some optimisers, and all terms at once with every optimiser."""
 PLAIN = [([], optimiser) for optimiser in OPTIMISERS + DECAYING]

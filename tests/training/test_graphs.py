@@ -12,6 +12,7 @@ from tests.helpers.recording import Replayed, recorded
 from tests.helpers.tasks import copied, everything
 from tests.models.test_network import Branching, of_class
 from tests.training.test_engines import (
+    CONTRASTS,
     CPU,
     DECAYING,
     OPTIMISERS,
@@ -41,7 +42,7 @@ def replayed(network, whole, compiles=False):
     assert engine.repeat.times and not engine.repeat.refused
 
 
-@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
+@pytest.mark.parametrize("terms", [*([term] for term in (*TERMS, *CONTRASTS)), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
     replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), terms))
 
@@ -55,11 +56,6 @@ def test_recorded_steps_of_every_optimiser_have_rates_of_their_own(optimiser):
 def test_recorded_steps_of_every_model_are_the_plain_ones(model):
     network = model.network(SHAPE)
     replayed(network, task(network, OPTIMISERS[0]))
-
-
-@pytest.mark.parametrize("features", ["states", "penultimate"])
-def test_recorded_steps_with_a_contrast_are_the_plain_ones(features):
-    replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), [features]))
 
 
 def test_recorded_steps_drop_other_units_each_time():

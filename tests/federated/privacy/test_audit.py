@@ -46,7 +46,7 @@ def test_canaries_are_orthonormal_and_drawn_like_clients():
 WIDTH = 20_000
 
 
-def audited(broken=lambda privacy: None, seed=0, **settings):
+def audited(broken=lambda privacy: None, seed=0):
     """The verdict on four rounds with z = 2, that is μ = 1, through the real round."""
 
     def prepare(f):
@@ -64,7 +64,6 @@ def audited(broken=lambda privacy: None, seed=0, **settings):
         seed=seed,
         made=prepare,
         privacy={"clip": 0.5, "noise": 2.0, "delta": DELTA},
-        **settings,
     )
     canaries = found[0].f.privacy.canaries
     scores = canaries.scores((found[-1].x - found[0].x).numpy())
