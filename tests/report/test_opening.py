@@ -110,7 +110,8 @@ def test_methods_and_their_bytes_are_those_of_the_best_cell(tmp_path: Path) -> N
 
 def test_own_meters_in_many_regions(tmp_path: Path) -> None:
     data = fake_results.METERS["data"] | {"states": ["Nord", "Sued", "Ost", "West", "Mitte"]}
-    fake_results.write(tmp_path, fake_results.METERS | {"data": data})
+    grid = fake_results.METERS["grid"] | {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    fake_results.write(tmp_path, fake_results.METERS | {"data": data, "grid": grid})
     tables = Tables(tmp_path)
     best, *_, basis = told(tables)
     groups: dict[str, list[float]] = {}

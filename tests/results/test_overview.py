@@ -192,6 +192,7 @@ def test_commands_take_variants(
 ) -> None:
     for module in ("plfl.report.figures", "plfl.report.rendering"):  # drawing all takes long
         monkeypatch.setattr(f"{module}.available", lambda *_: {"ranks": ("ranks",)})
+    monkeypatch.setattr(page, "illustrate", lambda *_: None)  # its figures are there
     folder = gathered.results
     assert study_of(folder) == gathered
     assert main(["claims", str(folder)]) == 0
