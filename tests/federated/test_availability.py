@@ -149,16 +149,11 @@ def test_a_trace_of_others_or_of_a_time_that_never_passes_is_refused(tmp_path: P
         clock(2, trace=standing)
 
 
-def by_seconds(folder: Path) -> Path:
-    text = "client,seconds,available,step_seconds\na,0,1,1\na,5,0,\na,9,1,\nb,0,1,2\nc,0,1,3\n"
-    return write(folder, text)
-
-
 def test_a_study_with_a_trace_goes_on_after_an_interruption(tmp_path: Path) -> None:
-    path = by_seconds(tmp_path)
-    grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    text = "client,seconds,available,step_seconds\na,0,1,1\na,5,0,\na,9,1,\nb,0,1,2\nc,0,1,3\n"
+    path = write(tmp_path, text)
     federation = {"rounds": 4, "simulation": {"trace": str(path)}}
-    study = tiny.study(grid=grid, federation=federation)
+    study = tiny.of_method("fedopt", grid={"client_opt": ["sgd"]}, federation=federation)
     (cell,) = study.cells
     # Rounds of four steps last 12 seconds, so a is there from the one that begins at 12 or at 24.
     for back, present in ((9, ["abc"] * 4), (20, ["abc", "bc", "abc", "abc"])):

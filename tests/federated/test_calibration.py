@@ -28,18 +28,11 @@ STUDY = tiny.study(federation={"batch_size": 8})
 SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
 
 
-def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData:
-    """Clients a, b, … with synthetic series of these lengths."""
-    random = np.random.default_rng(2)
-    tables = {}
-    for name, rows in zip("abc", lengths, strict=False):
-        stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
-        load = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + ord(name)) + random.random(rows)
-        tables[name] = pd.DataFrame({"load": load, "temperature": random.random(rows)}, stamps)
-    data = build(tables, STUDY.windows)
-    forecaster = network_of(STUDY, data.shape)
-    engine = Stacked(forecaster, data, torch.device("cpu"), dtype)
-    return ClientData(data, engine, STUDY.federation, 10)
+TABLES = tiny.tables(2, rows=240)
+DATA = build(TABLES | {"b": TABLES["b"].iloc[:170]}, STUDY.windows)
+ENGINE = Stacked(network_of(STUDY, DATA.shape), DATA, torch.device("cpu"), torch.float64)
+TWO = ClientData(DATA, ENGINE, STUDY.federation, 10)
+"""Clients with series of different lengths."""
 
 
 def forecaster_of(f: ClientData) -> Forecaster:
@@ -60,9 +53,6 @@ def calibrate(start, f, mask, optimiser, **options):
     """Two epochs, as in the paper, where `options` say nothing else."""
     options = Calibration(**{"epochs": 2} | options)
     return calibration.calibrate(start, f, mask, optimiser, options)
-
-
-TWO = client_data(240, 170)
 
 
 def test_the_optimisers_own_anchor_is_left_out():

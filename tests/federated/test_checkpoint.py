@@ -42,16 +42,10 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
 
 
 def test_a_recipe_resumes_with_the_same_rates_averages_and_best_models(tmp_path: Path) -> None:
-    recipe = {
-        "ema": 0.95,
-        "server_ema": 0.8,
-        "keep": "best",
-        "schedule": "cosine",
-        "warm_up": 0.1,
-        "clip": 1.0,
-    }
+    averages = {"ema": 0.95, "server_ema": 0.8, "keep": "best"}
+    rates = {"schedule": "cosine", "warm_up": 0.1, "clip": 1.0}
     study = tiny.study(
-        federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep", **recipe},
+        federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep"} | averages | rates,
         grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},
         client_opt={"adamw": {"lr": 0.05}},
     )
@@ -68,15 +62,9 @@ def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path
 
 
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
-    study = tiny.study(
-        grid={
-            "client_opt": ["sgd"],
-            "server_opt": ["fedavg"],
-            "sharing": ["P2"],
-            "seeds": list(range(6)),
-        },
-        federation={"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}},
-    )
+    federation = {"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}}
+    grid = {"client_opt": ["sgd"], "seeds": list(range(6))}
+    study = tiny.of_method("fedopt", grid=grid, federation=federation)
     found = resumed(study, DATASET, tmp_path, after=4).values()
     saved = [len(result.records.query("round < 4")) for result in found]
     assert 0 in saved

@@ -145,7 +145,7 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     resumed(study, DATASET, tmp_path, after=4)
 
 
-def test_a_stack_of_cells_has_the_bits_of_each(tmp_path: Path):
+def test_a_stack_of_cells_has_the_bits_of_each():
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1"], "seeds": [1, 2]}
     study = tiny.study(**coded(grid=grid))
     together = train(study, study.cells, DATASET)
