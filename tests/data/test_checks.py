@@ -69,6 +69,11 @@ def test_impossible_loads_are_refused(value: float, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_negative_load_can_be_allowed() -> None:
+    check_load("m.csv", LOAD)
+    check_load("m.csv", -LOAD, allow_negative=True)
+
+
 @pytest.mark.parametrize("value", [0.0, 3.25])
 def test_a_constant_load_is_refused(value: float) -> None:
     with naming(DataError, "8 values", f"{value:g}"):

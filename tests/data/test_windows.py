@@ -139,6 +139,14 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
     assert data.readable.tolist() == expected
 
 
+def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
+    year = table(35_040, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0, f=6.0)
+    data = build({"a": year}, Windows())
+    assert sum(v.nbytes for v in vars(data).values() if isinstance(v, np.ndarray)) < 2e6
+    data.save(tmp_path / "year.npz")
+    assert (tmp_path / "year.npz").stat().st_size < 2e6
+
+
 @pytest.mark.parametrize(
     ("tables", "windows", "message"),
     [
