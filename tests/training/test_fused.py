@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from itertools import combinations, product
 from unittest.mock import patch
 
 import numpy as np
@@ -25,7 +26,6 @@ from plfl.training.native import compile
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
-from tests.helpers.pairwise import pairwise
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
 from tests.training.test_engines import (
@@ -47,6 +47,21 @@ OPTIMISERS = [*ALL, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
 )
+
+
+def pairwise(*axes):
+    """Few combinations of a value of each axis, so that every two values of two axes meet."""
+
+    def pairs(chosen):
+        return set(combinations(enumerate(chosen), 2))
+
+    every = list(product(*(range(len(axis)) for axis in axes)))
+    missing, found = set().union(*map(pairs, every)), []
+    while missing:
+        best = max(every, key=lambda chosen: len(pairs(chosen) & missing))
+        missing -= pairs(best)
+        found.append(tuple(axis[k] for axis, k in zip(axes, best, strict=True)))
+    return found
 
 
 def dataset(forecaster):
