@@ -29,11 +29,6 @@ def test_minibatches_are_those_of_numpy(windows, size, has_kernel, monkeypatch):
     assert np.array_equal(draw(3, "a", 7, windows, 40, size), expected)
 
 
-def test_streams_differ_by_seed_client_and_round():
-    keys = [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2)]
-    assert len({tuple(stream(*key).integers(0, 1 << 30, 4)) for key in keys}) == 4
-
-
 def test_epochs_walk_through_shuffled_passes():
     rounds = [epoch(0, "a", first, 22, 3, 4) for first in range(0, 15, 3)]
     steps = np.concatenate(rounds)
