@@ -1,5 +1,6 @@
-"""Reproductions of published methods, one file per algorithm, as a package of files for plfl.
+"""Reproductions of published methods and models, which join those in `plfl.methods` and
+`plfl.models`.
 
-It brings them to `plfl.methods` as any installed package can (docs/add-an-algorithm.md). plfl does
-not import it.
+plfl finds their files as it would find those of any installed package (docs/add-an-algorithm.md),
+and does not import them by name.
 """

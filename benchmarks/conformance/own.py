@@ -17,15 +17,15 @@ from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl_reproductions.apfl import APFL
-from plfl_reproductions.fedala import FedALA
-from plfl_reproductions.fedamp import FedAMP
-from plfl_reproductions.fedamp import State as FedAMPState
-from plfl_reproductions.fedbabu import FedBABU
-from plfl_reproductions.fedfomo import FedFomo
-from plfl_reproductions.fedrep import FedRep
-from plfl_reproductions.per_fedavg import PerFedAvg
-from plfl_reproductions.pfedme import PFedMe
+from plfl_reproductions.methods.apfl import APFL
+from plfl_reproductions.methods.fedala import FedALA
+from plfl_reproductions.methods.fedamp import FedAMP
+from plfl_reproductions.methods.fedamp import State as FedAMPState
+from plfl_reproductions.methods.fedbabu import FedBABU
+from plfl_reproductions.methods.fedfomo import FedFomo
+from plfl_reproductions.methods.fedrep import FedRep
+from plfl_reproductions.methods.per_fedavg import PerFedAvg
+from plfl_reproductions.methods.pfedme import PFedMe
 from tests.helpers.problems import Quadratic, in_turns, trajectory
 
 METHODS: dict[str, Callable[[Mapping[str, Any], int], Method]] = {

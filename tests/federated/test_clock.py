@@ -23,7 +23,7 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
-from plfl_reproductions.fafed import FaFed
+from plfl_reproductions.methods.fafed import FaFed
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, Q2, SGD, Quadratic, trajectory
 from tests.helpers.refusals import naming

@@ -19,7 +19,7 @@ from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
 from plfl.training.task import Anchor, LookAhead, Mixture
-from plfl_reproductions.fedadc import FedADC
+from plfl_reproductions.methods.fedadc import FedADC
 from tests.federated.test_calibration import TWO, head, models
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, trajectory

@@ -22,7 +22,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedyogi import FedYogi
-from plfl_reproductions.authors_code import AuthorsCode
+from plfl_reproductions.methods.authors_code import AuthorsCode
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 from tests.helpers.refusals import naming

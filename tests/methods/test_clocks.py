@@ -20,10 +20,10 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import LocalTask
-from plfl_reproductions.cc_fedadagrad import CCFedAdagrad
-from plfl_reproductions.cc_fedadam import CCFedAdam
-from plfl_reproductions.cc_fedams import CCFedAMS
-from plfl_reproductions.fedeff import FedEff
+from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad
+from plfl_reproductions.methods.cc_fedadam import CCFedAdam
+from plfl_reproductions.methods.cc_fedams import CCFedAMS
+from plfl_reproductions.methods.fedeff import FedEff
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 from tests.helpers.refusals import naming

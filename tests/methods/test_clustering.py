@@ -20,12 +20,12 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
 from plfl.training.reference import Reference
-from plfl_reproductions.clusters import coordinates, k_means
-from plfl_reproductions.fedac import FedAC, components, nearest, spread
-from plfl_reproductions.fedcluster import FedCluster
-from plfl_reproductions.fedsc import FedSC, linked
-from plfl_reproductions.ifca import Ifca
-from plfl_reproductions.one_shot import OneShot
+from plfl_reproductions.methods.clusters import coordinates, k_means
+from plfl_reproductions.methods.fedac import FedAC, components, nearest, spread
+from plfl_reproductions.methods.fedcluster import FedCluster
+from plfl_reproductions.methods.fedsc import FedSC, linked
+from plfl_reproductions.methods.ifca import Ifca
+from plfl_reproductions.methods.one_shot import OneShot
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, trajectory
 from tests.helpers.refusals import naming

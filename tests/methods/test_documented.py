@@ -41,7 +41,10 @@ def test_what_the_page_lists_exists(name: str) -> None:
     assert hasattr(cls, attribute) or attribute in cls.__annotations__ or assigned
 
 
-FILES = [*(ROOT / "plfl" / "methods").glob("*.py"), *(ROOT / "plfl_reproductions").glob("*.py")]
+FILES = [
+    *(ROOT / "plfl" / "methods").glob("*.py"),
+    *(ROOT / "plfl_reproductions" / "methods").glob("*.py"),
+]
 
 
 @pytest.mark.parametrize("file", sorted(FILES), ids=lambda f: f.stem)

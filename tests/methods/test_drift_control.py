@@ -20,12 +20,12 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl_reproductions.fafed import FaFed
-from plfl_reproductions.fedadc import FedADC
-from plfl_reproductions.fedadc_dm import FedADCDM
-from plfl_reproductions.feddyn import FedDyn
-from plfl_reproductions.fedsplit import FedSplit
-from plfl_reproductions.one_shot import OneShot
+from plfl_reproductions.methods.fafed import FaFed
+from plfl_reproductions.methods.fedadc import FedADC
+from plfl_reproductions.methods.fedadc_dm import FedADCDM
+from plfl_reproductions.methods.feddyn import FedDyn
+from plfl_reproductions.methods.fedsplit import FedSplit
+from plfl_reproductions.methods.one_shot import OneShot
 from tests.helpers.problems import (
     AVG,
     Q2,

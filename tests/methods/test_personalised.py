@@ -29,14 +29,14 @@ from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl_reproductions.apfl import APFL
-from plfl_reproductions.fedala import FedALA
-from plfl_reproductions.fedamp import FedAMP
-from plfl_reproductions.fedbabu import FedBABU
-from plfl_reproductions.fedfomo import FedFomo, ranked
-from plfl_reproductions.fedrep import FedRep
-from plfl_reproductions.per_fedavg import PerFedAvg
-from plfl_reproductions.pfedme import PFedMe
+from plfl_reproductions.methods.apfl import APFL
+from plfl_reproductions.methods.fedala import FedALA
+from plfl_reproductions.methods.fedamp import FedAMP
+from plfl_reproductions.methods.fedbabu import FedBABU
+from plfl_reproductions.methods.fedfomo import FedFomo, ranked
+from plfl_reproductions.methods.fedrep import FedRep
+from plfl_reproductions.methods.per_fedavg import PerFedAvg
+from plfl_reproductions.methods.pfedme import PFedMe
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.personalised import Array, Problem, Seen

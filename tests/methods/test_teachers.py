@@ -14,10 +14,10 @@ from plfl.experiments.train import train
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.training.task import Contrast
-from plfl_reproductions.fedadc import FedADC
-from plfl_reproductions.fedadc_plus import FedADCPlus
-from plfl_reproductions.fedgkd import FedGKD
-from plfl_reproductions.moon import Moon
+from plfl_reproductions.methods.fedadc import FedADC
+from plfl_reproductions.methods.fedadc_plus import FedADCPlus
+from plfl_reproductions.methods.fedgkd import FedGKD
+from plfl_reproductions.methods.moon import Moon
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, server_path, trajectory
 from tests.images import test_classify as classifiers

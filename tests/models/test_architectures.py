@@ -10,17 +10,17 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plfl.layout import WindowShape
 from plfl.models import attention
-from plfl.models.attention import EPSILON
 from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
-from plfl.models.itransformer import Itransformer
 from plfl.models.linear import Linear
 from plfl.models.lstm import Lstm
 from plfl.models.mlp import Mlp
-from plfl.models.nhits import Nhits
-from plfl.models.patchtst import Patchtst
-from plfl.models.tcn import Tcn
-from plfl.models.tsmixer import Tsmixer
+from plfl_reproductions.models.attention import EPSILON
+from plfl_reproductions.models.itransformer import Itransformer
+from plfl_reproductions.models.nhits import Nhits
+from plfl_reproductions.models.patchtst import Patchtst
+from plfl_reproductions.models.tcn import Tcn
+from plfl_reproductions.models.tsmixer import Tsmixer
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import forecasts_of
 

@@ -12,7 +12,7 @@ from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.optimizers.server.fedyogi import FedYogi
 from plfl.optimizers.server.slowmo import SlowMo
-from plfl_reproductions.fedadc import FedADC
+from plfl_reproductions.methods.fedadc import FedADC
 from tests.helpers.problems import AVG, SGD, server_path
 
 MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)

@@ -18,7 +18,6 @@ from plfl.models.gru import Gru
 from plfl.models.linear import Linear
 from plfl.models.lstm_mlp import LstmMlp
 from plfl.models.mlp import Mlp
-from plfl.models.tcn import Tcn
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
@@ -41,6 +40,7 @@ from plfl.training.task import (
     Mixture,
     Storm,
 )
+from plfl_reproductions.models.tcn import Tcn
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything
 

@@ -30,7 +30,7 @@ from plfl.methods.annotations import Federation
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
-from plfl_reproductions.clusters import Clustered
+from plfl_reproductions.methods.clusters import Clustered
 
 
 class Ifca(Clustered):

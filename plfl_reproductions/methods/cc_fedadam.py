@@ -10,7 +10,7 @@ v̂ ← γ v̂ + (1 − γ) Δ², otherwise as in `cc_fedadagrad`.
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl_reproductions.cc_fedadagrad import CCFedAdagrad, State
+from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad, State
 
 
 class CCFedAdam(CCFedAdagrad):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from plfl.base.lazy import Tensor
 from plfl.methods.annotations import Federation
-from plfl_reproductions import cc_fedadagrad
-from plfl_reproductions.cc_fedadam import CCFedAdam
+from plfl_reproductions.methods import cc_fedadagrad
+from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 
 
 @dataclass

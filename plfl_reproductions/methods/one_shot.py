@@ -24,7 +24,7 @@ from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
-from plfl_reproductions.clusters import Clustered, check_count, k_means, mean_of
+from plfl_reproductions.methods.clusters import Clustered, check_count, k_means, mean_of
 
 
 class OneShot(Clustered):

@@ -36,7 +36,7 @@ from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState, Method
 from plfl.methods.annotations import Federation
-from plfl_reproductions.clusters import check_count, k_means, mean_of
+from plfl_reproductions.methods.clusters import check_count, k_means, mean_of
 
 
 @dataclass

@@ -15,7 +15,7 @@ step along m̄, which are the defaults here; it gives no φ. With φ = 0 this is
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt
-from plfl_reproductions.fedadc import FedADC
+from plfl_reproductions.methods.fedadc import FedADC
 
 
 class FedADCDM(FedADC):

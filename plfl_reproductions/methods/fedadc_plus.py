@@ -33,7 +33,7 @@ from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation
 from plfl.tasks import CorrectedDistillation
-from plfl_reproductions import fedadc
+from plfl_reproductions.methods import fedadc
 
 
 @dataclass(kw_only=True)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models.attention import Transformer, normalised
 from plfl.models.columns import mapped
+from plfl_reproductions.models.attention import Transformer, normalised
 
 
 class Itransformer(Transformer):

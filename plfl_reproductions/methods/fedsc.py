@@ -30,7 +30,7 @@ from plfl.base.lazy import Tensor
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-from plfl_reproductions.clusters import check_count, numbered
+from plfl_reproductions.methods.clusters import check_count, numbered
 
 
 class FedSC(FedOpt):

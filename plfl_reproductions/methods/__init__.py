@@ -1,0 +1,1 @@
+"""Reproductions of published methods, one file per algorithm."""

@@ -1,0 +1,1 @@
+"""Reproductions of published models, one file per model."""
