@@ -11,30 +11,30 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
 TORCH = $(shell grep '^torch==' requirements.lock)
+# Python files are compiled at the end, on all cores: pip would do it on one.
+INSTALL = $(BIN)/pip install --quiet --no-compile
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY) ## install everything into .venv
 
-# Python files are compiled at the end, on all cores: pip would do it on one.
-$(READY): export PIP_NO_COMPILE = 1
 # Without an NVIDIA GPU a CPU build of PyTorch saves gigabytes; not every network reaches its index.
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@if nvidia-smi -L >/dev/null 2>&1; then \
 		echo "NVIDIA GPU found: installing the CUDA build of PyTorch"; \
-		$(BIN)/pip install --quiet $(TORCH); \
+		$(INSTALL) $(TORCH); \
 	else \
 		echo "No NVIDIA GPU: installing the CPU build of PyTorch"; \
-		$(BIN)/pip install --quiet --timeout 10 --retries 0 \
+		$(INSTALL) --timeout 10 --retries 0 \
 			--index-url https://download.pytorch.org/whl/cpu $(TORCH) 2>/dev/null \
-		|| $(BIN)/pip install --quiet $(TORCH); \
+		|| $(INSTALL) $(TORCH); \
 	fi
-	$(BIN)/pip install --quiet --requirement requirements.lock
-	$(BIN)/pip install --quiet --no-deps --editable .
-	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	$(INSTALL) --no-deps --requirement requirements.lock
+	$(INSTALL) --no-deps --editable .
+	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
