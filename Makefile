@@ -34,7 +34,7 @@ $(READY): requirements.lock pyproject.toml
 	fi
 	$(INSTALL) --no-deps --requirement requirements.lock
 	$(INSTALL) --no-deps --editable .
-	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true
+	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib plfl plfl_images plfl_reproductions || true
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
