@@ -1,6 +1,9 @@
 """The amount of work in a study, computed from its configuration alone, without data."""
 
+import os
 from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
 
 from plfl.base.rounding import drawn_of
 from plfl.config.study import Study
@@ -19,7 +22,8 @@ measured on two processors), and how many times as long it takes without the ker
 GPU, LAUNCHES = 4e-6, 0.5e-3
 """Seconds of a GPU for a local step of the paper's model among many, and those for one of any
 number of models at least: measured on an H100 with PyTorch 2.11, before `stack_sizes` were used."""
-
+DRIVER = Path("/dev/nvidiactl")
+"""It exists where processes have a GPU; the workflow asks for it without waiting for torch."""
 
 AGREED: dict[str, tuple[str, ...]] = {
     "study": (),
@@ -56,7 +60,7 @@ def stack_of(study: Study) -> str:
     compute, one = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack
-    if compute.device == "cuda":
+    if compute.device == "cuda" or (compute.device == "auto" and _suits_a_gpu(one)):
         return "study"
     of_state = Counter[str]()
     for cell in one.cells:
@@ -65,9 +69,16 @@ def stack_of(study: Study) -> str:
     return "state" if steps <= FEW_STEPS else "sharing"
 
 
-def side_by_side(study: Study) -> int:
-    """How many models, all with one ClientOpt, a training job of a study trains together."""
-    same = {"client_opt", *AGREED[stack_of(study)]}
+def _suits_a_gpu(study: Study) -> bool:
+    """Whether there is a GPU that trains all cells of a study together sooner than the CPU."""
+    has_gpu = DRIVER.exists() and not version("torch").endswith("+cpu")
+    return has_gpu and faster_device(study, os.cpu_count() or 1, "study")[0] == "cuda"
+
+
+def side_by_side(study: Study, stack: str | None = None) -> int:
+    """How many models, all with one ClientOpt, a training job of a study trains together; `stack`:
+    what it trains, if not what the study says."""
+    same = {"client_opt", *AGREED[stack or stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
@@ -75,10 +86,10 @@ def side_by_side(study: Study) -> int:
     return max(models.values())
 
 
-def faster_device(study: Study, cores: int) -> tuple[str, str]:
+def faster_device(study: Study, cores: int, stack: str | None = None) -> tuple[str, str]:
     """`cuda` or `cpu`, whichever takes the local steps of a job sooner, and a sentence that says
-    why. `cores`: those of the CPU, all of which train."""
-    models, cost = side_by_side(study), cost_of_step(study)
+    why. `cores`: those of the CPU, all of which train; `stack`: see `side_by_side`."""
+    models, cost = side_by_side(study, stack), cost_of_step(study)
     here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
     there = max(LAUNCHES, models * cost * GPU)
     return (

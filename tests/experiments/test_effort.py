@@ -1,12 +1,13 @@
 """What a local step of a model costs, where a study trains, and in how many jobs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plfl.config.study import Study
-from plfl.experiments import trainer
+from plfl.experiments import effort, trainer
 from plfl.experiments.effort import (
     PAPER_STEP,
     cost_of_step,
@@ -51,11 +52,22 @@ def of_two_schemes(steps: int = 2, states: Sequence[str] = ("XX",), **compute: A
     )
 
 
-def test_short_trainings_and_those_on_a_gpu_are_one_job() -> None:
+def test_short_trainings_and_those_on_a_gpu_are_one_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(effort, "DRIVER", tmp_path / "none")
     assert stack_of(of_two_schemes()) == "state"
     assert stack_of(of_two_schemes(10_000)) == "sharing"
     assert stack_of(of_two_schemes(10_000, device="cuda")) == "study"
     assert stack_of(of_two_schemes(stack="cell")) == "cell"
+    monkeypatch.setattr(effort, "DRIVER", tmp_path)
+    monkeypatch.setattr(effort, "version", lambda package: "2.13.0+cpu")
+    assert stack_of(of_two_schemes()) == "state"
+    monkeypatch.setattr(effort, "version", lambda package: "2.13.0")
+    for cores, stack in ((1, "study"), (10_000, "sharing")):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert stack_of(of_two_schemes(10_000)) == stack
+        assert stack_of(of_two_schemes(10_000, device="cpu")) == "sharing"
 
 
 @pytest.mark.parametrize(
