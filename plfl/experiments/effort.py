@@ -71,14 +71,16 @@ def stack_of(study: Study) -> str:
 
 def _suits_a_gpu(study: Study) -> bool:
     """Whether there is a GPU that trains all cells of a study together sooner than the CPU."""
-    has_gpu = DRIVER.exists() and not version("torch").endswith("+cpu")
-    return has_gpu and faster_device(study, os.cpu_count() or 1, "study")[0] == "cuda"
+    if not DRIVER.exists() or version("torch").endswith("+cpu"):
+        return False
+    together = study.compute.model_copy(update={"stack": "study"})
+    whole = study.model_copy(update={"compute": together})
+    return faster_device(whole, os.cpu_count() or 1)[0] == "cuda"
 
 
-def side_by_side(study: Study, stack: str | None = None) -> int:
-    """How many models, all with one ClientOpt, a training job of a study trains together; `stack`:
-    what it trains, if not what the study says."""
-    same = {"client_opt", *AGREED[stack or stack_of(study)]}
+def side_by_side(study: Study) -> int:
+    """How many models, all with one ClientOpt, a training job of a study trains together."""
+    same = {"client_opt", *AGREED[stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
@@ -86,10 +88,10 @@ def side_by_side(study: Study, stack: str | None = None) -> int:
     return max(models.values())
 
 
-def faster_device(study: Study, cores: int, stack: str | None = None) -> tuple[str, str]:
+def faster_device(study: Study, cores: int) -> tuple[str, str]:
     """`cuda` or `cpu`, whichever takes the local steps of a job sooner, and a sentence that says
-    why. `cores`: those of the CPU, all of which train; `stack`: see `side_by_side`."""
-    models, cost = side_by_side(study, stack), cost_of_step(study)
+    why. `cores`: those of the CPU, all of which train."""
+    models, cost = side_by_side(study), cost_of_step(study)
     here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
     there = max(LAUNCHES, models * cost * GPU)
     return (

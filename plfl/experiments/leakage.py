@@ -267,11 +267,8 @@ class _Attack:
         def task(some: Tensor) -> LocalTask:
             rows = model.expand(len(some), -1).clone()
             steps = LocalTask.fresh(STANDING, rows, Minibatches(some[:, None, None]), f.shared)
-            objective, tracked = (
-                Objective(f.client_data.loss),
-                Tracked(None, torch.zeros_like(rows)),
-            )
-            return replace(steps, objective=objective, tracked=tracked)
+            tracked = Tracked(gradients=torch.zeros_like(rows))
+            return replace(steps, objective=Objective(f.client_data.loss), tracked=tracked)
 
         for some in windows.split(engine.block(lambda: task(windows[:1]))):
             engine.train(one := task(some))
