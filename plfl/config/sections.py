@@ -898,8 +898,8 @@ class Compute(Section):
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of the study or variant (`study`), of a state
     (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).
-    `auto`: `study` on a GPU, `state` for seconds of training, else `sharing`. What does not fit
-    into a GPU together trains one state, or one sharing scheme, after the other."""
+    `auto`: `study` on a GPU, `state` for seconds of training, else `sharing`. Cells that do
+    not fit into a GPU together train state by state, or one sharing scheme at a time."""
     checkpoint_seconds: float = Field(20.0, ge=0)
     """Least seconds between checkpoints of a training job. A killed job loses this much work and
     the current round; Ctrl-C and SIGTERM lose nothing."""
