@@ -5,16 +5,19 @@ a building well. Its head starts small, so that the first forecasts are close to
 that is relative to the last value, close to persistence.
 """
 
-from collections.abc import Sequence
-from typing import Annotated
+from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING, Annotated
+
 from pydantic import Field
-from torch import Tensor, nn
 
-from plfl.layout import Activation, KernelForm, WindowShape
+from plfl.layout import Activation, KernelForm, ParameterLayout, WindowShape
 from plfl.models import Model
-from plfl.models.dropout import Dropout
+
+if TYPE_CHECKING:  # reading a study should not wait for torch
+    from torch import nn
+
+    from plfl.models.dropout import Dropout
 
 
 class Mlp(Model):
@@ -32,7 +35,24 @@ class Mlp(Model):
     none."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self.hidden, self.activation)
+        from plfl.models.perceptron import Perceptron
+
+        return Perceptron(shape, self.hidden, self.activation)
+
+    def layout(self, shape: WindowShape) -> ParameterLayout:
+        width = shape.look_back * shape.inputs + shape.context
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer, units in enumerate(self.hidden):
+            shapes[f"body.{2 * layer}.weight"] = (units, width)
+            shapes[f"body.{2 * layer}.bias"] = (units,)
+            if self.activation == "prelu":
+                shapes[f"body.{2 * layer + 1}.weight"] = (units,)
+            width = units
+        shapes |= {"head.weight": (shape.outputs, width), "head.bias": (shape.outputs,)}
+        return ParameterLayout(shapes, ("head.*",))
+
+    def problems(self, shape: WindowShape) -> list[str]:
+        return []  # it can be built for windows of every shape
 
     @property
     def kernel_form(self) -> KernelForm:
@@ -40,59 +60,6 @@ class Mlp(Model):
 
     @property
     def dropped(self) -> Dropout | None:
+        from plfl.models.dropout import Dropout
+
         return Dropout(self.dropout, sum(self.hidden)) if self.dropout else None
-
-
-class Net(nn.Module):
-    """The module of `mlp`."""
-
-    def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
-        super().__init__()
-        inputs = shape.look_back * shape.inputs + shape.context
-        layers, width = hidden_layers(inputs, hidden, activation)
-        self.hidden = list(hidden)
-        self.body = nn.Sequential(*layers)
-        self.head = small(nn.Linear(width, shape.outputs))
-
-    def forward(self, sequence: Tensor, context: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Forecasts (B,), or (B, O) of several outputs; `kept`: factors (B, U) of hidden units."""
-        x = torch.cat([sequence.flatten(1), context], 1)
-        if kept is None:
-            x = self.body(x)
-        else:
-            for layer, factors in enumerate(kept.split(self.hidden, 1)):
-                x = self.body[2 * layer : 2 * layer + 2](x) * factors
-        out: Tensor = self.head(x)
-        return out.squeeze(1)
-
-
-def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-    """The layers of `Net` for the `width` outputs of another body; the last one starts `small`."""
-    layers, width = hidden_layers(width, hidden)
-    return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
-
-
-def hidden_layers(
-    width: int, hidden: Sequence[int], activation: Activation = "silu"
-) -> tuple[list[nn.Module], int]:
-    """Linear layers from `width` inputs to the widths `hidden`, each followed by an activation; and
-    the width of the last layer."""
-    layers: list[nn.Module] = []
-    for own in hidden:
-        layers += [nn.Linear(width, own), _activation(activation, own)]
-        width = own
-    return layers, width
-
-
-def _activation(name: Activation, units: int) -> nn.Module:
-    if name == "prelu":
-        return nn.PReLU(units)
-    return nn.SiLU() if name == "silu" else nn.ReLU()
-
-
-def small(layer: nn.Linear) -> nn.Linear:
-    """The layer with a tenth of its initial parameters."""
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.mul_(0.1)
-    return layer

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.mlp import head_of
+from plfl.models.perceptron import head_of
 
 
 class Recurrent(Model):

@@ -14,6 +14,7 @@ from plfl.models.gru import Gru
 from plfl.models.linear import Linear
 from plfl.models.lstm import Lstm
 from plfl.models.mlp import Mlp
+from plfl.models.network import ModuleNetwork
 from plfl_reproductions.models import attention
 from plfl_reproductions.models.attention import EPSILON
 from plfl_reproductions.models.itransformer import Itransformer
@@ -46,6 +47,14 @@ def test_mlp_is_matrix_products_by_hand():
         z = silu(z @ p[f"body.{layer}.weight"].T + p[f"body.{layer}.bias"])
     expected = (z @ p["head.weight"].T + p["head.bias"])[:, 0]
     np.testing.assert_allclose(module(SEQUENCE, CONTEXT).detach().numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, WindowShape(1, 4, outputs=24)])
+@pytest.mark.parametrize("activation", ["silu", "prelu"])
+@pytest.mark.parametrize("hidden", [(), (4, 6)])
+def test_the_layout_of_an_mlp_is_that_of_its_module(hidden, activation, shape):
+    model = Mlp(hidden=hidden, activation=activation)
+    assert model.layout(shape) == ModuleNetwork.of(model, shape).layout
 
 
 def test_the_head_starts_small():

@@ -190,7 +190,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         with style(), atomic(path) as temporary:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)
         # All formats have the layout of the first, since computing one takes as long as drawing.
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
         _round_positions(figure)
         paths.append(path)
     return paths

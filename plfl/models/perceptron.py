@@ -1,0 +1,63 @@
+"""A multilayer perceptron: the module of `mlp`, and the head of other models."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from plfl.layout import Activation, WindowShape
+
+
+class Perceptron(nn.Module):
+    """The module of `mlp`: its body are the hidden layers, its head is the last one."""
+
+    def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
+        super().__init__()
+        inputs = shape.look_back * shape.inputs + shape.context
+        layers, width = hidden_layers(inputs, hidden, activation)
+        self.hidden = list(hidden)
+        self.body = nn.Sequential(*layers)
+        self.head = small(nn.Linear(width, shape.outputs))
+
+    def forward(self, sequence: Tensor, context: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Forecasts (B,), or (B, O) of several outputs; `kept`: factors (B, U) of hidden units."""
+        x = torch.cat([sequence.flatten(1), context], 1)
+        if kept is None:
+            x = self.body(x)
+        else:
+            for layer, factors in enumerate(kept.split(self.hidden, 1)):
+                x = self.body[2 * layer : 2 * layer + 2](x) * factors
+        out: Tensor = self.head(x)
+        return out.squeeze(1)
+
+
+def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
+    """A perceptron of the `width` outputs of another body; its last layer starts `small`."""
+    layers, width = hidden_layers(width, hidden)
+    return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
+
+
+def hidden_layers(
+    width: int, hidden: Sequence[int], activation: Activation = "silu"
+) -> tuple[list[nn.Module], int]:
+    """Linear layers from `width` inputs to the widths `hidden`, each followed by an activation; and
+    the width of the last layer."""
+    layers: list[nn.Module] = []
+    for own in hidden:
+        layers += [nn.Linear(width, own), _activation(activation, own)]
+        width = own
+    return layers, width
+
+
+def _activation(name: Activation, units: int) -> nn.Module:
+    if name == "prelu":
+        return nn.PReLU(units)
+    return nn.SiLU() if name == "silu" else nn.ReLU()
+
+
+def small(layer: nn.Linear) -> nn.Linear:
+    """The layer with a tenth of its initial parameters."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(0.1)
+    return layer
