@@ -50,8 +50,8 @@ _ROOM = {1: PAGE - 0.8, 2: 0.6 * (PAGE - 1)}
 """Approximate width in inches of the first panel of a wide figure, by the number of panels."""
 _GRID = 3
 """Pixels between the positions tried for a label."""
-_GAP = 4
-"""Smallest distance in pixels between a label and anything else."""
+_GAP = 6
+"""Smallest distance in pixels between a label and the centre of a marker, a line or a label."""
 _LINE = 8.5
 """Distance in points between the centres of two names, one below the other."""
 _LEADER = 12
@@ -319,6 +319,7 @@ def _label(axis: Axes, here: pd.DataFrame, cost: str) -> None:
             (x, y),
             xytext=(0, 0),
             textcoords="offset points",
+            va="bottom",
             fontsize=6.5,
             bbox=_PLAIN,
             arrowprops=_THIN,
