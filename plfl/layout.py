@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 from plfl.base.lazy import Tensor
 
 GROUPS = ("body", "head")
-"""Names that patterns can have beside those of parameters. Every parameter is in one of the two."""
+"""Two groups, which patterns can name as they name parameters. Every parameter is in one of
+them."""
 
 Head = Literal["mlp", "last"]
 """What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
 
 
 Activation = Literal["prelu", "silu", "relu"]
-"""What may follow a hidden layer of an MLP."""
+"""The activations of the hidden layers of an MLP."""
 
 
 class WindowShape(NamedTuple):
-    """What a model reads of one window, a sequence (T, F) and a context (G,), and returns."""
+    """What a model reads of one window, a sequence (T, F) and a context (G,), and how many numbers
+    it returns."""
 
     inputs: int
     """F, the features of a row of the sequence; the first is the scaled load."""
@@ -36,7 +38,7 @@ class WindowShape(NamedTuple):
 
 
 class KernelForm(NamedTuple):
-    """A model in the terms of the native kernel: an LSTM, if any, and an MLP.
+    """A model as the native kernel describes it: an optional LSTM, and an MLP.
 
     The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
     sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,
@@ -48,7 +50,7 @@ class KernelForm(NamedTuple):
     widths: tuple[int, ...]
     """Widths of the hidden layers of the MLP."""
     activation: Activation
-    """What follows each of them; PReLU has a slope per unit."""
+    """The activation of each hidden layer; PReLU has a slope per unit."""
     absolute: bool = False
     """Whether the forecast is the absolute value of the output."""
 

@@ -36,10 +36,10 @@ class Trace:
     """The rows of a trace, checked."""
 
     by: Literal["round", "seconds"]
-    """How its rows give their time."""
+    """The unit of its times."""
     clients: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
-    """For each client: times (k,), ascending, and the `VALUES` (k, 4) that hold from then on, NaN
-    where the trace has none."""
+    """For each client: times (k,), ascending, and the `VALUES` (k, 4) that hold from each time on;
+    NaN where the trace has none."""
 
     @property
     def has_speeds(self) -> bool:
@@ -78,8 +78,8 @@ def read(path: Path) -> Trace:
     """Read and check a trace.
 
     Raises:
-        DataError: the file is absent or unreadable, lacks a column, has an unknown one, or a value
-            that cannot be; the message names row, column and remedy.
+        DataError: the file is absent or unreadable, lacks a column, or has an unknown column or an
+            impossible value; the message names row, column and remedy.
     """
     try:
         stat = path.stat()
@@ -92,14 +92,15 @@ def read(path: Path) -> Trace:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, changed: int, size: int) -> Trace:
-    """The trace in a file of this age and size; every federation of a study reads it."""
+    """The trace in a file, read once for all federations of a study unless its age or size
+    changes."""
     import pandas as pd
 
     try:
         if path.suffix == ".parquet":
             table = pd.read_parquet(path).astype({"client": str}, errors="ignore")
         else:
-            # Names are names: a client may be called "01" or "NA".
+            # Names stay text: a client may be called "01" or "NA".
             table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
     except (ValueError, OSError) as error:
         raise DataError(
@@ -165,7 +166,7 @@ def _moments(path: Path, table: pd.DataFrame, by: str) -> pd.Series[float]:
 
 
 def _values(path: Path, table: pd.DataFrame, column: str) -> pd.Series[float]:
-    """The column as numbers, NaN where it says nothing."""
+    """The column as numbers; NaN where it is empty."""
     import pandas as pd
 
     if column not in table:

@@ -64,7 +64,7 @@ def _taught(
 ) -> Tensor:
     """Targets (N, K, B, ...) of FedADC+'s loss, with the models as their own teachers."""
     clients = torch.arange(len(models), device=models.device)
-    # Several passes read the same windows, which the teacher sees once.
+    # Several passes read the same windows; the teacher evaluates each window once.
     windows, places = zip(*(own.unique(return_inverse=True) for own in starts), strict=True)
     outputs = client_data.engine.predict(models, list(windows))
     taught = torch.stack([of[place] for of, place in zip(outputs, places, strict=True)])

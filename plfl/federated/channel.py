@@ -94,7 +94,8 @@ class Channel:
         return _tensors(self.carry(direction, clients, [*rows]))
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
-        """What arrives of `rows`, columns with one row per client of `clients`."""
+        """Carry `rows`, columns with one row per client of `clients`; return them as they
+        arrive."""
         return [_copy(row) for row in rows]
 
     def _count(

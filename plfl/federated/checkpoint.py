@@ -144,7 +144,7 @@ def tensors(f: Federation) -> dict[str, Tensor]:
 
 def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
-    # Bytes and time before round 1 were counted before the interruption.
+    # Bytes and time of before round 1 are in the saved records: drop the new federation's counts.
     f.clock.close_round(f.channel.close_round(), [])
     f.clock.now, f.clock.computing = float(saved["now"]), float(saved["computing"])
     f.local = saved["local"].to(f.local.device)

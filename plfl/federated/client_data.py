@@ -1,7 +1,7 @@
 """The clients' data in the simulation: minibatches, targets, losses.
 
-Everything that a method gets here, a real client would compute from its own data on its own
-machine. What it then reports to the server crosses the channel.
+A real client would compute everything here from its own data on its own machine. What it reports to
+the server crosses the channel.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ class ClientData:
     def steps(self, clients: Tensor) -> Tensor:
         """Local steps (n,) of `clients` in a round, by `federation.local_steps` or `local_epochs`.
 
-        A method may ask for other numbers.
+        A method may ask for more or fewer.
         """
         settings = self.settings
         if settings.local_steps is not None:
@@ -85,14 +85,14 @@ class ClientData:
 
     @cached_property
     def equal_steps(self) -> bool:
-        """Whether all clients take equally many `steps`, as far as their windows are known."""
+        """Whether all clients whose windows are known take equally many `steps`."""
         known = (~self.windows.isnan()).nonzero()[:, 0]
         return len(self.steps(known).unique()) <= 1
 
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
 
-        Rounds before the first (t ≤ 0) serve what a method does before training.
+        Rounds t ≤ 0 are for what a method does before training.
         """
         if self._drawn[:2] != (t, steps):
             self._drawn = (t, steps, {})
@@ -103,7 +103,7 @@ class ClientData:
         return torch.stack([cache[i] for i in clients.tolist()])
 
     def keys(self, clients: Tensor, t: int, steps: int) -> Tensor:
-        """Keys (n, steps) of the minibatches of round `t`, which say what dropout drops there."""
+        """Keys (n, steps) of the minibatches of round `t`; they seed dropout."""
         named = [self._stream_of(i, t) for i in clients.tolist()]
         return self._keys([(f"/dropout/{name}", counter) for name, counter in named], steps)
 
@@ -134,7 +134,7 @@ class ClientData:
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
     ) -> tuple[Minibatches, Tensor]:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round,
-        padded to the longest; and how many (n,) are each client's own.
+        and their numbers (n,). Shorter rows are padded to the longest.
 
         Args:
             purpose: name of the random stream; the same passes in every call.
@@ -188,8 +188,8 @@ class ClientData:
         return self.task.agreed_bins(targets, bins)
 
     def histograms(self, bins: int) -> NDArray[np.float64]:
-        """Shares (N, kinds) of the kinds of training targets that each client has: the labels, or
-        so many `bins` of a load."""
+        """Share (N, kinds) of each kind among a client's training targets. Kinds are the labels, or
+        `bins` intervals of the load."""
         everyone = range(len(self.names))
         targets = [self.training_targets(i).double().cpu().numpy() for i in everyone]
         return self.task.histograms(targets, bins)
@@ -199,7 +199,7 @@ class ClientData:
     ) -> Tensor:
         """Mean loss (n,) of model s over training windows of client `clients[s]`.
 
-        Over `windows` of them, drawn for round `t` and the same in every call, or over all.
+        `windows`: how many, drawn for round `t` and the same in every call; None: all.
         """
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
@@ -208,7 +208,8 @@ class ClientData:
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
 
     def work_of_losses(self, clients: Tensor, models: int, windows: int | None) -> Tensor:
-        """Work (n,) of the `losses` of some models for each of `clients`, in local steps."""
+        """Work (n,), in local steps, of computing the `losses` of several models for each of
+        `clients`."""
         read = self.windows[clients]
         if windows is not None:
             read = read.clamp(max=windows)
@@ -260,7 +261,7 @@ class ClientData:
             steps: how many (n,) of them each client takes; None: all.
             shared: mask (P,) of the parameters on which the optimiser's own proximal term acts;
                 None: it is ignored.
-            term: what changes the loss.
+            term: the method's term in the loss.
             terms: what else there is in the steps, by the fields of `plfl.training.task.Terms`.
         """
         trained = rows.clone()
@@ -280,8 +281,8 @@ class ClientData:
         frozen: Tensor | None = None,
         most_steps: int | None = None,
     ) -> Tensor:
-        """The models `rows` (N, P) after E `epochs` of each client over its own training windows,
-        as `trained` takes them.
+        """The models `rows` (N, P) after each client trained them for E `epochs` on its own
+        training windows, as in `trained`.
 
         `purpose`: name of the random stream of the minibatches; `most_steps`: steps after which a
         client stops, even within a pass.
@@ -307,7 +308,8 @@ class ClientData:
     def _of_round(
         self, clients: Tensor, t: int, steps: int | Tensor
     ) -> tuple[Minibatches, Tensor | None]:
-        """The minibatches of so many steps; and their numbers (n,), unless all have the same."""
+        """The minibatches of `steps` steps of round `t`, and the steps (n,) of each client unless
+        all take equally many."""
         if isinstance(steps, int):
             return self.drawn(clients, t, steps), None
         return self.drawn(clients, t, int(steps.max())), steps
@@ -320,8 +322,8 @@ class ClientData:
         shared: Tensor,
         term: Term | None = None,
     ) -> LocalTask:
-        """Steps of a fresh optimiser with the study's loss, changed by `term`, and its clipping;
-        `rows` are trained in place."""
+        """A task with a fresh optimiser, the study's loss, changed by `term`, and its clipping. It
+        trains `rows` in place."""
         return replace(
             LocalTask.fresh(optimiser, rows, minibatches, shared),
             objective=self.task.objective(self.settings.loss, term),

@@ -1,10 +1,10 @@
 """Simulates who takes part in a round and how long it lasts; measures nothing on this machine.
 
 A participant downloads, takes its local steps and uploads; the round lasts as long as the slowest
-one, and the others wait for it. Groups of clients that take turns add up, and so does what a method
-does before round 1. Times follow from the bytes that cross the channel and the work done, so every
-method is on the same clock. A local step of a minibatch is a work of 1, a forward pass over as many
-windows 1/3, see `plfl.federated.instructions.FORWARD`.
+one, and the others wait for it. The times of groups that take turns add up, and so does the time
+that a method needs before round 1. Times follow from the bytes that cross the channel and the work
+done, so every method is on the same clock. The unit of work is a local step on one minibatch. A
+forward pass over a minibatch is a third of it, see `plfl.federated.instructions.FORWARD`.
 """
 
 from collections.abc import Sequence
@@ -56,9 +56,9 @@ class Clock:
         }
         self._trace = None if s.trace is None else self._read(s.trace)
         self.now = 0.0
-        """Seconds since the start of what the method does before round 1."""
+        """Seconds since the simulation began, before round 1."""
         self.computing = 0.0
-        """Seconds for which the participants of the last round computed."""
+        """Seconds (N,) for which each participant of the last round computed."""
         self._set(1)
         self._work = np.zeros(len(self._everyone))
         self._ahead = np.zeros(len(self._everyone))
@@ -108,7 +108,7 @@ class Clock:
         return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
 
     def _each(self, key: str, value: float | list[float] | None, spread: float) -> Seconds:
-        """A value (N,) of each client; 0, which takes no time, where there is none."""
+        """A value (N,) drawn for each client; without a median, 0: it takes no time."""
         values = np.array(np.broadcast_to(value or 0.0, len(self._everyone)), dtype=np.float64)
         if spread:
             streams = self._streams(key, 0)
@@ -116,7 +116,7 @@ class Clock:
         return values
 
     def available(self, t: int) -> NDArray[np.bool_]:
-        """Which clients (N,) can be reached in round `t`, which begins."""
+        """Begin round `t`; return which clients (N,) can be reached."""
         self._set(t)
         share = self.simulation.availability
         reached = np.ones(len(self._everyone), dtype=np.bool_)
@@ -154,7 +154,8 @@ class Clock:
         self.now += float(self._spent_before.sum(0).max())
 
     def _spent(self, traffic: Traffic) -> Seconds:
-        """Seconds (3, N) of downloads, of the work noted, which is then forgotten, and uploads."""
+        """Seconds (3, N) of downloads, work and uploads. The work noted so far is then set to
+        zero."""
         work, self._work = self._work, np.zeros_like(self._work)
         return np.stack(
             [
@@ -192,6 +193,6 @@ class Clock:
 
 
 def _of_byte(mbit: Seconds) -> Seconds:
-    """Seconds of a byte at so many Mbit/s; 0 where there is no such number."""
+    """Seconds per byte at these Mbit/s; 0, no time, without a speed."""
     seconds: Seconds = np.divide(8e-6, mbit, out=np.zeros_like(mbit), where=mbit > 0)
     return seconds

@@ -42,7 +42,7 @@ class Federation:
     sharing: Tensor
     """Mask (P,) of the parameters that the study shares."""
     client_data: ClientData
-    """The clients' data. A method asks the clients for what they compute from these."""
+    """What the clients can compute from their data. Methods ask for it here."""
     network: Network
     """The model: the names of its P parameters, and their initial values."""
     codecs: InitVar[Codecs | None] = None
@@ -62,12 +62,12 @@ class Federation:
     selection: Selection = field(init=False)
     """Chooses who takes part in a round."""
     privacy: Privacy | None = field(init=False, default=None)
-    """With `federation.privacy.clip`, what clips the updates and adds noise to their sum."""
+    """With `federation.privacy.clip`, it clips the updates and adds noise to their sum."""
     moments: KeptMoments = field(init=False)
     """What the local optimisers keep between rounds."""
     average: Average | None = field(init=False, default=None)
-    """With `federation.ema`, the average of each client's model over its local steps. What the
-    server sends does not enter it."""
+    """With `federation.ema`, the average of each client's model over its local steps; models that
+    the server sends are not averaged."""
     best: Best | None = field(init=False, default=None)
     """With `federation.keep: best`, each client's best model so far."""
 
@@ -104,11 +104,12 @@ class Federation:
 
     @property
     def coder(self) -> Coder | None:
-        """What codes the shared parameters on the channel."""
+        """The coder of the shared parameters on the channel, if any."""
         return self.channel.coder
 
     def _learn_labels(self) -> None:
-        """Let the clients tell the server their labels; try a selection by them."""
+        """If the selection needs labels, let the clients tell the server theirs, and try a
+        selection."""
         told = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
         (told,) = self.channel.send_extras("up", self.everyone, [told])
         self.selection.labels = told.cpu().numpy()
@@ -157,7 +158,7 @@ class Federation:
 
     @property
     def has_global(self) -> bool:
-        """Whether what the clients forecast with may differ from `global_models`."""
+        """Whether the models that the clients forecast with may differ from `global_models`."""
         return bool(self.channel.shared) or self.method.ignores_sharing
 
     def weights_of(self, clients: Tensor) -> Tensor:
@@ -185,7 +186,8 @@ class Federation:
         return rows
 
     def full(self, values: Tensor | float) -> Tensor:
-        """Numbers for the shared parameters, (d_s,) or (n, d_s), as (P,) or (n, P): 0 elsewhere."""
+        """Values of the shared parameters, (d_s,) or (n, d_s), padded to (P,) or (n, P) with 0
+        elsewhere."""
         values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
         if values.shape[-1:] == self.shared.shape:
             return values
@@ -194,7 +196,7 @@ class Federation:
         return rows
 
     def charge(self, clients: Tensor, work: Tensor | float) -> None:
-        """Let the clock charge `clients` (n,) for further `work` (n,), in local steps."""
+        """Charge `clients` (n,) for further `work` (n,), in local steps, on the clock."""
         steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
         self.clock.work(clients.cpu().numpy(), steps)
 
@@ -207,7 +209,7 @@ class Federation:
 
     def participants(self, t: int) -> Tensor:
         """Clients (n,) that take part in round `t`."""
-        # Without a server nobody selects.
+        # If nothing is shared, the method selects nobody.
         strata = self.method.strata(self, self.state) if self.channel.shared else None
         drawn = self.selection.draw(t, None if strata is None else strata.cpu().numpy())
         reached = drawn[self.clock.available(t)[drawn]]
@@ -228,8 +230,8 @@ class Federation:
         return self.method.broadcast(self, self.state, t, clients)
 
     def send_parameters(self, clients: Tensor) -> Tensor:
-        """The server's parameters (n, d_s) as `clients` (n,) receive them; with them goes what
-        privacy needs."""
+        """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;
+        return the parameters (n, d_s) as received."""
         told = [] if self.privacy is None else self.privacy.announced(clients)
         x, told = self.channel.send("down", clients, self.server.send(clients), told)
         if self.privacy is not None:
@@ -264,8 +266,8 @@ class Federation:
         return self.models(self.everyone, shared)
 
     def own_models(self, received: Tensor | None = None) -> Tensor:
-        """Models (N, P) that the clients forecast with, as the method says; `received` are the
-        `global_models`, if they are known already."""
+        """Models (N, P) that the clients forecast with, as the method defines them. Give
+        `received`, the `global_models`, if they are known already."""
         rows = self.global_models if received is None else received
         if self.channel.shared and self.settings.calibrates:
             return self._calibrated(rows)

@@ -1,7 +1,7 @@
 """What a method is to the round: its hooks, and what it keeps from one round to the next.
 
-The configuration imports every method and must not wait for torch, which is imported for type
-checkers only.
+The configuration imports every method and must not wait for torch. Therefore only type checkers
+import torch here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClusterState(MethodState):
 class Hooks(MethodRules):
     """What a method does in a round, before it and when its models are scored.
 
-    Every function after `init` gets the federation `f`, and as `state` what `init` has returned.
+    Every function after `init` gets the federation `f` and, as `state`, what `init` returned.
     """
 
     @classmethod
@@ -102,19 +102,21 @@ class Hooks(MethodRules):
         return f.average.rows if f.average else f.local
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
-        """Models (N, P) that the clients make of `rows` before they forecast, to forecast with.
+        """Models (N, P) that the clients make from `rows` and forecast with.
 
-        `rows` (N, P) are the models [x; p_i] that they would hold if they asked the server now.
-        Clients adapt them on their training windows whenever they are scored, and keep nothing of
-        it. None: they forecast with `scored`.
+        `rows` (N, P) are the models [x; p_i] that clients would have if they received x now.
+        Clients adapt them on their training windows whenever they are scored, and discard them
+        afterwards. None: clients forecast with `scored`.
         """
         return None
 
     def mixed(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor] | None:
-        """Outputs of client i for the windows `starts[i]`, if they are not those of a model.
+        """Outputs of each client i for the windows `starts[i]`, if a model alone does not give
+        them.
 
-        `rows` are those of `adapt`. None: they are those of `adapt` or `scored`.
+        `rows` are the models of `adapt`. None: the outputs are those of the models of `adapt` or
+            `scored`.
         """
         return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # reading a configuration imports the methods and should not 
     from plfl.training.task import Contrast, Storm
 
 FORWARD = 1 / 3
-"""Work of a forward pass over a minibatch, in local steps: a backward pass costs two of them."""
+"""Work of a forward pass over a minibatch, in local steps: a backward pass costs twice as much."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Routine:
     """Local steps that a method arranges itself, see `plfl.federated.session`."""
 
     run: Callable[..., Trained]
-    """What the clients do, a function of a `Session`. It may be called for some of them at a time,
-    and for clients that drop out in the end; therefore it changes nothing but what it returns."""
+    """What the clients do, a function of a `Session`. It may be called for a few clients at a time,
+    and for clients that later drop out. Therefore it must have no side effects."""
     minibatches: int
     """Minibatches of the round that a client uses."""
 
@@ -35,9 +35,9 @@ class Trained:
     rows: Tensor
     """Their models (n, P), which become `federation.local`."""
     shared: Tensor | None = None
-    """Shared parameters (n, d_s) whose change they upload, if not those of `rows`."""
+    """Shared parameters (n, d_s) whose change they upload; None: those of `rows`."""
     kept: dict[str, Tensor] = field(default_factory=dict)
-    """New rows (n, ...) of these clients in fields of the method's state, by field."""
+    """New rows (n, ...) of these clients in the method's state, by the name of the field."""
 
 
 @dataclass
@@ -70,14 +70,16 @@ class TrainInstructions:
     term: Term | None = None
     """How the teacher's outputs enter the loss; the task knows what that means."""
     contrast: Contrast | None = None
-    """Term in the loss between the features of the models at `start` and of `previous`."""
+    """MOON's term in the loss: it compares the model's features with those of the models at `start`
+    and of `previous`."""
     previous: Tensor | None = None
-    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; their
-    personal parameters are the client's at the start of the round."""
+    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away. Their
+    personal parameters are those of the client at the start of the round."""
     storm: Storm | None = None
     """Steps of the shared parameters that replace the ClientOpt's; its tensors are (n, d_s)."""
     gradients: Literal["none", "steps", "start"] = "none"
-    """Which `TrainResult.gradients` are returned: those of the local steps, or all at `start`."""
+    """Which `TrainResult.gradients` are returned: of the local steps, or of the same minibatches at
+    `start`."""
     frozen: Tensor | None = None
     """Mask (P,) of parameters, shared and personal ones, that stay as they are."""
     routine: Routine | None = None
@@ -92,13 +94,14 @@ class TrainInstructions:
 
     @property
     def work_per_step(self) -> float:
-        """Work of a local step, with all passes besides that of its own gradient."""
+        """Work of a local step, including passes of a teacher, of features and of further
+        gradients."""
         work = 1.0
         if self.teacher is not None:
             work += FORWARD
-        if self.contrast is not None:  # features at the start and of the previous model
+        if self.contrast is not None:  # features of the models at `start` and of `previous`
             work += 2 * FORWARD
-        if self.storm is not None:  # the gradient at the point before
+        if self.storm is not None:  # the gradient at the previous point
             work += 1
         if self.gradients == "start":
             work += 1
@@ -112,11 +115,11 @@ class TrainResult:
     instructions: TrainInstructions
     """The method's instructions."""
     steps: Tensor
-    """Local steps (n,) taken; of a routine, the minibatch gradients computed."""
+    """Local steps (n,) taken; for a routine, the number of minibatch gradients computed."""
     update: Tensor
     """D = y − x (n, d_s): shared parameters after the steps minus those at the start."""
     gradients: Tensor | None
-    """Mean over the steps of the minibatch gradients (n, d_s), without terms of the method.
-    `TrainInstructions.gradients` says of which models they are."""
+    """Minibatch gradients (n, d_s), averaged over the steps and without terms of the method.
+    `TrainInstructions.gradients` says at which models."""
     storm: Storm | None = None
     """`instructions.storm` after the steps."""

@@ -1,4 +1,4 @@
-"""What clients keep between rounds beside their models."""
+"""What clients keep between rounds besides their models."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.training.task import Moments
 
 OptState = Literal["reset", "keep", "keep_personal"]
-"""What becomes of a local optimiser's state at the end of a round: `federation.opt_state`."""
+"""What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
 
 
 class KeptMoments:
@@ -19,12 +19,12 @@ class KeptMoments:
     def __init__(self, mode: OptState, optimiser: ClientOpt, models: Tensor):
         self.mode = mode
         self.rows = {} if mode == "reset" else optimiser.init(models)
-        """Each entry (N, P)."""
+        """The optimiser's state, (N, P) each."""
         self.steps = torch.zeros(len(models), 1, device=models.device).double()
-        """Local steps (N, 1) that it has behind it."""
+        """Local steps (N, 1) taken with this state so far."""
 
     def of(self, clients: Tensor, shared: Tensor) -> Moments:
-        """A copy of the state for a round of `clients` (n,).
+        """A copy of the state of `clients` (n,) for a round.
 
         With `reset` it is empty, because every round begins afresh. With `keep_personal` it is 0
         for the `shared` parameters (P,).
@@ -48,12 +48,11 @@ class KeptMoments:
 
 
 class Best:
-    """The model of each client that has had the least validation error so far; they start with
-    `models` (N, P)."""
+    """Each client's model with the least validation error so far; at first `models` (N, P)."""
 
     def __init__(self, models: Tensor):
         self.rows = models.clone()
-        """The models (N, P); until a client has a finite error, its latest one."""
+        """The models (N, P); the latest one as long as a client has had no finite error."""
         self.least = torch.full((len(models),), torch.inf, dtype=torch.float64).to(models.device)
         """Their validation errors (N,)."""
 

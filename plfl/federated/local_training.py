@@ -23,7 +23,7 @@ from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 class Cohort:
     """The clients of one federation that train at the same time.
 
-    Of clients that drop out (`stay` is False) only the bytes sent to them and their time count.
+    For clients that drop out (`stay` is False), only their time and the bytes sent to them count.
     """
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
@@ -45,7 +45,7 @@ class Cohort:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Equal for cohorts whose models can train as one stack."""
+        """A key that is equal for cohorts whose models can train as one stack."""
         asked, f = self.instructions, self.f
         keeps = f.moments.mode != "reset"
         pulls = asked.pulls or bool(f.client_opt.proximal)
@@ -85,7 +85,7 @@ class Cohort:
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:
-    """Equal for equal values; a tensor equals itself only."""
+    """A key that is equal for equal values; a tensor equals only itself."""
     return values.cpu().numpy().tobytes() if isinstance(values, Tensor) else values
 
 
@@ -156,7 +156,7 @@ class _Part:
         return None if values is None else self.f.full(self._of(values))
 
     def _targets(self, engine: Engine, starts: Tensor) -> Tensor | None:
-        """What the models learn instead of the windows' targets, if a term asks for it."""
+        """Targets in place of those of the windows, if a term asks for them."""
         f, asked = self.f, self.asked
         if asked.term is None:
             return None
@@ -220,11 +220,12 @@ class _Part:
 
 
 def _with_offset_first(task: LocalTask) -> LocalTask:
-    """The same work with each step's offset before the step, although engines add it afterwards.
+    """The same task, with each step's offset added before the step although engines add it
+    afterwards.
 
-    The steps start with the offset of the first one. The last step's offset is then one too many,
-    and `_shift` takes it off the trained models. Terms that draw towards the start still mean where
-    it was without the offset.
+    The models start at y + offset, so each gradient is taken at a shifted point. The offset after
+    the last step is one too many: `take` subtracts it. A constant corrects the terms that pull
+    towards the start, because the start has moved by the offset.
     """
     offset, pull, constant = task.terms.step_offset, task.terms.pull, task.terms.constant
     assert offset is not None
@@ -238,7 +239,7 @@ def _with_offset_first(task: LocalTask) -> LocalTask:
 
 
 def _shift(task: LocalTask, times: int) -> None:
-    """Move the models and their averages by so many offsets of a step."""
+    """Add `times` offsets of a step to the models and to their averages."""
     offset, average = task.terms.step_offset, task.tracked.average
     assert offset is not None
     task.rows.add_(offset, alpha=times)
@@ -254,8 +255,8 @@ def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]
 
 
 def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
-    """The clients of `cohorts` in blocks of models that can train together, as large as the engine
-    takes.
+    """The clients of `cohorts` in blocks of models that can train together, each as large as the
+    engine can take.
 
     A cohort begins only when there is room for it, so that few are in memory at once. Clients with
     a routine train beside those of their own cohort only.

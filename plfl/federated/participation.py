@@ -1,9 +1,9 @@
 """Which clients take part in a round: `federation.selection`, one function per rule.
 
-Most rules choose clients together. They get random orders of the clients, one after another, how
-many clients they have to choose, and, if they need them, the labels that each client has told the
-server before round 1. Others decide for each client alone. Another rule is another function in
-`RULES`, and its name in `plfl.config.sections.Federation.selection`.
+Most rules choose clients together. They get random orders of the clients, one after another, the
+number of clients to choose, and, if they need them, the labels that each client told the server
+before round 1. Other rules decide for each client alone. To add a rule, add a function to `RULES`
+and its name to `plfl.config.sections.Federation.selection`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from plfl.base.rounding import drawn_of
 from plfl.training.batches import stream
 
 Chosen = NDArray[np.int64]
-"""Numbers of some clients."""
+"""Indices of clients."""
 Labels = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
 
 TRIES = 1000
-"""Random orders that a rule may reject before it chooses in another way, or gives up."""
+"""How many random orders a rule may reject before it chooses in another way or gives up."""
 
 
 def uniform(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
@@ -42,7 +42,7 @@ def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> C
     most labels that are still missing.
 
     Raises:
-        ConfigError: the labels of so few clients are never complete.
+        ConfigError: `count` clients never have all labels.
     """
     assert labels is not None
     everything = labels.any(0)
@@ -63,7 +63,8 @@ def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> C
 def _cover(order: Chosen, count: int, labels: Labels) -> Chosen | None:
     """`count` clients that have all labels, chosen greedily; None if this fails.
 
-    Of equally good clients the first in `order` is added, and in the end its first others.
+    Of equally good clients, the first in `order` is added. Once all labels are there, the first
+    clients left in `order` follow.
     """
     missing, chosen = labels.any(0), order[:0]
     while missing.any():
@@ -79,15 +80,15 @@ class Rule(NamedTuple):
     """A way to choose the clients of a round."""
 
     choose: Callable[[Iterator[Chosen], int, Labels | None], Chosen] = uniform
-    """Chooses so many of the clients, given their random orders and labels."""
+    """Chooses `count` of the clients, given random orders of them and their labels."""
     needs_labels: bool = False
     """Whether the clients tell the server before round 1 which labels they have."""
     takes_part: Callable[[Selection, str, int], bool] | None = None
-    """Decides for a client alone, given its name, whether it takes part in a round."""
+    """Decides whether a client takes part in a round from its name alone."""
 
 
 def poisson(selection: Selection, client: str, t: int) -> bool:
-    """Every client takes part with the probability `share`; a round may be empty."""
+    """Every client takes part with probability `share`; a round may be empty."""
     return stream(selection.seed, f"/poisson/{client}", t).random() < selection.share
 
 
@@ -118,14 +119,14 @@ class Selection:
     """Fraction of the clients that take part, `federation.participation`; see `drawn_of`."""
     rule: Rule = RULES["uniform"]
     labels: Labels | None = None
-    """What the clients have told the server of their labels, where the rule needs it."""
+    """The labels that the clients told the server, if the rule needs them."""
     rounds: int = 1
     """Number of rounds T."""
 
     def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> Chosen:
         """Indices, ascending, of the clients that take part in round `t`.
 
-        They are a fraction of all clients, or of each of their `strata` (N,).
+        They are a fraction of all clients, or of each stratum of `strata` (N,).
         """
         if self.rule.takes_part is not None:
             return np.flatnonzero([self.rule.takes_part(self, name, t) for name in self.clients])

@@ -18,11 +18,11 @@ from plfl.training.task import Engine
 
 @dataclass(frozen=True)
 class Round:
-    """What the records keep of a finished round of one federation."""
+    """A finished round of one federation, for the records."""
 
     t: int
     present: NDArray[np.int64]
-    """Numbers (n,) of the participants."""
+    """Indices (n,) of the participants."""
     losses: NDArray[np.float64]
     """Their mean minibatch losses (n,)."""
     steps: NDArray[np.float64]
@@ -42,8 +42,8 @@ def run(
 ) -> None:
     """Run `rounds` of `federations` side by side.
 
-    `report` is called after every round, with that round of each federation. `train` returns the
-    cohorts that it has trained. A deployed server lets remote clients do so.
+    `report` is called after every round, with that round of each federation. `train` trains cohorts
+    and yields each when it is done; on a deployed server, remote clients train.
     """
     stacks = _stacks(federations)
     for t in rounds:
@@ -57,10 +57,10 @@ def run(
 
 
 def _stacks(federations: list[Federation]) -> list[list[Federation]]:
-    """The federations in groups whose models may train as one stack."""
+    """The federations, grouped into those whose models may train as one stack."""
     stacks: dict[tuple[ClientOpt, bytes], list[Federation]] = {}
     for f in federations:
-        # Only a proximal term asks which parameters are shared.
+        # Only a proximal term depends on which parameters are shared.
         shared = f.shared.cpu().numpy().tobytes() if f.client_opt.proximal else b""
         stacks.setdefault((f.client_opt, shared), []).append(f)
     return list(stacks.values())
@@ -78,7 +78,8 @@ class _Begun:
         self._aggregated = False
 
     def cohorts(self, turn: int) -> Iterator[Cohort]:
-        """The clients whose turn it is: those that will drop out, and those that stay."""
+        """The next clients to train, as two cohorts: those that will drop out, and those that
+        stay."""
         clients = self.groups[turn] if turn < len(self.groups) else self.present[:0]
         stays = self.stays[clients]
         for some, stay in ((clients[~stays], False), (clients[stays], True)):

@@ -16,12 +16,12 @@ class Server:
         self.state = opt.init(x0, clients)
         """The state of the ServerOpt, see `plfl.optimizers.server`."""
         self.average: Tensor | None = None
-        """Average of x over the rounds, (1, d_s), or (N, d_s) where each client has an x of its
-        own; None before round 1."""
+        """Average of x over the rounds, (1, d_s), or (N, d_s) if the method keeps one x per client;
+        None before round 1."""
 
     @property
     def x(self) -> Tensor:
-        """The server's parameters, by most methods (d_s,)."""
+        """The server's parameters, in most methods (d_s,)."""
         return self.state["x"]
 
     @x.setter

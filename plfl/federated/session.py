@@ -3,8 +3,8 @@
 Most methods describe their local steps by the terms of a `TrainInstructions`, and an engine takes
 them in one go. A method that trains one part of the model after the other, or a second model per
 client, gives a `Routine` instead: a function of a `Session`, with which it trains models and takes
-gradients on the clients' minibatches of the round. Every engine can do both, with the same bits
-whichever models train together.
+gradients on the clients' minibatches of the round. Every engine can do both. Results have the same
+bits whichever models train together.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Session:
             steps: number of minibatches, one after the other. The schedule of the learning rate
                 counts these.
             repeats: steps on each of them.
-            terms: what else there is in the steps, by the fields of `plfl.training.task.Terms`, as
-                values of all P parameters (`Federation.full`). An `anchor` and a `mixture` are
-                advanced in place.
+            terms: terms of the steps, named as the fields of `plfl.training.task.Terms`, as values
+                for all P parameters (`Federation.full`). An `anchor` and a `mixture` are updated in
+                place.
         """
         if not steps:
             return rows.clone()
@@ -78,7 +78,7 @@ class Session:
         return task.rows
 
     def minibatches(self, first: int, number: int) -> Minibatches:
-        """So many of the round's minibatches from number `first`, from 0."""
+        """The `number` minibatches of the round that begin with number `first`, counted from 0."""
         return self._minibatches.map(lambda x: x[:, first : first + number])
 
     @property
@@ -88,13 +88,13 @@ class Session:
         return float(self.f.client_opt.lr * (rates[0] if rates else 1.0))
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
-        """Gradients (n, P) of the models `rows` (n, P), 0 for others than `who`.
+        """Gradients (n, P) of the models `rows` (n, P); 0 for clients that are not in `who`.
 
         Args:
             rows: one model per client.
-            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows, of
-                which a model with dropout drops nothing.
-            who: mask (n,) of the clients that compute one; None: all.
+            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows;
+                with these, there is no dropout.
+            who: mask (n,) of the clients that compute a gradient; None: all.
         """
         if isinstance(minibatch, int):
             one = self.minibatches(minibatch, 1)
@@ -112,7 +112,7 @@ class Session:
         return gradient
 
     def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Minibatches, Tensor]:
-        """Minibatches of passes over the training windows, others in every round; see
+        """Minibatches of passes over the training windows, new ones in every round; see
         `ClientData.passes`."""
         return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
 

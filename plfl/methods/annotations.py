@@ -1,5 +1,5 @@
-"""What methods name in annotations: the configuration imports every method, and must not wait for
-the federation, which imports torch."""
+"""Types for the annotations of methods. The configuration imports every method, and must not wait
+for the federation, which imports torch."""
 
 from typing import TYPE_CHECKING, Any
 

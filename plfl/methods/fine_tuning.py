@@ -12,8 +12,8 @@ Out-of-Distribution", ICLR 2022, https://arxiv.org/abs/2202.10054.
 rounds: as FedOpt
 forecast: with [x; p_i] after `head_epochs` of the ClientOpt on the head alone, then `epochs` on all
 
-`global` is [x; p_i]; `local` is the fine-tuned model, of which nothing is kept. Where nothing is
-shared, clients fine-tune the models that they have trained alone.
+`global` is [x; p_i]; `local` is the fine-tuned model, which is discarded after the forecast. Where
+nothing is shared, clients fine-tune the models that they have trained alone.
 
 Deviations: none of FT. The ClientOpt has fresh moments in each of the two phases (ours).
 """

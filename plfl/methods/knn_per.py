@@ -107,7 +107,8 @@ def neighbours_mean(
     nearest = NearestNeighbors(n_neighbors=min(k, len(store)), algorithm="brute").fit(store)
     distances, which = nearest.kneighbors(queries)
     powers = exponents(distances, store.shape[1])
-    # The least exponent cancels; without it, all weights could be too small for a number.
+    # Subtracting the least exponent changes no weighted mean, and keeps the weights from all
+    # becoming 0.
     weights = np.exp(powers.min(1, keepdims=True) - powers)
     weights = weights.reshape(*weights.shape, *[1] * (targets.ndim - 1))
     means: Numbers = (weights * targets[which]).sum(1) / weights.sum(1)

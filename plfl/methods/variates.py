@@ -1,4 +1,4 @@
-"""What methods share if their server keeps a mean over all N clients."""
+"""The part that methods have in common if their server keeps a mean over all N clients."""
 
 from dataclasses import dataclass, field
 

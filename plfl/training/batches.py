@@ -28,7 +28,7 @@ def stream(seed: int, name: str, counter: int) -> np.random.Generator:
 def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
     """Minibatches of round `t`, (steps, size), each drawn without replacement."""
     random, in_kernel = stream(seed, client, t), _draw_in_kernel()
-    # For a larger share of the windows, numpy draws in another way.
+    # For a larger share of the windows, numpy uses another algorithm, which the kernel lacks.
     if in_kernel is None or (windows > 10_000 and size > windows // 50):
         return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
     drawn, is_drawn = np.empty((steps, size), np.int64), np.zeros(windows, np.uint8)
@@ -48,9 +48,9 @@ def _draw_in_kernel() -> Callable[..., Any] | None:
 
 
 def steps_of(epochs: float, windows: int, size: int) -> int:
-    """Steps of so many passes over the `windows` of a client; at least one.
+    """Local steps in `epochs` passes over the `windows` of a client; at least one.
 
-    What does not fill a minibatch at the end of a pass is left out of that pass.
+    Windows that do not fill a minibatch at the end of a pass are left out of that pass.
     """
     return max(1, int(epochs * (windows // size)))
 
@@ -66,8 +66,7 @@ def epoch(
 ) -> NDArray[np.int64]:
     """Minibatches (steps, size) from number `first` on, walking through shuffled passes.
 
-    A pass goes over all windows. What does not fill a minibatch at the end of a pass is left out of
-    that pass.
+    A pass goes over all windows, except those that do not fill a minibatch at its end.
     """
     per_pass = windows // size
     numbers = first + np.arange(steps)

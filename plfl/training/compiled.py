@@ -1,7 +1,7 @@
 """Passes of models and steps of optimisers as a few kernels of a GPU instead of one per operation.
 
-With thousands of models a step is limited by reads and writes of their parameters: operation by
-operation Adam has about 26 of them for each parameter, in one kernel seven.
+With thousands of models, the speed of a step is limited by reads and writes of their parameters.
+One operation at a time, Adam needs about 26 of them per parameter; in one kernel, seven.
 """
 
 import logging
@@ -22,16 +22,17 @@ from plfl.optimizers.client import ClientOpt
 log = logging.getLogger(__name__)
 
 BACKEND = "inductor"
-"""Of `torch.compile`."""
+"""The backend of `torch.compile`."""
 
 Program = Callable[..., Any]
 """A function of tensors."""
 
 
 class CompiledNetwork:
-    """A network whose passes are compiled, once for every form of their tensors.
+    """A network whose passes are compiled once for every combination of shapes and types of their
+    tensors.
 
-    Passes that PyTorch cannot trace, or whose loss reads features, are the network's own.
+    Passes that PyTorch cannot trace, or whose loss reads features, run uncompiled.
     """
 
     def __init__(self, network: Network) -> None:
@@ -88,7 +89,8 @@ class CompiledNetwork:
 
 
 class CompiledSteps:
-    """Takes steps of optimisers, each compiled once for every form of its tensors."""
+    """Takes steps of optimisers, each compiled once for every combination of shapes and types of
+    its tensors."""
 
     def __init__(self) -> None:
         self.compiled: dict[object, Program] = {}
@@ -108,8 +110,8 @@ class CompiledSteps:
 
 
 def _step(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Program:
-    """A step of rows, gradients, its number, the entries of the state and the rate, if that is a
-    tensor."""
+    """A step as a function of the rows, the gradients, its number, the entries of the state and, if
+    it is a tensor, the rate."""
 
     def step(y: Tensor, g: Tensor, k: Tensor, *rest: Tensor) -> None:
         state = dict(zip(names, rest, strict=False))
@@ -122,7 +124,7 @@ def _step(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Program
 
 
 def _forms(*tensors: Tensor) -> tuple[object, ...]:
-    """What PyTorch would compile a program anew for."""
+    """The shapes and types of tensors; PyTorch compiles a program anew if they change."""
     return tuple((x.shape, x.stride(), x.dtype, x.device, x.is_inference()) for x in tensors)
 
 
@@ -132,7 +134,7 @@ def _zeros(like: Tensor, for_inference: bool) -> Tensor:
 
 
 def _compiled(name: str, program: Program, *given: Tensor) -> Program:
-    """A program in as few kernels as there can be, after a first run."""
+    """The program compiled into as few kernels as possible, after a first run."""
     with _refused(name):
         compiled: Program = torch.compile(program, backend=BACKEND, dynamic=False)
         compiled(*given)
@@ -141,8 +143,8 @@ def _compiled(name: str, program: Program, *given: Tensor) -> Program:
 
 @contextmanager
 def _refused(name: str) -> Iterator[None]:
-    """Refuses what PyTorch cannot compile here with a `ConfigError`: uncompiled steps round
-    differently, and the engine would have the same name."""
+    """Raise a `ConfigError` if PyTorch cannot compile here. Uncompiled steps would round
+    differently under the same engine's name."""
     try:
         yield
     except Exception as error:  # compilers raise many kinds

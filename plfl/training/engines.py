@@ -19,9 +19,10 @@ log = logging.getLogger(__name__)
 
 
 def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
-    """Names of the engine and the device that a configuration means on this machine.
+    """Names of the engine and the device that a configuration selects on this machine.
 
-    `form`: the model in the terms of the fused engine's kernel, if that knows it.
+    `form`: the model as the fused engine's kernel describes it; None if the kernel does not support
+    it.
 
     Raises:
         ConfigError: there is no such device, or the engine cannot run here.
@@ -44,7 +45,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
         return "fused", device
     if compute.engine == "fused":
         raise ConfigError("compute.engine", [f"'fused' cannot run here: {reason}"])
-    # A missing compiler can be installed; what the kernel does not know cannot be helped.
+    # A warning, if there is a remedy: a missing compiler can be installed.
     level = logging.WARNING if form and device == "cpu" else logging.INFO
     log.log(level, "the stacked engine trains, not the fused one: %s", reason)
     return "stacked", device

@@ -1,4 +1,4 @@
-"""Every model by itself in a native kernel: the fastest engine on the CPU.
+"""Trains every model by itself in a native kernel: the fastest engine on the CPU.
 
 `kernel.cpp` runs all local steps of a model in one go while its weights and moments stay in the
 processor's cache. `python -m plfl.training.fused` compiles it ahead of the first use.
@@ -33,11 +33,11 @@ from plfl.training.task import LocalTask
 log = logging.getLogger(__name__)
 
 BLOCK = 60
-"""Models at once for each thread: enough that threads seldom wait for the last one."""
+"""Models in a block for each thread: enough that threads seldom wait for the last one."""
 
 
 def unavailable_reason() -> str | None:
-    """Why this machine cannot run the engine, None where it can; compiles it if need be."""
+    """Why this machine cannot run the engine; None if it can. Compiles the kernel if needed."""
     try:
         load_kernel()
     except CompileError as error:
@@ -46,10 +46,11 @@ def unavailable_reason() -> str | None:
 
 
 class Fused:
-    """Trains each row to the same bits, beside any other rows and on any number of threads.
+    """Trains each row to the same bits, whatever other rows it trains with and on any number of
+    threads.
 
-    What the kernel does not know (a ClientOpt with a step of its own, another loss) is left to
-    `Stacked`.
+    `Stacked` does what the kernel does not support: a ClientOpt with a step of its own, another
+    loss.
     """
 
     def __init__(
@@ -66,14 +67,14 @@ class Fused:
         Args:
             network: the model, which has a `kernel_form`.
             dataset: the tables that windows are read from.
-            device: the CPU; the kernel knows nothing else.
-            dtype: float32; the kernel knows nothing else.
+            device: the CPU; the kernel supports no other.
+            dtype: float32; the kernel supports no other.
             threads: how many rows to work on at once; by default as many as torch uses.
             instructions: one of `compile.supported()` rather than the best.
 
         Raises:
-            CompileError: the kernel cannot be had, see `unavailable_reason`.
-            ValueError: the kernel does not know the model, the device or the type.
+            CompileError: there is no kernel, see `unavailable_reason`.
+            ValueError: the kernel does not support the model, the device or the type.
         """
         form = network.kernel_form
         if form is None:
@@ -129,8 +130,8 @@ class Fused:
         return losses
 
     def _given(self, task: LocalTask) -> tuple[dict[str, Tensor | float], dict[str, Tensor]]:
-        """The arrays and numbers of a task by the kernel's names, and the task's own tensors of
-        those arrays that the kernel changes."""
+        """The arrays and numbers of a task by the kernel's names, and those of the task's tensors
+        that the kernel changes."""
         (S, K, B), P = task.minibatches.starts.shape, self._parameters
         minibatches, terms, (loss, scale) = task.minibatches, task.terms, task.objective
         trained = {"theta": task.rows}
@@ -141,7 +142,7 @@ class Fused:
             "loss": _LOSSES.index(loss.name),
             "loss_scale": scale,
             "clip": task.clip or 0.0,
-            # The kernel divides by these.
+            # The kernel divides by these counts.
             "temperature": 1.0,
             "every": 1,
         }
@@ -167,7 +168,7 @@ class Fused:
         if (contrast := terms.contrast) is not None and terms.previous is not None:
             given["previous"] = self._numbers(terms.previous, (S, P))
             given |= {"contrast": contrast.weight, "temperature": contrast.temperature}
-            # The layer of the MLP whose inputs are the features that are contrasted.
+            # The contrasted features are the inputs of this layer of the MLP.
             is_first = contrast.features == "states"
             given["features"] = 0 if is_first else int(self._network.layers)
         if (look := terms.lookahead) is not None:
@@ -212,7 +213,7 @@ class Fused:
         return list(forecasts.split(sizes))
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """What the last layer of row s reads for the windows `starts[s]`, by `Stacked`."""
+        """The inputs of row s's last layer for the windows `starts[s]`, computed by `Stacked`."""
         return self._stacked.penultimate(rows, starts)
 
     def _run(self, function: str, job: Structure) -> None:
@@ -220,7 +221,8 @@ class Fused:
         if getattr(self._kernel, function)(*map(byref, arguments)):
             raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
 
-    # The kernel would read outside of an array that is too small, so the following are strict.
+    # The kernel would read beyond the end of an array that is too small, so these checks are
+    # strict.
     def _windows_of(self, starts: Tensor) -> Tensor:
         if starts.numel() and not 0 <= starts.min() <= starts.max() < self._windows:
             raise IndexError(f"a window starts outside of 0 … {self._windows - 1}")
@@ -252,9 +254,9 @@ def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
 
 
 def _taken(task: LocalTask) -> Tensor | None:
-    """Steps (S, 2) behind the state of the shared and of the other parameters of each row.
+    """Steps (S, 2) that led to the state of the shared and of the other parameters of each row.
 
-    None where they differ within one of the two.
+    None if they differ within one of the two.
     """
     taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
     if taken.shape[1] == 1:
@@ -266,7 +268,7 @@ def _taken(task: LocalTask) -> Tensor | None:
 
 
 def _rule(optimiser: ClientOpt) -> Mirrored | None:
-    """An optimiser in the terms of the kernel: one that it knows, or that inherits the step of one.
+    """An optimiser as the kernel describes it: one that it supports, or one that inherits its step.
 
     The kinds are those of `Kind` in optimisers.h.
     """
@@ -297,9 +299,9 @@ def _rule(optimiser: ClientOpt) -> Mirrored | None:
 
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
-"""What the kernel calls the state of the optimisers."""
+"""The kernel's names for the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber", "pinball")
-"""Those of `plfl.tasks.losses` that the kernel knows, in its order."""
+"""The losses of `plfl.tasks.losses` that the kernel supports, in its order."""
 _ACTIVATIONS = ("prelu", "silu", "relu")
 """The kernel's activations, in its order."""
 
@@ -315,7 +317,7 @@ _Network, _Windows, _Rule, _Training, _Prediction = map(
 
 
 def _network_of(form: KernelForm, shape: WindowShape, dropout: Dropout | None) -> Structure:
-    """The model; its layers' widths live as long as it does."""
+    """The model; it keeps the array of its layers' widths alive."""
     widths = (c_int32 * len(form.widths))(*form.widths)
     network = _Network(
         features=shape.inputs,

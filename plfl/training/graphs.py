@@ -1,8 +1,8 @@
 """Equal steps on a GPU as a CUDA graph: recorded once and replayed, without Python between kernels.
 
 Launching the kernels of a small model's step one by one takes longer than the kernels themselves. A
-recorded step uses the same memory each time, so whatever differs between steps must be in tensors
-on the GPU: the number of the step, too.
+recorded step uses the same memory each time, so everything that differs between steps must be in
+tensors on the GPU, even the number of the step.
 """
 
 import logging
@@ -13,19 +13,20 @@ import torch
 log = logging.getLogger(__name__)
 
 PLAIN = 2
-"""First steps, which are not replayed: they trace passes and allocate what libraries need."""
+"""The number of first steps, which are not replayed: they trace passes and allocate what libraries
+need."""
 
 Step = Callable[[], None]
 
 
 def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
-    """Take a step `times` times, all after the first `PLAIN` by a recording.
+    """Take a step `times` times: the first `PLAIN` as it is, the others by a recording.
 
     Args:
         step: reads and changes tensors only.
         times: at least one.
-        record: what replays a step; it does not take it. A step that it refuses with a
-            `RuntimeError` is taken as it is.
+        record: makes a recording of the step without taking it. If it raises a `RuntimeError`, all
+            steps are taken as they are.
     """
     for _ in range(min(times, PLAIN)):
         step()

@@ -104,14 +104,15 @@ class Reference:
         return [self.module.features(inputs[0], "penultimate") for inputs in placed]
 
     def _placed(self, rows: Tensor, starts: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-        """The inputs of each row's windows, while the module has its parameters."""
+        """For each row, puts its parameters into the module and yields the inputs of its
+        windows."""
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
             yield self.inputs(windows)
 
 
 class _Minibatch(NamedTuple):
-    """Windows, what they are compared with, and what dropout drops."""
+    """Windows, the targets of their outputs, and the key for dropout."""
 
     starts: Tensor
     """Start rows (B,)."""
@@ -180,7 +181,8 @@ class _Row:
         return losses + loss
 
     def _ahead(self, y: Tensor, k: int) -> tuple[Tensor, float]:
-        """Where the gradient is taken, and the loss on the way there; see `LookAhead`."""
+        """The point at which the gradient is taken, and the loss of the step to it; see
+        `LookAhead`."""
         look, frozen = self.terms.lookahead, self.terms.frozen
         if look is None:
             return y, 0.0
@@ -202,7 +204,7 @@ class _Row:
         return loss
 
     def _storm(self, y: Tensor, g: Tensor, old: Tensor, k: int) -> Tensor:
-        """Where the shared parameters go, by the gradients at `y` and at the point before; see
+        """The new shared parameters, from the gradients at `y` and at the previous point; see
         `Storm`."""
         storm, shared = self.storm, self.task.shared
         assert storm is not None
@@ -286,11 +288,11 @@ class _Row:
         return nn.utils.parameters_to_vector(self.parameters).detach()
 
     def _place(self, row: Tensor) -> None:
-        """Let the module have the parameters `row` (P,), which it shares from now on."""
+        """Set the module's parameters to `row` (P,); the two share memory from now on."""
         nn.utils.vector_to_parameters(row, self.parameters)
 
     def _copy(self, row: Tensor) -> Any:
-        """A module of its own with the parameters `row` (P,), which nothing trains."""
+        """A separate module with the parameters `row` (P,), which are not trained."""
         module = deepcopy(self.module).requires_grad_(False)
         nn.utils.vector_to_parameters(row, module.parameters())
         return module

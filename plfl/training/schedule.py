@@ -1,8 +1,8 @@
 """The learning rate of the local optimisers over all local steps of a training.
 
-The rate of a step is that of the ClientOpt times a factor, which depends on the round and on the
-number of the step alone: an interrupted training continues with the same rates, and all clients
-have the same ones.
+The rate of a step is that of the ClientOpt times a factor. The factor depends only on the round and
+the number of the step, so an interrupted training continues with the same rates, and all clients
+have the same rates.
 """
 
 import math
@@ -33,6 +33,6 @@ def _factor(settings: Settings, step: int) -> float:
         return (step + 1) / warm
     if settings.schedule == "constant":
         return 1.0
-    # A method may ask for more steps in the last round than there are; they have the last rate.
+    # A method may take more steps in the last round than the schedule has; they use the last rate.
     part = (min(step, total - 1) - warm) / (total - warm)
     return (1 + math.cos(math.pi * part)) / 2

@@ -1,7 +1,7 @@
 """How many rows the stacked engine trains at once, so that no row's bits depend on others.
 
-PyTorch may multiply matrices by another routine, and then round otherwise, if a batch has another
-size. Stacks therefore have one of a few sizes, and all of these are compared before a model trains.
+PyTorch may choose another routine for batches of another size, and then round differently.
+Therefore only a few sizes of stacks are used, and their results are compared before a model trains.
 """
 
 import logging
@@ -18,15 +18,17 @@ log = logging.getLogger(__name__)
 CPU = torch.device("cpu")
 
 SIZES = (2, 8, 16, 32, 64)
-"""Rows of a stack. A batch of one matrix product often has a routine of its own."""
+"""Rows of a stack. None has a single row, because PyTorch often has another routine for a batch of
+one."""
 ROW_BY_ROW = (1,)
-"""Sizes on a CPU for a model whose bits would depend on the size of its stack."""
+"""Sizes on a CPU for a model whose bits depend on the size of its stack."""
 MOST = 2**20
-"""Most parameters of a stack, which suit the caches. A stack of two rows may have more."""
+"""Most parameters of a stack, chosen for the caches. A stack of two rows may have more."""
 GPU_SIZES = (16, 64, 256, 1024)
-"""Rows of a stack on a GPU, where few rows take as long as many."""
+"""Rows of a stack on a GPU, where a few rows take as long as many."""
 GPU_MOST = 2**26
-"""Most parameters of a stack on a GPU, which keep a large one busy. The smallest may have more."""
+"""Most parameters of a stack on a GPU, enough to keep a large GPU busy. The smallest size may have
+more."""
 
 
 def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
@@ -36,7 +38,7 @@ def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
 
 
 def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
-    """Stacks for so many rows, as few as possible: the rows of each, and its size.
+    """As few stacks as possible for `rows` rows: the rows of each, and its size.
 
     The last stack may have fewer rows than its size; the engine then fills it with copies.
     """
@@ -49,16 +51,16 @@ def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 def comparable(
     network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], contrast: Contrast | None
 ) -> tuple[int, ...]:
-    """`sizes` if random rows have the same bits in stacks of all of them.
+    """`sizes` if random rows have the same bits in stacks of all these sizes.
 
-    Else `ROW_BY_ROW` on a CPU, and on a GPU, where that would take too long, the sizes in which
-    the bits are those in the largest one.
+    Otherwise `ROW_BY_ROW` on a CPU. On a GPU that would take too long: there, the sizes with the
+    same bits as the largest one.
 
     Args:
         network: the model.
         sizes: in ascending order.
-        like: inputs of `Network.forward_pass` for any number of rows, whose other sizes and type
-            are those of the training.
+        like: inputs of `Network.forward_pass` with the sizes and type of the training, but any
+            number of rows.
         contrast: the term that compares features of the model, if the loss has one.
     """
     most = sizes[-1]
@@ -81,7 +83,7 @@ def comparable(
 
     whole, same = passes(torch.arange(most)), []
     for size in sizes:
-        # Each row at another place than in `whole`.
+        # Each row is at another place than in `whole`.
         which = (torch.arange(size) + 1) % most
         if torch.equal(passes(which), whole[which]):
             same.append(size)

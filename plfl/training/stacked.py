@@ -20,14 +20,15 @@ from plfl.training.task import Contrast, LocalTask, sums
 log = logging.getLogger(__name__)
 
 TOGETHER = 256
-"""Windows of one model that are forecast together on a GPU. A model with fewer repeats its last."""
+"""Windows of one model that are forecast together on a GPU. If there are fewer, the last is
+repeated."""
 NUMBERS = 2**26
-"""Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes,
-where it has them."""
+"""Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes, if
+it has enough memory."""
 FEATURES = 4096
-"""Most windows whose features are computed together, because a forward pass keeps all of them."""
+"""Most windows whose features are computed together, because a forward pass keeps them all."""
 CLOSE = 1e-6
-"""What PyTorch adds to the norm of a gradient that it clips."""
+"""The number that PyTorch adds to the norm of a gradient when it clips."""
 
 
 class Stacked:
@@ -45,12 +46,12 @@ class Stacked:
         self.network = cast(Network, CompiledNetwork(network)) if compiles else network
         self.device, self.dtype = device, dtype
         self.sizes = stack_sizes.sizes_for(network.layout.width, device)
-        if compiles:  # each size takes long
+        if compiles:  # compiling for each size takes long
             self.sizes = self.sizes[::-2][::-1]
         self.memory = memory.of(device)
         self.numbers = NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None
-        """What takes equal steps faster than one by one: CUDA graphs."""
+        """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
         if device.type == "cuda":
             self.repeat = Graphs(device)
         self.compiled = CompiledSteps() if compiles else None
@@ -60,14 +61,15 @@ class Stacked:
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
-        """Sizes of stacks, by what the passes of a task depend on."""
+        """Sizes of stacks with the same bits, by everything that the passes of a task depend on."""
 
     def block(self, task: Callable[[], LocalTask]) -> int:
-        """Some stacks, or as many as fit into the memory of a GPU."""
+        """Several stacks, or as many as fit into the memory of a GPU."""
         return 4 * self.sizes[-1] if self.memory is None else self._fits(task())[1]
 
     def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
-        """Sizes of stacks that fit into the memory, and how many models do, by a step of them."""
+        """Sizes of stacks that fit into the memory, and the number of models that fit, as measured
+        on a step."""
         if self.memory is None:
             return self.sizes, 0
 
@@ -133,7 +135,8 @@ class Stacked:
         ]
 
     def _predict_together(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """See `predict`. All products have the same sizes, so that no bits depend on the others."""
+        """See `predict`. All matrix products have the same sizes, so that no row's bits depend on
+        other rows."""
         parts: list[tuple[int, int, int]] = []
         every, begins, end = torch.cat(starts), [], 0
         for row, windows in enumerate(starts):
@@ -175,7 +178,7 @@ class Stacked:
 
 
 class _Minibatch(NamedTuple):
-    """Windows of all rows, and what their outputs are compared with."""
+    """Windows of all rows, and the targets of their outputs."""
 
     inputs: tuple[Tensor, ...]
     """See `Stacked.inputs`."""
@@ -187,7 +190,7 @@ class _Stack:
     """The rows of a task while they are trained."""
 
     def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
-        """`fresh`: no optimiser has any steps behind it."""
+        """`fresh`: no optimiser has taken any steps yet."""
         self.engine, self.task, self.y = engine, task.with_state(), task.rows
         self.terms = terms = task.terms
         self.start = task.rows.clone()
@@ -204,12 +207,12 @@ class _Stack:
             else task.minibatches.targets.to(engine.dtype)
         )
         self.rates: tuple[float, ...] | Tensor | None = task.rates
-        """Factors (K,) of the rate, in a tensor if the numbers of steps are in one."""
+        """Factors (K,) of the rate; a tensor if the numbers of steps are tensors."""
         if task.rates is not None and engine.repeat is not None:
             self.rates = torch.tensor(task.rates, dtype=torch.float64, device=engine.device)
         storm = terms.storm
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
-        """The point before y, see `Storm`."""
+        """The point previous to y, see `Storm`."""
 
     @torch.inference_mode()
     def train(self) -> Tensor:
@@ -236,8 +239,8 @@ class _Stack:
         self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
 
     def _active(self, k: int | Tensor) -> Tensor | None:
-        """Mask (S,) of the rows that take step `k`, from 1, as others have taken all of theirs;
-        None: all do. Numbers of rows, as an index, would stop a GPU every time."""
+        """Mask (S,) of the rows that take step `k`, from 1, because they have steps left; None:
+        all. Selecting rows by index instead would make a GPU wait every time."""
         return None if min(self.counts) == max(self.counts) else self.steps >= k
 
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
@@ -293,8 +296,8 @@ class _Stack:
             optimiser.step(rows, g, state, k)
 
     def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
-        """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
-        `LookAhead`."""
+        """The point at which the gradient of step `k` is taken, and the losses (S,) of the step to
+        it; see `LookAhead`."""
         look, frozen, y = self.terms.lookahead, self.terms.frozen, self.y
         if look is None:
             return y, 0.0
@@ -327,7 +330,7 @@ class _Stack:
     def _storm(
         self, minibatch: _Minibatch, k: int | Tensor, active: Tensor | None
     ) -> Tensor | None:
-        """Where the shared parameters go, by the gradients `g` at y and those at the point before;
+        """The new shared parameters, from the gradients `g` at y and those at the previous point;
         see `Storm`."""
         storm, y, g = self.terms.storm, self.y, self.g
         if storm is None or self.before is None:
@@ -344,7 +347,7 @@ class _Stack:
         return y - torch.where((self.steps > k)[:, None], storm.scale * m, 0)
 
     def _minibatch(self, k: int | Tensor) -> _Minibatch:
-        """Those of step `k`, from 1."""
+        """The minibatches of step `k`, from 1."""
         given = self.task.minibatches
         inputs = self.engine.inputs(_of_step(given.starts, k), _key(given.keys, k))
         return _Minibatch(inputs, _of_step(self.targets, k))
@@ -387,7 +390,7 @@ def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple
 
 
 def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
-    """Entries (S, ...) for step `k`, from 1, of those (S, K, ...) for all steps."""
+    """Entries (S, ...) of step `k`, from 1, out of those (S, K, ...) of all steps."""
     if isinstance(k, int):
         return values[:, k - 1]
     return values.index_select(1, (k - 1).long()[None])[:, 0]
@@ -402,8 +405,8 @@ def _key(keys: Tensor | None, k: int | Tensor) -> Tensor | None:
 def _only(
     active: Tensor | None, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """The rows `y` and their state, to be changed in place. Only changes of the rows in the mask
-    `active` (S,) stay; None: all."""
+    """A context in which the rows `y` and their state are changed in place. Afterwards, changes of
+    rows outside the mask `active` (S,) are undone; None: all stay."""
     if active is None:
         yield y, state
         return

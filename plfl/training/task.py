@@ -37,20 +37,22 @@ class Contrast:
 
 @dataclass(frozen=True)
 class OfRows:
-    """A dataclass whose tensors have one entry per row, but for those `of_parameters`."""
+    """A dataclass whose tensors have one entry per row, except those in `of_parameters`."""
 
     of_parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields with one entry per parameter, the same for all rows."""
 
     def map(self, change: Callable[..., Tensor], *others: Self) -> Self:
-        """A copy with tensors that `change` makes, each from its namesakes here and in `others`."""
+        """A copy in which `change` has made each tensor from those of the same name here and in
+        `others`."""
         names = [field.name for field in fields(self) if field.name not in self.of_parameters]
         alike = {name: [getattr(part, name) for part in (self, *others)] for name in names}
         return replace(self, **{name: _changed(change, values) for name, values in alike.items()})
 
 
 def _changed(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
-    """`values` of a field, as `OfRows.map` changes them; without tensors, the first of them."""
+    """The `values` of a field, changed as in `OfRows.map`; if they are not tensors, the first of
+    them."""
     first = values[0]
     match first:
         case Tensor():
@@ -69,7 +71,7 @@ class Minibatches(OfRows):
     starts: Tensor
     """Start rows (S, K, B) of the windows."""
     keys: Tensor | None = None
-    """Keys (S, K), which say what a model with dropout drops; None: nothing."""
+    """Keys (S, K), which seed dropout; None: nothing is dropped."""
     targets: Tensor | None = None
     """(S, K, B), or (S, K, B, ...) as the loss reads them, instead of the windows' own targets."""
 
@@ -78,7 +80,7 @@ class Minibatches(OfRows):
 class Storm(OfRows):
     """STORM's steps (arXiv 1905.10018), which replace the optimiser's for the shared parameters.
 
-    Each minibatch gives gradients g of the loss at y and g⁻ at y⁻, the point before:
+    Each minibatch gives gradients g of the loss at y, and g⁻ at the previous point y⁻:
 
         m ← g + (1 − a) (m − g⁻);  v ← β v + (1 − β) g²;  y⁻ ← y;  y ← y − s m
 
@@ -100,7 +102,7 @@ class Storm(OfRows):
 
 
 def sums(rows: Tensor) -> Tensor:
-    """Sums (S, 1) of rows, in the same order beside any other rows."""
+    """Sums (S, 1) of rows; the order of the additions does not depend on other rows."""
     while (width := rows.shape[1]) > 1:
         half = width // 2
         folded = rows[:, :half] + rows[:, half : 2 * half]
@@ -110,7 +112,7 @@ def sums(rows: Tensor) -> Tensor:
 
 def decay_at(t: Tensor, limit: float) -> Tensor:
     """Decays d of moving averages at their `t`-th values, in double precision: the `limit`, or
-    (1 + t)/(10 + t) while this is less, so that the start is soon forgotten."""
+    (1 + t)/(10 + t) while that is less, so that the first values are soon forgotten."""
     return torch.clamp((1 + t) / (10 + t), max=limit)
 
 
@@ -123,13 +125,13 @@ class Average(OfRows):
     rows: Tensor
     """ȳ (S, P), advanced in place."""
     steps: Tensor
-    """Steps (S, 1) that it has behind it, in double precision."""
+    """Steps (S, 1) averaged so far, in double precision."""
     decay: float
     """Limit of d."""
 
     def advance(self, y: Tensor, k: int | Tensor, active: Tensor | None) -> None:
-        """Take in the rows `y` after step `k` (from 1) of this round, those of the mask `active`
-        (S,)."""
+        """Average in the rows `y` of the mask `active` (S,) after step `k` (from 1) of this
+        round."""
         weight = 1 - decay_at(self.steps + k, self.decay)
         if active is not None:
             weight = weight * active[:, None]
@@ -140,8 +142,8 @@ class Average(OfRows):
 class LookAhead(OfRows):
     """Each step's gradient g is of the loss not at y, but at y − `rate` · g′.
 
-    g′ is the gradient at y on a minibatch of its own, with the targets of its windows. Frozen
-    parameters stay as they are on that way, too.
+    g′ is the gradient at y on another minibatch, with the targets of its windows. Frozen parameters
+    stay frozen in this step, too.
     """
 
     rate: float
@@ -152,7 +154,8 @@ class LookAhead(OfRows):
 
 @dataclass(frozen=True)
 class Anchor(OfRows):
-    """What proximal and `pull` terms draw towards, instead of the start: w, which follows the rows.
+    """The point w that proximal and `pull` terms pull towards, instead of the start. It follows the
+    rows.
 
     After `every` steps, w ← w + `rate` (y − w), and the moments of the optimiser start afresh.
     """
@@ -160,14 +163,15 @@ class Anchor(OfRows):
     rows: Tensor
     """w (S, P), advanced in place."""
     every: int
-    """Steps from one of its moves to the next."""
+    """Steps between its moves."""
     rate: float
-    """Part of the way to the row that it goes in a move."""
+    """Fraction of the way to the row that it moves."""
 
     def advance(
         self, y: Tensor, state: dict[str, Tensor], k: int | Tensor, active: Tensor | None
     ) -> None:
-        """Take in the rows `y` after step `k` (from 1), those of the mask `active` (S,)."""
+        """Move w towards the rows `y` of the mask `active` (S,), if a move is due after step `k`
+        (from 1)."""
         if isinstance(k, Tensor):
             moves = k % self.every == 0
         elif k % self.every:
@@ -183,7 +187,7 @@ class Anchor(OfRows):
 
 @dataclass(frozen=True)
 class Mixture(OfRows):
-    """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
+    """A second model v of each row, which is trained through the mixture v̄ = α v + (1 − α) y.
 
     Beside each step on y, the optimiser takes one on v along α g(v̄). Where α is learned,
     α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1). All three start from the values before the step and
@@ -193,13 +197,14 @@ class Mixture(OfRows):
     rows: Tensor
     """v (S, P), advanced in place."""
     state: dict[str, Tensor]
-    """State of v's optimiser like the task's, with as many steps behind it; advanced in place."""
+    """State of v's optimiser, which is like that of the task and has taken as many steps; advanced
+    in place."""
     share: Tensor
     """α (S,), advanced in place."""
     rate: float
     """Rate of α."""
     learns: int
-    """First steps of this task in which α is learned."""
+    """Number of steps, from the first of this task, in which α is learned."""
 
     def learn(self, y: Tensor, slope: Tensor, active: Tensor | None) -> None:
         """Advance α by the gradients `slope` (S, P) at the mixtures of v and `y`, for the rows of
@@ -214,10 +219,10 @@ class Moments(OfRows):
     """The state of the optimiser of each row."""
 
     state: dict[str, Tensor]
-    """Each entry (S, P), advanced in place. Empty if the optimiser starts afresh and its state is
-    not needed afterwards."""
+    """Entries (S, P), advanced in place. Empty if the optimiser starts afresh and its state is not
+    needed afterwards."""
     steps: Tensor
-    """Steps that it has behind it, broadcastable to (S, P): 0 where it is fresh."""
+    """Steps that led to the state, broadcastable to (S, P): 0 where it is fresh."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ class Terms(OfRows):
     pull: Tensor | None = None
     """a (P,) of a term a · (y − start) in every gradient, beside the optimiser's proximal one."""
     anchor: Anchor | None = None
-    """What proximal and `pull` terms draw towards, if that is not the start."""
+    """The point that proximal and `pull` terms pull towards, if that is not the start."""
     constant: Tensor | None = None
     """(S, P), added to every gradient."""
     step_offset: Tensor | None = None
@@ -250,7 +255,7 @@ class Terms(OfRows):
 
 @dataclass(frozen=True)
 class Tracked(OfRows):
-    """What is followed over the steps, without an effect on them."""
+    """What is recorded over the steps, without an effect on them."""
 
     average: Average | None = None
     """Average of the rows."""
@@ -290,7 +295,7 @@ class LocalTask(OfRows):
     def fresh(
         cls, optimiser: ClientOpt, rows: Tensor, minibatches: Minibatches, shared: Tensor
     ) -> LocalTask:
-        """Plain steps of an optimiser that has none behind it; `rows` are trained in place."""
+        """Plain steps of a fresh optimiser; `rows` are trained in place."""
         behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
         return cls(optimiser, rows, minibatches, Moments(optimiser.init(rows), behind), shared)
 
@@ -306,7 +311,7 @@ class LocalTask(OfRows):
         return replace(self, moments=begun)
 
     def since(self, k: int | Tensor) -> int | Tensor:
-        """The number of step `k` (both from 1) among those since the moments started afresh."""
+        """The number of step `k` since the moments last started afresh, both counted from 1."""
         anchor = self.terms.anchor
         return k if anchor is None else (k - 1) % anchor.every + 1
 
@@ -317,7 +322,7 @@ class LocalTask(OfRows):
 
     @property
     def trained(self) -> list[Tensor]:
-        """What an engine advances in place."""
+        """The tensors that an engine advances in place."""
         terms, tracked = self.terms, self.tracked
         tensors = [self.rows, *self.moments.state.values()]
         if terms.storm is not None:
@@ -333,14 +338,14 @@ class LocalTask(OfRows):
         return tensors
 
     def select(self, index: slice | Tensor) -> LocalTask:
-        """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
+        """The task of some rows: views for a slice, copies for a tensor of indices."""
         behind = self.moments.steps.expand(len(self.rows), -1)
         whole = replace(self, moments=replace(self.moments, steps=behind))
         return whole.map(lambda rows: rows[index])
 
     @classmethod
     def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:
-        """The work of all rows of `tasks`, which differ in nothing else."""
+        """One task for the rows of all `tasks`, which are otherwise equal."""
         first, *others = tasks
         return first.map(lambda *parts: torch.cat(parts), *others) if others else first
 
@@ -352,7 +357,7 @@ class Engine(Protocol):
     dtype: torch.dtype
 
     def block(self, task: Callable[[], LocalTask]) -> int:
-        """Most models to train in one call; more would only take more memory.
+        """Most models to train in one call. More would take more memory and be no faster.
 
         `task`: makes the task of one of them.
         """
@@ -368,7 +373,7 @@ class Engine(Protocol):
         """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """What the last layer of row s reads for the W windows `starts[s]`, (W, D) each.
+        """The inputs (W, D) of row s's last layer for its W windows `starts[s]`.
 
         Only of models that have features (`ModelRules.features`).
         """

@@ -1,10 +1,10 @@
 """Codecs: how the shared parameters that cross the channel become fewer bytes, one file each.
 
 A codec turns rows of float32 numbers into *fields*, arrays of numbers or of small whole numbers,
-and back. `plfl.federated.codecs.packing` makes them the bytes of a message and refuses bytes that
-cannot be one. `plfl.federated.codecs.coder` adds memories.
+and back. `plfl.federated.codecs.packing` turns them into the bytes of a message and refuses
+impossible bytes. `plfl.federated.codecs.coder` adds memories.
 
-The configuration imports the codecs that it names, which therefore import no torch.
+The configuration imports the codecs that a study names; therefore they do not import torch.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ LARGEST = 1e9
 
 
 class CodecError(PlflError):
-    """A message that is not one of the codec."""
+    """The codec cannot have sent this message."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The parts of a row that have a scale each."""
+    """The parts of a row, each with a scale of its own."""
 
     lengths: tuple[int, ...]
     """Numbers of parameters; they sum to d."""
@@ -58,11 +58,11 @@ class Field:
     """A part of a message."""
 
     count: int
-    """Numbers in it."""
+    """How many numbers it has."""
     kind: str = "<f4"
-    """Their type, as NumPy names it; `code` for whole numbers that are packed bit by bit."""
+    """Their NumPy type, or `code` for whole numbers that are packed bit by bit."""
     levels: int = 0
-    """Codes are below this number."""
+    """Codes are whole numbers from 0 to `levels` − 1."""
 
     @property
     def bits(self) -> int:
@@ -78,13 +78,13 @@ class Field:
 
 
 class Codec(CodecRules):
-    """What a codec does, in float32 and for all rows at once."""
+    """A codec, which works in float32 and on all rows at once."""
 
     largest: ClassVar[float] = LARGEST
     """Largest size of a number that it can encode."""
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
-        """What a message has in it."""
+        """The fields of a message."""
         raise NotImplementedError
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
@@ -94,10 +94,10 @@ class Codec(CodecRules):
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
-        """The rows that the fields stand for; `remembers`: a memory sends what is missing later.
+        """The rows that the fields stand for; `remembers`: a memory will make up for the error.
 
         Raises:
-            CodecError: the fields are none of this codec.
+            CodecError: this codec cannot have made the fields.
         """
         raise NotImplementedError
 

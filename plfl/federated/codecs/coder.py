@@ -1,20 +1,20 @@
-"""Both ends of the coded messages of a federation: codecs, and what the ends remember of messages.
+"""Coded messages of a federation: the codecs, and what sender and receiver remember of messages.
 
 v is what a client or the server wants to send, C the codec:
 
 - without a memory: C(v) is sent.
-- `ef14` (up): p = v + e_i; C(p) is sent; e_i ← p − C(p). What is sent in all rounds sums to all v,
-  but for e_i. Source: Frank Seide, Hao Fu, Jasha Droppo, Gang Li and Dong Yu, "1-bit stochastic
-  gradient descent and its application to data-parallel distributed training of speech DNNs",
-  Interspeech 2014.
+- `ef14` (up): p = v + e_i; C(p) is sent; e_i ← p − C(p). What is sent over all rounds sums to the
+  sum of v minus the last e_i. Source: Frank Seide, Hao Fu, Jasha Droppo, Gang Li and Dong Yu,
+  "1-bit stochastic gradient descent and its application to data-parallel distributed training of
+  speech DNNs", Interspeech 2014.
 - `ef21` (up): both ends keep h_i, 0 at first; C(v − h_i) is sent; h_i ← h_i + C(v − h_i) arrives.
   Source: Peter Richtárik, Igor Sokolov and Ilyas Fatkhullin, "EF21: A New, Simpler, Theoretically
   Better, and Practically Faster Error Feedback", NeurIPS 2021, https://arxiv.org/abs/2106.05203.
 - `delta` (down): as `ef21`, starting from the initial parameters, which both ends know.
 
-Each end has rows of its own, which change only when the upload of the round is sent or arrives.
-Therefore a client that drops out, or whose answer is lost, changes neither end: a deployed client
-then goes on from its state before that round.
+Each end has its own memory, which changes only when the upload of the round is sent or arrives.
+Therefore nothing changes if a client drops out or its answer is lost: a deployed client then goes
+on from its state before that round.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,8 @@ End = Literal["sender", "receiver"]
 
 @dataclass(frozen=True)
 class _Sent:
-    """The last messages, and what they say: a simulator, which has both ends, decodes once."""
+    """The last messages and their decoded values: a simulation has both ends and decodes only
+    once."""
 
     direction: Direction
     clients: Tensor
@@ -47,7 +48,8 @@ class _Sent:
 
 
 class _Streams(Sequence[np.random.Generator]):
-    """The random numbers of clients, made when a codec wants them: most decode without."""
+    """The random numbers of clients, drawn when a codec asks for them: most need none for
+    decoding."""
 
     def __init__(self, clients: list[int], make: Callable[[list[int]], Random]):
         self._clients, self._make = clients, make
@@ -89,7 +91,7 @@ class Coder:
         self.clients, self.streams, self._x0 = clients, streams, _array(x0)
         self._everyone = torch.arange(clients)
         self.memory: dict[str, Tensor] = {}
-        """Rows (N, d_s) by direction and end, from the first message on that needs them."""
+        """Rows (N, d_s) by direction and end, made for the first message that needs them."""
         self.round = 0
         """The round, from 1; 0 before the first, when nothing is coded."""
         self._staged: list[tuple[str, Tensor, Tensor]] = []
@@ -100,14 +102,15 @@ class Coder:
         return self._chain(direction) is not None
 
     def begin(self, t: int) -> None:
-        """Begin round `t`, unless it has begun: what no upload has followed is forgotten."""
+        """Begin round `t`, unless it has begun. Messages that were not followed by an upload are
+        forgotten."""
         if t != self.round:
             self.round = t
             self._staged.clear()
             self._sent = None
 
     def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
-        """Largest messages without content, in place of those that the other side sends."""
+        """Placeholders of the largest size for messages that the other side sends."""
         return [torch.zeros(self.most(direction), dtype=torch.uint8)] * len(clients)
 
     def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
@@ -144,9 +147,10 @@ class Coder:
     def decode(
         self, direction: Direction, clients: Tensor, messages: Iterable[Tensor], like: Tensor
     ) -> Tensor:
-        """What arrives of the messages of `clients`, (n, d_s) as `like`.
+        """The rows (n, d_s) that the messages of `clients` stand for, with the type and device of
+        `like`.
 
-        It is *not a number* where a message is empty.
+        An empty message becomes a row of NaN.
         """
         chain, _ = self._stages(direction)
         arrays = [message.cpu().numpy() for message in messages]
@@ -163,7 +167,8 @@ class Coder:
         return torch.from_numpy(found).to(like)
 
     def check(self, direction: Direction, message: Tensor) -> Tensor:
-        """What a message says (d_s,), without what the ends remember and in any order."""
+        """The row (d_s,) that a message alone stands for, without the memories; messages may come
+        in any order."""
         array = message.cpu().numpy()
         if not len(array):
             raise CodecError("the coded update is empty: it was not finite, or too large")
@@ -175,7 +180,8 @@ class Coder:
         return sum(field.size for field in codec.fields(self.blocks)) + chain.entropy
 
     def commit(self, end: End, clients: Tensor) -> None:
-        """Let an end remember the messages of `clients`, whose uploads it has sent or received."""
+        """Update an end's memory by the messages of `clients`, whose uploads it has sent or
+        received."""
         keys = (f"up.{end}", "down.receiver" if end == "sender" else "down.sender")
         for key, some, rows in self._staged:
             if key in keys:
@@ -212,7 +218,7 @@ class Coder:
         return map(np.concatenate, zip(heads, tails, strict=True))
 
     def _values(self, direction: Direction, arrays: list[Bytes], clients: Tensor) -> Rows:
-        """What messages say, which is known if they are the last that this process has sent."""
+        """The decoded messages; already known if this process was the last to send them."""
         last, self._sent = self._sent, None
         if last is None or last.direction != direction or not torch.equal(last.clients, clients):
             return self._unpacked(direction, arrays, clients)
@@ -230,7 +236,7 @@ class Coder:
             form, arrays = form[:-1], [array[:head] for array in arrays]
         for array in arrays:
             if len(array) != len(arrays[0]):
-                unpack(form, array[None])  # one of the two has another length than the codec's
+                unpack(form, array[None])  # raises: one of the two has a wrong length
         fields = unpack(form, np.stack(arrays)) + codes
         random = self._random(direction, clients)
         return codec.decode(fields, self.blocks, random, chain.memory is not None)

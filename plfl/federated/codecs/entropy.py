@@ -1,7 +1,7 @@
 """The stage `rc`: a range coder over the whole numbers of a message.
 
-Before the coded numbers go the frequency of each number, as a byte, and a checksum of both. The
-coder works with integers and its frequencies are ratios of integers, so both ends agree on every
+The coded numbers follow the frequency of each number, as a byte, and a checksum of both. The coder
+works with integers and its frequencies are ratios of integers, so both ends agree on every
 platform. A message that would not become shorter stays as it is.
 
 Source: G. Nigel N. Martin, "Range encoding: an algorithm for removing redundancy from a digitised
@@ -26,7 +26,7 @@ _CHECKSUM = 2
 
 
 def check_installed() -> None:
-    """Make sure that the coder is there."""
+    """Check that the range coder is installed."""
     try:
         import constriction  # noqa: F401
     except ImportError:
@@ -46,7 +46,8 @@ def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
     import constriction
 
     counts = np.bincount(codes, minlength=field.levels)
-    # From 1 for numbers that occur to 255 for the most frequent one, rounded upwards.
+    # 255 for the most frequent number, 0 for those that do not occur; rounded upwards, so that no
+    # other becomes 0.
     table = -(-255 * counts // counts.max())
     coder = constriction.stream.queue.RangeEncoder()
     coder.encode(codes.astype(np.int32), _frequencies(table))

@@ -11,7 +11,7 @@ Bytes = NDArray[np.uint8]
 
 
 def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The arrays with the types that they have in a message, as its receiver gets them.
+    """The arrays with the types of a message's fields, as the receiver gets them.
 
     Raises:
         CodecError: a code is out of range, or a number is implausible, or not finite.
@@ -47,7 +47,7 @@ def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
 
 
 def _check(field: Field, array: NDArray[Any]) -> None:
-    """Refuse what no sender has."""
+    """Refuse values that no sender can have sent."""
     if field.kind == "code" and array.size and array.max() >= field.levels:
         raise CodecError(
             f"the coded update has the code {array.max()}, which is not below {field.levels}"

@@ -1,5 +1,6 @@
-"""QSGD with the largest size as scale: each number becomes one of 2s + 1 equidistant levels between
-−a and a, of its two neighbours the one that a random number chooses such that the mean is exact.
+"""QSGD with the largest magnitude as scale: each number becomes one of 2s + 1 equidistant levels
+between −a and a. A random number chooses between the two nearest levels, such that the mean is
+exact.
 
 Source: Dan Alistarh, Demjan Grubic, Jerry Li, Ryota Tomioka and Milan Vojnovic, "QSGD:
 Communication-Efficient SGD via Gradient Quantization and Encoding", NeurIPS 2017,
@@ -21,7 +22,7 @@ _ERRORS = {8: 0.000145, 4: 0.048187, 3: 0.257416, 2: 1.986806}
 
 
 class Quantised(Codec):
-    """b bits for each number and a float for each scale."""
+    """b bits for each number and a float for each block's scale."""
 
     name = "q"
     unbiased = True

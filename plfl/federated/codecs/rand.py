@@ -1,6 +1,6 @@
-"""k numbers of a row in places that both ends draw from the same stream, so that no index crosses.
-Without a memory they are multiplied by d/k, which makes their mean exact; with one, a contraction
-is needed instead, and they stay as they are.
+"""k numbers of a row, at places that both ends draw from the same random stream, so that no index
+is sent. Without a memory the numbers are multiplied by d/k, which makes their mean exact. With a
+memory they stay as they are, because error feedback needs a contraction.
 
 Source: Sebastian U. Stich, Jean-Baptiste Cordonnier and Martin Jaggi, "Sparsified SGD with Memory",
 NeurIPS 2018, https://arxiv.org/abs/1809.07599.
@@ -15,7 +15,7 @@ from plfl.federated.codecs import Blocks, Field, Random, Rows, Sparse
 
 
 class Rand(Sparse):
-    """Numbers in random places."""
+    """Numbers at random places."""
 
     name = "rand"
     unbiased = True

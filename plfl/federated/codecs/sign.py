@@ -1,4 +1,4 @@
-"""The sign of each number, and the mean size of a block's numbers as its scale.
+"""The sign of each number, and for each block the mean magnitude as its scale.
 
 Source: Frank Seide, Hao Fu, Jasha Droppo, Gang Li and Dong Yu, "1-bit stochastic gradient descent
 and its application to data-parallel distributed training of speech DNNs", Interspeech 2014; in

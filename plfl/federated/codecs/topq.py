@@ -1,4 +1,4 @@
-"""The k largest numbers of a row where `top` finds them, each in 8 bits as in `q8`; one scale."""
+"""The k largest numbers of a row, chosen as by `top`, each in 8 bits as by `q8`, with one scale."""
 
 from typing import Any
 

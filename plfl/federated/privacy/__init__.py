@@ -3,6 +3,6 @@
 - `gaussian`: ε and δ of Gaussian noise in closed form
 - `accounting`: ε of the rounds, by every valid accountant
 - `mechanism`: clipped updates and noise on their sum, in the round
-- `audit`: canary clients, and what they betray
-- `statement`: ε of a study's cells, and what is outside of it
+- `audit`: canary clients, and whether the parameters betray their presence
+- `statement`: ε of a study's cells, and what it does not cover
 """

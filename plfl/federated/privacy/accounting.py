@@ -1,9 +1,9 @@
 """ε of the rounds of a private federation: every valid bound, and the least of them.
 
-Two relations say whose privacy ε protects. Where the number of drawn clients does not depend on
-whether a client exists, one client is *added or removed*, which moves the sum by at most the bound
-C. Where so many clients are always drawn, one client is *replaced* by another, which moves it by up
-to 2 C. The two ε cannot be compared.
+ε compares two sets of clients, in one of two relations. If each client takes part independently of
+the others, one client is *added or removed*, which moves the sum by at most the bound C. If a fixed
+number of clients is drawn, one client is *replaced* by another, which moves the sum by up to 2 C.
+The two ε cannot be compared.
 
 Accountants other than the closed form are in the extra `privacy`: dp-accounting (Google) for
 Poisson draws and draws of fixed size, and pld-accounting for allocation (Vitaly Feldman and Moshe
@@ -24,12 +24,12 @@ Draw = Literal["all", "fixed", "poisson", "allocation"]
 """Who takes part in a round: everybody; a fixed number, drawn without replacement; each client with
 a probability; or each client in a fixed number of the rounds."""
 EXTRA = "pip install 'plfl[privacy]'"
-"""Installs the accountants."""
+"""The command that installs the accountants."""
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What is accounted: sums of clipped updates with Gaussian noise."""
+    """The rounds to account for: in each, a sum of clipped updates with Gaussian noise."""
 
     noise: float
     """z: standard deviation of the noise on the sum of the updates, as a multiple of C."""
@@ -48,7 +48,7 @@ class Rounds:
 
     @property
     def per_client(self) -> int:
-        """The largest number of rounds in which a client takes part."""
+        """The most rounds in which any client can take part."""
         return drawn_of(self.count, self.share) if self.draw == "allocation" else self.count
 
 
@@ -61,7 +61,7 @@ class Bound:
 
 
 def bounds(rounds: Rounds, delta: float) -> list[Bound]:
-    """The valid bounds at δ, the least first. Those of accountants not installed are missing."""
+    """The valid bounds at δ, the least first, from all accountants that are installed."""
     found = [_unamplified(rounds, delta)]
     if rounds.noise > 0 and has_accountant(rounds.draw):
         found += ACCOUNTANTS[rounds.draw](rounds, delta)
@@ -69,7 +69,7 @@ def bounds(rounds: Rounds, delta: float) -> list[Bound]:
 
 
 def has_accountant(draw: Draw) -> bool:
-    """Whether an accountant is installed that knows how draws amplify privacy."""
+    """Whether an accountant is installed that uses the amplification of privacy by random draws."""
     packages = {
         "fixed": "dp_accounting",
         "poisson": "dp_accounting",

@@ -8,9 +8,9 @@ https://arxiv.org/abs/1805.04049.
 
 Deviation: membership is guessed by least squares instead of a trained network.
 
-The attacker knows some updates (n, d), with what he wants to guess, and guesses it of others
-(n, d) that he observes. Row by row the two are of the same client and round; no row is guessed
-with the help of its own.
+The attacker observes updates (n, d) and wants to know something about each. He also knows other
+updates (n, d) together with the answer. Row i of both is of the same client and round; no guess
+about row i uses the known row i.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ Kinds = NDArray[np.int64]
 
 
 def membership(update: Numbers, gradients: Numbers, is_in: NDArray[np.bool_]) -> float:
-    """How well an update (d,) tells the windows it was trained on from others.
+    """How well an update (d,) separates the windows that it was trained on from others.
 
     The update is a weighted sum of the windows' `gradients` (m, d), by least squares. The windows
     with the most negative weights are guessed to be in.
 
     Returns:
-        The probability (AUC) that of two windows, one of which `is_in` (m,), that one is guessed.
+        The AUC: the probability that the right one of two windows is guessed, exactly one of which
+        `is_in` (m,).
     """
     from sklearn.metrics import roc_auc_score
 
@@ -38,8 +39,8 @@ def membership(update: Numbers, gradients: Numbers, is_in: NDArray[np.bool_]) ->
 
 
 def sender(known: Numbers, observed: Numbers, clients: Kinds, rounds: Kinds) -> float:
-    """Share of the `observed` updates whose client is guessed: the one whose `known` updates of
-    all other rounds have the nearest mean."""
+    """Share of the `observed` updates whose client is guessed rightly. The guess is the client
+    whose `known` updates of all other rounds have the nearest mean."""
     right: list[NDArray[np.bool_]] = []
     everyone = np.unique(clients)
     for t in np.unique(rounds):
@@ -54,10 +55,10 @@ def sender(known: Numbers, observed: Numbers, clients: Kinds, rounds: Kinds) -> 
 
 
 def kind(known: Numbers, observed: Numbers, kinds: Kinds, clients: Kinds) -> float:
-    """Share of the `observed` updates whose kind of data (n,), 0 or 1, is guessed.
+    """Share of the `observed` updates whose kind of data (n,), 0 or 1, is guessed rightly.
 
-    Logistic regression learns from the `known` updates of all other clients. Both kinds weigh the
-    same.
+    Logistic regression learns from the `known` updates of all other clients. Both kinds have the
+    same total weight.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import balanced_accuracy_score

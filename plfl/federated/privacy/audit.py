@@ -11,7 +11,8 @@ Kairouz, Sewoong Oh, Alina Oprea, H. Brendan McMahan and Vinith M. Suriyakumar, 
 Privacy Estimation for Federated Learning", ICLR 2024, https://arxiv.org/abs/2302.03098.
 
 Deviations: the vectors are orthonormal instead of independent, so that canaries do not hide each
-other; the estimate compares those in with those out, whose spread it assumes for both.
+other. The estimate compares the canaries inside with those outside, and assumes the spread of those
+outside for both.
 """
 
 import math
@@ -32,8 +33,8 @@ Numbers = NDArray[np.float64]
 LEVEL = 0.05
 """Probability with which the lower bound may exceed the true ε."""
 DELTA = 1e-5
-"""Largest δ of an audit. The bound loses 2 m δ, so δ has to be small beside one of m canaries; ε is
-accounted for the same δ."""
+"""Largest δ of an audit. The bound loses 2 m δ with m canaries, so δ has to be much smaller than
+1/m; ε is accounted at the same δ."""
 GUESSED = 0.1
 """Fraction of the canaries that are guessed. It is fixed, since choosing it after looking at the
 scores would not be sound."""
@@ -43,7 +44,7 @@ class Canaries:
     """The canaries of a federation, drawn like its clients. `width`: number d of shared parameters.
 
     Raises:
-        PlflError: there are more canaries than parameters, or clients are drawn together.
+        PlflError: there are more canaries than parameters, or clients are not drawn independently.
     """
 
     def __init__(self, count: int, width: int, selection: Selection):
@@ -94,7 +95,7 @@ class Verdict:
     epsilon: float
     """The accounted ε."""
     bound: float
-    """The true ε is at least as large, but for a probability of `LEVEL`."""
+    """A lower bound of the true ε, wrong with a probability of at most `LEVEL`."""
     estimate: float
     """An estimate of ε, without confidence."""
     delta: float
@@ -109,7 +110,7 @@ class Verdict:
 
 
 def verdict(scores: Numbers, is_in: NDArray[np.bool_], epsilon: float, delta: float) -> Verdict:
-    """Compare what the `scores` of canaries betray with the accounted ε at δ."""
+    """Compare the accounted ε at δ with what the `scores` of the canaries betray."""
     half = max(1, round(GUESSED * len(scores) / 2))
     order = np.argsort(scores)
     right = int(is_in[order[-half:]].sum() + (~is_in[order[:half]]).sum())
@@ -119,7 +120,7 @@ def verdict(scores: Numbers, is_in: NDArray[np.bool_], epsilon: float, delta: fl
 
 
 def lower_bound(right: int, guesses: int, canaries: int, delta: float) -> float:
-    """The largest ε that so many `right` guesses of all `guesses` refute at `LEVEL`; 0 if none."""
+    """The largest ε that `right` of `guesses` right guesses refute at `LEVEL`; 0 if none."""
 
     def excess(epsilon: float) -> float:
         return _p_value(right, guesses, canaries, epsilon, delta) - LEVEL
@@ -133,16 +134,16 @@ def lower_bound(right: int, guesses: int, canaries: int, delta: float) -> float:
 
 
 def _p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """Largest probability of so many right guesses about an (ε, δ)-private release."""
+    """Largest probability of at least this many right guesses if the release is (ε, δ)-private."""
     q = 1 / (1 + math.exp(-epsilon))
     i = np.arange(1, right + 1)
     rest = np.append(bdtr(right - 1.0 - i[:-1], guesses, q), 0.0)
-    below = bdtr(right - 1.0, guesses, q) - rest  # at least right - i, but not right
+    below = bdtr(right - 1.0, guesses, q) - rest  # at least right - i, but fewer than right
     return float(bdtrc(right - 1.0, guesses, q) + 2 * canaries * delta * (below / i).max())
 
 
 def estimated(inside: Numbers, outside: Numbers, delta: float) -> float:
-    """ε of two Gaussians with the means of these scores, and the spread of those `outside`."""
+    """ε between two Gaussians with the means of these scores and the spread of those `outside`."""
     if not len(inside) or len(outside) < 2:
         return math.nan
     shift = float(inside.mean() - outside.mean()) / float(outside.std(ddof=1))

@@ -1,8 +1,9 @@
 """ε and δ of Gaussian noise, exactly.
 
-Rounds with noise of z bounds, in each of which every client takes part, are together as private as
-one comparison of N(0, 1) with N(μ, 1), where μ = √T / z: Jinshuo Dong, Aaron Roth and Weijie J. Su,
-"Gaussian Differential Privacy", JRSS B 84 (2022), https://arxiv.org/abs/1905.02383, corollary 2.13.
+T rounds with noise z, in each of which every client takes part, are together exactly as private as
+telling N(0, 1) from N(μ, 1) by one sample, where μ = √T / z: Jinshuo Dong, Aaron Roth and Weijie J.
+Su, "Gaussian Differential Privacy", JRSS B 84 (2022), https://arxiv.org/abs/1905.02383, corollary
+2.13.
 """
 
 import math

@@ -9,9 +9,9 @@ client:  D_i ← D_i · min(1, C / ‖D_i‖);  up: D_i, and with an adapting bo
 server:  D̄ = (Σ D_i + N(0, (z C)² I)) / m;  x ← ServerOpt(x, D̄)
          C ← C · exp(−η (½ + (Σ (b_i − ½) + N(0, σ_b²)) / m − γ))
 
-m is the expected number of participants, whoever takes part, so that one client more or less moves
-the sum by at most C, and that of the b_i − ½ by ½. The noise on the latter is paid for by more
-noise on the updates, z_Δ > z.
+m is the expected number of participants, not the actual one. Therefore one client more or less
+moves the sum of D_i by at most C, and that of b_i − ½ by ½. Noise on the second sum is paid for by
+more noise on the first, z_Δ > z.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # its import of SciPy takes time, and only audits need it
     from plfl.federated.privacy.audit import Canaries
 
 Normals = Callable[[int, int], NDArray[np.float64]]
-"""So many standard normal numbers for a round t."""
+"""Returns, for a round t and a count, that many standard normal numbers."""
 
 
 def seeded(seed: int) -> Normals:
-    """Noise that a simulation can repeat, and so can everybody who knows the seed."""
+    """Noise that a simulation, or anyone who knows the seed, can repeat."""
     return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
 
 
@@ -57,7 +57,7 @@ RATE = 0.2
 
 
 class Privacy:
-    """What makes the server's steps private in one federation of N clients, which sets
+    """Makes the server's steps private in one federation of N clients, whose study sets
     `privacy.clip`.
 
     `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type the bounds have.
@@ -76,7 +76,8 @@ class Privacy:
         """The bound (N,) that each client has been told."""
         self.normals: Normals = seeded(seed)
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
-        """Factor of all noise; less than 1 if it is that of a larger federation."""
+        """Factor of all noise; less than 1 if the noise is set for a larger federation
+        (`privacy.noise_as_of`)."""
         self.count_noise = settings.count_noise(clients)
         self.noise = settings.update_noise(clients)
         """Noise on the sum of the updates, as a multiple of C."""
@@ -89,11 +90,11 @@ class Privacy:
     # -- the client's side
 
     def announced(self, clients: Tensor) -> list[Tensor]:
-        """What the server tells `clients` (n,) beside its parameters: a bound that adapts."""
+        """What the server sends to `clients` (n,) with its parameters: its bound, if it adapts."""
         return [] if self.block.quantile is None else [self.clip.expand(len(clients))]
 
     def hear(self, clients: Tensor, told: Sequence[Tensor]) -> None:
-        """Keep what `clients` (n,) have been told."""
+        """Let `clients` (n,) keep the bound that they have been told."""
         for bound in told:
             self.heard[clients] = bound
 
@@ -111,13 +112,13 @@ class Privacy:
     # -- the server's side
 
     def step_alone(self, server: Server, t: int) -> None:
-        """Step in a round in which no client's update has arrived: by the noise."""
+        """Step in a round in which no update has arrived: along the noise alone."""
         self._step(server, t, server.x.new_zeros(0, len(server.x)), server.x.new_zeros(0))
 
     def _step(self, server: Server, t: int, updates: Tensor, within: Tensor | None = None) -> None:
         """Step along the mean of the `updates` (n, d_s) that arrived.
 
-        They are clipped again, since a client or the decoding of its message may exceed C.
+        They are clipped again, since a faulty client, or the decoding of its message, may exceed C.
         """
         shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
         received = clipped(updates, self.clip.expand(len(updates)))
@@ -143,8 +144,7 @@ class Privacy:
 def clipped(updates: Tensor, bounds: Tensor) -> Tensor:
     """The `updates` (n, d), each with a norm of at most its bound (n,).
 
-    One that is not finite becomes 0: it would make the sum *not a number*, and thereby tell of its
-    client.
+    An update that is not finite becomes 0. It would make the sum NaN, and so reveal its client.
     """
     norms = _norms(updates)
     factors = (bounds / norms).clamp(max=1).to(updates.dtype)[:, None]

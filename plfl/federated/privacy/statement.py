@@ -19,7 +19,8 @@ DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation"
 
 
 def rounds_of(settings: Federation, clients: int) -> Rounds:
-    """What is accounted of the rounds of so many clients, or of those that the noise is as of."""
+    """The rounds to account for with this many clients, or with the number that the noise is set
+    for."""
     share = settings.participation
     return Rounds(
         settings.privacy.noise,
@@ -40,8 +41,8 @@ def statements(study: Study) -> pd.DataFrame:
 
     Columns: `cell`; `epsilon`, the least valid bound, infinite without `federation.privacy` and 0
     where nothing is sent; `delta`; `accountant`; `relation`, between the sets of clients that ε
-    compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, whose
-    number the noise is as of.
+    compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, the
+    number of clients that the noise is set for.
     """
     settings, clients = study.federation, clients_of(study)
     block, rounds = settings.privacy, rounds_of(settings, clients)
@@ -65,7 +66,7 @@ def statements(study: Study) -> pd.DataFrame:
 
 
 def outside(study: Study) -> Iterator[str]:
-    """What a study reveals of its clients, or could, that its ε does not count."""
+    """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.is_alone(cell)]
     if block.clip is None or not private:

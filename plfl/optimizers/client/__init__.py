@@ -31,7 +31,7 @@ class ClientOpt(Algorithm):
     def decayed(self, y: Tensor, g: Tensor) -> Tensor:
         """The gradient `g` of the rows `y` with the weight decay, in place.
 
-        Who calls `step` adds the decay with this first: `step` does not.
+        Callers of `step` call this first: `step` does not add the decay.
         """
         return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g
 
@@ -43,7 +43,7 @@ class ClientOpt(Algorithm):
     def slowed(self, factor: float | Tensor) -> Self:
         """The same optimiser with `factor` times its rate.
 
-        A tensor without dimensions is the factor of a step whose number is a tensor.
+        `factor` is a tensor without dimensions if the number of the step is a tensor.
         """
         return self.model_copy(update={"lr": factor * self.lr})
 
@@ -64,7 +64,8 @@ class ClientOpt(Algorithm):
 
 
 def bias_correction(beta: float, k: int | Tensor, y: Tensor) -> float | Tensor:
-    """1 − βᵏ for rows `y`. A tensor `k` is in double precision, which small 1 − β need."""
+    """1 − βᵏ for rows `y`. A tensor `k` is in double precision, which is needed if 1 − β is
+    small."""
     if isinstance(k, int):
         return 1 - beta**k
     return (1 - beta**k).to(y.dtype)

@@ -38,7 +38,7 @@ class Adam(ClientOpt):
         self.descend_by(y, m, denominator)
 
     def descend_by(self, y: Tensor, m: Tensor, denominator: Tensor) -> None:
-        """y ← y − η m / denominator, in place, whose memory may be overwritten."""
+        """y ← y − η m / denominator, in place; `denominator` may be overwritten."""
         if isinstance(self.lr, float):
             y.addcdiv_(m, denominator, value=-self.lr)
         else:

@@ -21,7 +21,7 @@ class ServerOpt(Algorithm):
 
     lr: float
     reads_rate: ClassVar[bool] = False
-    """Whether its equations have the rate of the local steps, which must then be constant."""
+    """Whether its equations contain the clients' learning rate, which must then be constant."""
 
     def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
         """The state before round 1, for shared parameters `x` (d_s,) and a number of clients."""

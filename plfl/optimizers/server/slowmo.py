@@ -3,8 +3,8 @@
 As published, with the clients' learning rate η:   m ← β m − D̄/η;  x ← x − α η m
 Here m is multiplied by −η:                        m ← β m + D̄;  x ← x + α m
 
-Both are equal as long as η is constant. A study whose η is not is refused: it may use `fedavgm`
-with variant `heavy_ball` and η_g = α, which is this form.
+Both are equal as long as η is constant. A study whose η changes is refused. It may use `fedavgm`
+with variant `heavy_ball` and η_g = α, which is the second form.
 """
 
 from pydantic import Field

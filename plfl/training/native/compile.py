@@ -1,8 +1,8 @@
 """Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on.
 
-A build lies in the user's cache folder under a name made of all it depends on, so that it is
-compiled once, and anew when the source, the flags or the compiler change. A wheel has builds of its
-own, which need no compiler.
+A build is in the user's cache folder, named after everything that it depends on. It is compiled
+once, and again when the source, the flags or the compiler change. A wheel contains builds, which
+need no compiler.
 """
 
 import ctypes
@@ -33,9 +33,9 @@ class CompileError(PlflError):
 
 
 def supported() -> list[str]:
-    """Those of INSTRUCTIONS that this processor has, best first.
+    """The instruction sets of INSTRUCTIONS that this processor has, best first.
 
-    The variable ATEN_CPU_CAPABILITY (`default`, `avx2`) takes some away, as it does from torch.
+    The variable ATEN_CPU_CAPABILITY (`default`, `avx2`) excludes some, as it does in torch.
     """
     import torch  # not at the top: the workflow asks for numbers of steps only
 
@@ -47,7 +47,7 @@ def supported() -> list[str]:
 
 @cache
 def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
-    """The kernel for the named instruction set, or for the best that can be had here.
+    """The kernel for the named instruction set, or for the best one that works here.
 
     Raises:
         CompileError: it cannot be compiled, or this processor lacks the instructions.
@@ -66,8 +66,8 @@ def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
 def build_kernel(instructions: str) -> Path:
     """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file.
 
-    A wheel brings it (`setup.py`). Otherwise several processes may compile it at once. Where there
-    is no compiler, as on some nodes of a cluster, an earlier build of the same source serves.
+    A wheel contains it (`setup.py`). Otherwise several processes may compile it at once. Without a
+    compiler, as on some nodes of a cluster, an earlier build of the same source is used.
 
     Raises:
         CompileError: there is no compiler, it fails, or the cache folder cannot be used.
@@ -97,13 +97,14 @@ def build_kernel(instructions: str) -> Path:
 
 
 def _compiler() -> list[str] | None:
-    """Command of the C++ compiler; $CXX may hold a wrapper and options too."""
+    """Command of the C++ compiler; $CXX may contain a wrapper and options, too."""
     commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
     return next((command for command in commands if command and shutil.which(command[0])), None)
 
 
 def _run(*command: str) -> str:
-    """Output of a command; when it fails, its first line that speaks of an error is raised."""
+    """Output of a command. If it fails, the first line of its output that mentions an error is
+    raised."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]

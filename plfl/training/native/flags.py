@@ -13,7 +13,7 @@ HEADERS = (
     *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
     *("contrast.h", "optimisers.h", "training.h", "prediction.h", "draws.h"),
 )
-"""What the source includes."""
+"""The headers that the source includes."""
 # Without -ffast-math: a diverged model must show its NaN.
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
 INSTRUCTIONS = {
@@ -25,13 +25,13 @@ INSTRUCTIONS = {
 
 
 def stem(instructions: str) -> str:
-    """The name of a build for one of INSTRUCTIONS: of source, flags and kind of machine."""
+    """The name of a build for one of INSTRUCTIONS, made from source, flags and kind of machine."""
     sources = ((FOLDER / name).read_bytes() for name in (SOURCE, *HEADERS))
     code = digest(*sources, *FLAGS, *INSTRUCTIONS[instructions], platform.machine())
     return f"kernel-{instructions}-{code}"
 
 
 def digest(*parts: str | bytes) -> str:
-    """16 hexadecimal digits that say whether some parts are the same."""
+    """16 hexadecimal digits of a hash of `parts`."""
     content = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
     return hashlib.sha256(content).hexdigest()[:16]

@@ -10,11 +10,11 @@ from typing import Any
 from plfl.training.native.flags import FOLDER, HEADERS
 
 TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}
-"""What a header calls the types of numbers. Everything else is a pointer."""
+"""The types of numbers in a header. Everything else is a pointer."""
 
 
 class Mirrored(Structure):
-    """A structure of the kernel, which refuses fields that it does not have."""
+    """A structure of the kernel; setting an unknown field is an error."""
 
     def __init__(self, *values: Any, **named: Any):
         if unknown := named.keys() - {name for name, *_ in self._fields_}:
