@@ -114,12 +114,12 @@ def files(package: str) -> dict[str, str]:
     for them hundreds of times.
 
     Raises:
-        PlflError: two files have the same name.
+        PlflError: two files have the same name, or a package cannot be imported.
     """
     found: dict[str, str] = {}
     brought = sorted(point.value for point in entry_points(group=package))
     for folder in (package, *brought):
-        for info in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+        for info in pkgutil.iter_modules(_imported(folder).__path__):
             module = f"{folder}.{info.name}"
             if (other := found.setdefault(info.name, module)) != module:
                 raise PlflError(f"the modules {other} and {module} have one name; rename a file")
@@ -170,7 +170,7 @@ def _in_files(package: str) -> dict[str, type[Algorithm]]:
 def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
-    module = importlib.import_module(files(package)[name])
+    module = _imported(files(package)[name])
     found = defined_in(module)
     for one in found:
         if one.name != name:
@@ -179,6 +179,16 @@ def _in_file(package: str, name: str) -> type[Algorithm] | None:
                 "rename the file or the algorithm"
             )
     return next(iter(found), None)
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # whatever a package raises
+        raise PlflError(
+            f"{name} cannot be imported: {type(error).__name__}: {error}; "
+            "fix the package or remove it"
+        ) from error
 
 
 def defined_in(module: ModuleType) -> list[type[Algorithm]]:

@@ -1,6 +1,8 @@
 """Plug-ins: a user's own files, and modules of installed packages."""
 
 import re
+import os
+import subprocess
 import sys
 import textwrap
 import tomllib
@@ -382,3 +384,22 @@ def test_installed_packages_bring_plugins(
     finally:
         for name in ("gridopt", "gridopt.signum"):
             sys.modules.pop(name, None)
+
+
+def test_a_package_that_brings_a_broken_file_stops_every_command(tmp_path: Path) -> None:
+    package, about = tmp_path / "broken", tmp_path / "broken-1.0.dist-info"
+    package.mkdir()
+    about.mkdir()
+    (package / "mine.py").write_text("import a_module_that_is_missing\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[plfl.methods]\nmine = broken\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "plfl", "methods"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "broken.mine" in done.stderr
+    assert "a_module_that_is_missing" in done.stderr
+    assert "Traceback" not in done.stderr
