@@ -29,27 +29,15 @@ STEPWISE = {"fedala"}
 """Methods that give an engine one minibatch at a time, so that each waits for the GPU."""
 
 
-def options(method: str, steps: int) -> dict[str, Any]:
-    if method.startswith("cc_"):
-        return {"steps": [1, steps], "max_delay": 1}
-    of_others: dict[str, dict[str, Any]] = {
-        "fedala": {"subset": "shared", "most_steps": 2},
-        "fedbabu": {"epochs": 0.1},
-        "fedeff": {"epoch_steps": steps},
-        "fine_tuning": {"epochs": 0.1},
-        "one_shot": {"alone": 1},
-    }
-    return of_others.get(method, {})
-
-
 def study(
     steps: int, of: Sequence[str] = ("fedopt",), recipe: dict[str, Any] | None = None, **grid: Any
 ) -> Study:
     axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    clocks = {name: {"steps": [1, steps], "max_delay": 1} for name in of if name.startswith("cc_")}
     return tiny.study(
         windows=WINDOWS,
         grid={"method": list(of), **axes, **grid},
-        method={method: options(method, steps) for method in of},
+        method=tiny.QUICK | clocks | {"fedeff": {"epoch_steps": steps}},
         client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
         federation={"rounds": 2, "local_steps": steps} | (recipe or {}),
     )

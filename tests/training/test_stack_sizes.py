@@ -3,13 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plfl.data.dataset import Dataset
-from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.forecaster import Forecaster
 from plfl.models.mlp import Mlp
@@ -19,8 +17,8 @@ from plfl.training import stack_sizes, stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, LookAhead
 from tests.helpers.elsewhere import THERE, elsewhere
-from tests.models.test_network import MODELS, SHAPE, Convolution
-from tests.training.test_engines import CPU, SMALL, dataset, task
+from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
+from tests.training.test_engines import CPU, SMALL, dataset, task, with_context
 
 
 @pytest.fixture(autouse=True)
@@ -28,20 +26,10 @@ def few_sizes() -> None:
     """All sizes, unless a test says otherwise."""
 
 
-class Convolutional(Model):
-    name = "convolutional"
-
-    def build(self, shape: WindowShape) -> nn.Module:
-        return Convolution()
-
-
 def windows(network: Network) -> Dataset:
     """Windows that the network can read."""
-    if isinstance(network, Forecaster):
-        return dataset(network)
-    data = dataset(replace(SMALL, look_back=SHAPE.look_back))
-    context = np.random.default_rng(4).random((len(data.features), SHAPE.context))
-    return replace(data, context=context.astype(np.float32))
+    found: Dataset = dataset(network) if isinstance(network, Forecaster) else with_context(SHAPE)
+    return found
 
 
 def work(network: Network, rows: int) -> LocalTask:
@@ -63,7 +51,7 @@ def depends_on_company(network: Network, rows: int) -> bool:
     return different
 
 
-@pytest.mark.parametrize("model", [*MODELS, Convolutional()], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [*MODELS, of_class(Convolution)], ids=lambda model: model.name)
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     monkeypatch.setattr(stack_sizes, "SIZES", (2, 8))  # because tracing takes long
     network = model.network(SHAPE)
@@ -71,14 +59,6 @@ def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model:
     engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
     starts = [torch.arange(100)] * 5
     assert torch.equal(engine.predict(rows, starts)[0], engine.predict(rows[:1], starts[:1])[0])
-
-
-def test_a_grouped_convolution_trains_row_by_row(caplog: pytest.LogCaptureFixture) -> None:
-    inputs = [torch.zeros(1, 16, 6, 3), torch.zeros(1, 16, 2)]
-    with caplog.at_level("INFO"):
-        sizes = stack_sizes.comparable(Convolutional().network(SHAPE), (2, 8, 16), inputs, None)
-    assert sizes == (1,)
-    assert "one row after the other" in caplog.text
 
 
 class Products:
