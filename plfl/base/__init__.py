@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, files, text, Ctrl-C and whole numbers."""
+"""The base of all other packages: errors, files, text, Ctrl-C and whole numbers."""

@@ -10,7 +10,7 @@ class PlflError(Exception):
     """Base class of every error that the user's input or environment causes.
 
     The command line and the scripts of the workflow print its message without a traceback and exit
-    with status 2. Control characters in it, from names in the user's files, are written out.
+    with status 2. Control characters in it, from names in the user's files, are escaped.
     """
 
     def __str__(self) -> str:
@@ -21,7 +21,7 @@ class ConfigError(PlflError):
     """All errors in a configuration, in one message."""
 
     def __init__(self, source: str, problems: list[str]):
-        """Join the problems, one line for each, of a configuration from some `source`."""
+        """Join the problems of the configuration from `source`, one line each."""
         self.problems = problems
         lines = "\n".join(f"  - {problem}" for problem in problems)
         count = f"{len(problems)} error" + ("s" if len(problems) > 1 else "")

@@ -53,7 +53,7 @@ def sweep(folder: str | os.PathLike[str]) -> None:
     Files that a running process is writing are locked and stay.
     """
     for path in Path(folder).rglob(f"{_TEMPORARY}*"):
-        # A file that has disappeared or cannot be removed is not the user's concern.
+        # Files that have disappeared or cannot be removed are ignored.
         with suppress(OSError), path.open("rb") as file:
             info = os.fstat(file.fileno())
             # An unlocked file with a second name is being renamed at this moment.

@@ -1,7 +1,7 @@
 """What Ctrl-C (SIGINT) does to a process: nothing to see while it starts, an exception later.
 
-Python answers Ctrl-C during an import with a traceback. A process of plfl's own therefore begins
-with `silence`, before it imports anything heavy, and its main part runs in `heard`.
+Python answers Ctrl-C during an import with a traceback. Therefore each process that plfl starts
+calls `silence` before it imports anything heavy, and runs its main part in `heard`.
 """
 
 import signal

@@ -24,7 +24,7 @@ def drawn_of(clients: int, share: float) -> int:
 
 
 def whole(value: float) -> float:
-    """The nearest whole number if `value` differs from it by round-off only (a part in 10⁹), else
+    """The nearest whole number if `value` differs from it only by round-off (a relative 10⁻⁹), else
     `value`."""
     nearest = float(round(value))
     return nearest if math.isclose(value, nearest, rel_tol=1e-9, abs_tol=1e-9) else value

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that a terminal obeys instead of showing: controls but tab and line ends, and marks
-that change the direction of writing."""
+"""Characters that a terminal obeys instead of showing: control characters except tabs and line
+ends, and marks that change the direction of writing."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a text that spreadsheets evaluate."""
 
 
 def visible(text: str) -> str:
-    r"""The text with its control characters written out.
+    r"""The text with its control characters escaped.
 
     >>> visible("meter\x1b[2J")
     'meter\\x1b[2J'
@@ -40,7 +40,7 @@ def some(names: Sequence[str], most: int) -> str:
 
 
 class Visible:
-    """A stream that writes control characters out, see `visible`; otherwise the stream it wraps."""
+    """Wraps a stream and escapes the control characters that are written to it, see `visible`."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream

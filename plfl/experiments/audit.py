@@ -21,7 +21,7 @@ def audit(
     progress: Callable[[int], None] = lambda t: None,
     made: Callable[[Federation], None] = lambda f: None,
 ) -> Verdict:
-    """Train a cell, with the study's own hyperparameters, and so many canary clients.
+    """Train a cell with the study's own hyperparameters and `canaries` canary clients.
 
     `progress` is called with the number of every finished round, `made` with the federation before
     round 1.

@@ -40,7 +40,8 @@ BOOSTED = {
 
 
 def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
-    """How each baseline of every study is trained; if `boosting` has levels, for quantiles."""
+    """How each baseline of every study is trained. If `boosting` has levels, the baselines forecast
+    these quantiles."""
     levels = boosting.levels
     boosted = {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
     simple = {n: targets.with_residuals(fit, levels) if levels else fit for n, fit in FITS.items()}
@@ -49,15 +50,15 @@ def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the baselines of a state leave behind."""
+    """The tables of the baselines of a state."""
 
     scores: pd.DataFrame
     """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
     scores of the task, the `bytes` that the client would have to send, and
-    `trained_on_this_dataset`: whether it knew the series, the test set included, before."""
+    `trained_on_this_dataset`: whether its pre-training included these series, even the test set."""
     forecasts: pd.DataFrame
     """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
-    quantiles if these are forecast."""
+    any quantiles."""
     errors: pd.DataFrame
     """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
     `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
@@ -74,9 +75,9 @@ def evaluate(
 ) -> Evaluation:
     """Train every baseline on the dataset of a state and score it on validation and test.
 
-    A baseline that cannot forecast every window of a client's split has no score there, so none
-    picks its windows. If the task has margins, every client gives its intervals margins of its own:
-    a baseline has no server. `leave_out`: names of those of every study that are not needed.
+    A baseline that cannot forecast every window of a client's split has no score there, so that
+    none can choose its windows. If the task has margins, each client has margins of its own,
+    because a baseline has no server. `leave_out`: names of baselines that are not needed.
 
     Raises:
         DataError: a client has too few validation windows for margins.

@@ -22,14 +22,15 @@ from plfl.results.records import CellResult, Files, Models
 class CellCache:
     """A folder of finished cells.
 
-    Each lies under a digest of all that fixes its content: its name and settings, its dataset, the
-    code that trained it and the engine.
+    Each is named by a digest of everything that determines its content: name and settings, dataset,
+    code and engine.
     """
 
     folder: Path
 
     def get(self, digest: str, files: Files) -> bool:
-        """Put the files of a cell where they are wanted; False if it was not trained yet."""
+        """Copy the files of a cell to where they are wanted; False if it has not been trained
+        yet."""
         kept = self._files(digest)
         try:
             whole = self._seal(digest).read_text(encoding="utf-8") == _sums(kept)
@@ -42,7 +43,7 @@ class CellCache:
         return True
 
     def put(self, digest: str, result: CellResult, files: Files) -> None:
-        """Write the files of a finished cell, here and where they are wanted."""
+        """Write the files of a finished cell, both here and to where they are wanted."""
         kept = self._files(digest)
         result.write(kept, digest)
         for source, target in zip(kept, files, strict=True):

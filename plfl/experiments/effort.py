@@ -11,19 +11,20 @@ from plfl.data import sources
 from plfl.training.batches import steps_of
 
 PAPER_STEP = 16 * 2 * (12 * 4 * 25 * (8 + 25) + 12 * 25 * 150 + 150 * 75 + 75)
-"""Floating-point operations of a forward pass over 16 windows by the products of matrices of the
-paper's model: the gates of the LSTM in 12 steps, then the MLP."""
+"""Floating-point operations of the matrix products in a forward pass of the paper's model over 16
+windows: the gates of the LSTM in 12 steps, then the MLP."""
 FEW_STEPS = 60_000
-"""Local steps of the paper's model that a core takes in about five seconds. Jobs with fewer, of all
-clients, spend more time on starting than on training."""
+"""Local steps of the paper's model that a core takes in about five seconds. Jobs with fewer steps
+of all clients spend more time on starting than on training."""
 CORE, WITHOUT_KERNEL = 100e-6, 6
-"""Seconds of a core for a local step of the paper's model in the native kernel (61 to 132 µs
-measured on two processors), and how many times as long it takes without the kernel."""
+"""Seconds that a core needs for a local step of the paper's model in the native kernel (61 to 132
+µs measured on two processors), and the factor by which it is slower without the kernel."""
 GPU, LAUNCHES = 4e-6, 0.5e-3
-"""Seconds of a GPU for a local step of the paper's model among many, and those for one of any
-number of models at least: measured on an H100 with PyTorch 2.11, before `stack_sizes` were used."""
+"""Seconds that a GPU needs per model for a local step of many of the paper's models, and the least
+for a step of any number of models. Measured on an H100 with PyTorch 2.11, before `stack_sizes` were
+used."""
 DRIVER = Path("/dev/nvidiactl")
-"""It exists where processes have a GPU; the workflow asks for it without waiting for torch."""
+"""This file exists where processes have a GPU. Looking for it is faster than importing torch."""
 
 AGREED: dict[str, tuple[str, ...]] = {
     "study": (),
@@ -31,13 +32,13 @@ AGREED: dict[str, tuple[str, ...]] = {
     "sharing": ("state", "sharing"),
     "cell": ("state", "sharing", "method", "client_opt", "server_opt"),
 }
-"""The axes on which all cells of a training job agree, by `compute.stack`."""
+"""The axes in which all cells of a training job are equal, by `compute.stack`."""
 
 
 def local_steps(study: Study) -> int:
     """Local steps of a client in a round.
 
-    With `federation.local_epochs` they are those of a client with as many windows as its source
+    With `federation.local_epochs`, those of a client with the number of windows that its source
     assumes.
     """
     f = study.federation
@@ -56,7 +57,8 @@ def cost_of_step(study: Study) -> float:
 
 
 def stack_of(study: Study) -> str:
-    """What one training job of a study, or of each of its variants, trains; see `Compute.stack`."""
+    """Which cells one training job of a study, or of each of its variants, trains; see
+    `Compute.stack`."""
     compute, one = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack
@@ -70,7 +72,7 @@ def stack_of(study: Study) -> str:
 
 
 def _suits_a_gpu(study: Study) -> bool:
-    """Whether there is a GPU that trains all cells of a study together sooner than the CPU."""
+    """Whether there is a GPU that trains all cells of a study together faster than the CPU does."""
     if not DRIVER.exists() or version("torch").endswith("+cpu"):
         return False
     together = study.compute.model_copy(update={"stack": "study"})
@@ -79,7 +81,7 @@ def _suits_a_gpu(study: Study) -> bool:
 
 
 def side_by_side(study: Study) -> int:
-    """How many models, all with one ClientOpt, a training job of a study trains together."""
+    """How many models with the same ClientOpt a training job of a study trains together."""
     same = {"client_opt", *AGREED[stack_of(study)]}
     models = Counter[tuple[str, ...]]()
     for cell in study.cells:
@@ -89,8 +91,8 @@ def side_by_side(study: Study) -> int:
 
 
 def faster_device(study: Study, cores: int) -> tuple[str, str]:
-    """`cuda` or `cpu`, whichever takes the local steps of a job sooner, and a sentence that says
-    why. `cores`: those of the CPU, all of which train."""
+    """`cuda` or `cpu`, whichever is faster at the local steps of a job, and a sentence that says
+    why. `cores`: how many cores of the CPU train."""
     models, cost = side_by_side(study), cost_of_step(study)
     here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
     there = max(LAUNCHES, models * cost * GPU)

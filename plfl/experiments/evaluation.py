@@ -26,13 +26,13 @@ class Evaluation:
     """How the models of a federation forecast at the end of a round."""
 
     scores: pd.DataFrame
-    """One row a `model`, `split` and `client`, in this order, with the scores of the task."""
+    """One row per `model`, `split` and `client`, in this order, with the scores of the task."""
     week: Callable[[], pd.DataFrame] = pd.DataFrame
     """Makes a table of predictions for a part of every client's test set, see `Task.shown`. It is a
     function because the table takes half as long as the scores, and only the last round's is used.
     """
     errors: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Makes a table of the errors on the test set, one row a `model`, `client` and day, see
+    """Makes a table of the errors on the test set, one row per `model`, `client` and day, see
     `Task.errors`. Only the last round's is used."""
     margins: Margins = field(default_factory=dict)
     """The margins that were added to the intervals, by model; empty without margins."""
@@ -41,10 +41,10 @@ class Evaluation:
 def agree(
     task: Task, own: Margins, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
 ) -> Margins:
-    """The margins (n, ...) of each model on which n clients and their server agree.
+    """Make n clients and their server agree on margins (n, ...) for each model.
 
-    Each client sends its `own` margins, and from how many `windows` (n,), int32, it has them; the
-    server answers with the same margins for all.
+    Each client sends its `own` margins, and the number of `windows` (n,), int32, that they come
+    from; the server answers with the same margins for all.
     """
     sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
     arrived = channel.send_extras("up", clients, sent)
@@ -60,15 +60,16 @@ class Examiner(Protocol):
     """Scores the models of a round."""
 
     def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
-        """Score the clients' own models and `received` (N, P), what the server would send them."""
+        """Score the clients' own models and `received` (N, P), the models with what the server
+        would send."""
 
 
 class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
-    If the task has margins, intervals get those that make them fit the validation set, whenever
-    models are scored. Clients with a server may share them. They do so once, in the last round,
-    through the channel of their federation; until then scores say what they would share.
+    If the task has margins, intervals are fitted to the validation set by margins whenever models
+    are scored. Clients with a server may share margins. They send them through the channel once, in
+    the last round; the scores before are those with the margins that they would share.
     """
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
@@ -81,8 +82,8 @@ class Evaluator:
     def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
         """Score the clients' own models, and those of `received` (N, P) as `evaluate` does.
 
-        Clients that keep their best models compare these with them; in the last round (`is_last`)
-        the best ones are scored.
+        Clients that keep their best models compare the current ones with them. In the last round
+        (`is_last`) the best ones are scored.
         """
         channel = f.channel if is_last else None
         if f.best is None:
@@ -98,7 +99,7 @@ class Evaluator:
     def score(
         self, f: Federation, received: torch.Tensor | None, channel: Channel | None = None
     ) -> Evaluation:
-        """Score what the clients forecast with, and `received` as `evaluate` does."""
+        """Score the models that the clients forecast with, and `received`, as `evaluate` does."""
         if received is not None:
             mixed = f.method.mixed(f, f.state, received, self.starts)
             if mixed is not None:
@@ -190,7 +191,7 @@ class Evaluator:
             return own
         everyone = torch.arange(len(self.clients))
         windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
-        channel = channel or Channel(0, len(everyone))  # whose counts nobody reads
+        channel = channel or Channel(0, len(everyone))  # its counts are not read
         return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
 
     def _margins_of(self, i: int, predictions: Floats) -> Floats:

@@ -60,7 +60,7 @@ class Seen:
     updates: Numbers
     """(n, d_s)."""
     noisy: Numbers
-    """The same with the noise of `federation.privacy`."""
+    """The updates with the noise of `federation.privacy`."""
 
 
 class _Overheard(Channel):
@@ -85,16 +85,17 @@ class _Overheard(Channel):
 def attacked(
     study: Study, cell: Cell, codecs: Iterable[str], privacy: Mapping[str, float], seeds: int
 ) -> list[tuple[Study, Cell]]:
-    """A cell without protection and with several, each with so many seeds from its own on.
+    """A cell without protection and with several protections, each with `seeds` seeds that begin at
+    its own.
 
     Everybody takes part in every round. The study's own hyperparameters are used, untuned.
 
     Args:
         study: the study.
         cell: one of its cells.
-        codecs: codecs of updates beside none and the study's own.
+        codecs: codecs of updates, in addition to none and the study's own.
         privacy: `clip` and `noise`, if not those of `federation.privacy`.
-        seeds: their number.
+        seeds: the number of seeds.
 
     Raises:
         ConfigError: the cell does not send updates only, or a protection is impossible.
@@ -144,7 +145,7 @@ def leakage(
 
     Returns:
         A row per question, protection and seed: `question`; `chance`, the value of a guess without
-        the update; `protection`; `seed`; `value`, not a number where clients have too few windows.
+        the update; `protection`; `seed`; `value`, NaN where clients have too few windows.
     """
     first, _ = cells[0]
     trainer = Trainer.of(first, examples.of(examples.federations()[0]))
@@ -158,7 +159,7 @@ def leakage(
 
 
 def _views(study: Study) -> dict[str, bool]:
-    """What hides the updates from those who look at them, and whether noise is a part of it."""
+    """The name of the protection, and whether it contains noise, for each view of the updates."""
     up, block = study.channel.up, study.federation.privacy
     stages = [] if up == "none" else [up]
     if block.clip is None:
@@ -184,7 +185,7 @@ class _Attack:
         return f
 
     def values(self) -> Iterator[tuple[str, float, str, float]]:
-        """Question, chance, protection and value."""
+        """Rows of question, chance, protection and value."""
         f = self.f
         for t in range(1, WARM + 1):
             self._round(f, t)
@@ -225,7 +226,7 @@ class _Attack:
         return Seen(t, clients.cpu().numpy(), start, updates.numpy(), noisy.numpy())
 
     def _looked(self, seen: list[Seen]) -> Iterator[tuple[str, Numbers, Numbers]]:
-        """Who looks; the updates he knows; those that he observes."""
+        """For each protection, the updates that the attacker knows and those that he observes."""
         known = np.concatenate([one.updates for one in seen])
         noisy = np.concatenate([one.noisy for one in seen])
         for label, is_noisy in self.views.items():
@@ -234,7 +235,8 @@ class _Attack:
     def _membership(
         self, question: str, f: Federation, seen: list[Seen], away: int = 0
     ) -> Iterator[tuple[str, float, str, float]]:
-        """With the personal parameters of the client so many places `away`."""
+        """`away`: the attacker uses the personal parameters of the client that is so many places
+        further on."""
         data, found = f.client_data, {label: list[float]() for label in self.views}
         count = data.settings.batch_size
         for one in seen:
@@ -278,7 +280,7 @@ class _Attack:
         return found
 
     def _occupancy(self, question: str, last: int) -> Iterator[tuple[str, float, str, float]]:
-        """In each of the rounds after `last`, a client trains on one of two kinds of windows."""
+        """In each round after `last`, every client trains on one of two kinds of windows."""
         f, whole = self.f, self.trainer.series
         ahead = np.timedelta64((whole.look_ahead - 1) * whole.interval, "m")
         at = pd.DatetimeIndex(whole.stamps + ahead)

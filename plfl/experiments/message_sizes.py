@@ -2,9 +2,9 @@
 
 A method runs some rounds with models of three sizes, and the bytes that cross the channel are
 written as a d_s + b d_φ + c, where d_s is the number of parameters that go through the channel and
-d_φ that of the LSTM's. A float has 4 bytes; other numbers count by theirs. The size of a message
-does not depend on the values of the parameters, so models change at random instead of being
-trained.
+d_φ the number of the LSTM's. Sizes are in floats of 4 bytes; other types count by their bytes. The
+size of a message does not depend on the values of the parameters, so models change at random
+instead of being trained.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from plfl.training.task import LocalTask
 FLOAT = 4
 """Bytes of a float."""
 ROUNDS = 3
-"""Rounds trained; the last is counted, since some methods have nothing to add to the first."""
+"""Rounds trained. The last is counted, because some methods send less in the first."""
 
 
 class Random:
@@ -61,7 +61,7 @@ class Random:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Floats per client, as terms of d_s and d_φ."""
+    """Floats per client, as terms in d_s and d_φ."""
 
     before_down: str
     """Down to a client before round 1."""
@@ -75,7 +75,8 @@ class Sizes:
 
 @cache
 def sizes(method: str) -> Sizes | None:
-    """The sizes of a method's messages; None if it accepts no optimisers with their defaults."""
+    """The sizes of a method's messages; None if it accepts no pair of optimisers with their
+    defaults."""
     pair = _accepted(method)
     if pair is None:
         return None
@@ -101,8 +102,8 @@ def _accepted(method: str) -> tuple[str, str] | None:
 
 
 def _study(blocks: dict[str, Any]) -> Study:
-    # FedADC with double momentum averages its gradients; no other method minds. FedALA would learn
-    # its weights on all windows.
+    # FedADC with double momentum needs averaged gradients; other methods do not depend on it.
+    # FedALA would learn its weights on all windows.
     raw = {
         "hyperparameters": {
             "client_opt": {"sgdm": {"dampening": 0.9}},
@@ -117,7 +118,8 @@ def _study(blocks: dict[str, Any]) -> Study:
 def _counted(
     method: str, client_opt: str, server_opt: str, blocks: dict[str, Any]
 ) -> tuple[NDArray[np.float64], tuple[int, int, int]]:
-    """Floats (4,) as in `Sizes` in a study with these `blocks`, and its (d_s, d_φ, 1)."""
+    """Floats (4,), in the order of `Sizes`, in a study with these `blocks`; and its (d_s, d_φ,
+    1)."""
     grid = {
         "method": [method],
         "client_opt": [client_opt],
@@ -142,7 +144,8 @@ def _counted(
 
 
 def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:
-    """The counts (3,) as whole multiples of the `terms` (3, 3), else the last count as a number."""
+    """The counts (3,) as whole multiples of the `terms` (3, 3); if that fails, the last count as a
+    number."""
     if np.array_equal(terms[:, 0], terms[:, 1]):  # nothing but the LSTM goes through the channel
         terms = terms * np.array([1, 0, 1])
     found = np.linalg.lstsq(terms, counts, rcond=None)[0].round()

@@ -1,4 +1,4 @@
-"""The parts of a cell: its federations, and the clients that each one's models are scored on.
+"""The parts of a cell: its federations, and for each the clients that its models are scored on.
 
 Most cells have one part: all clients train together, and all are scored. `data.federations` divides
 the clients into several federations. In a sharing scheme with clients that join late, there is a
@@ -55,7 +55,7 @@ class Pooled(Dataset):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Who trains in a part of a cell, and for whom."""
+    """Which clients train in a part of a cell, and which are scored."""
 
     trainer: Trainer
 
@@ -64,14 +64,14 @@ class Plan:
     scored: Examples
     """The clients that are scored with the models of this part."""
     scheme: Scheme | None = None
-    """How the scored clients take part, if they do not train in the rounds; None if they do."""
+    """How the scored clients join later, if they do not train in the rounds; None if they do."""
     numbers: NDArray[np.int64] | None = None
-    """The indices of the clients among all of the study; None if they are all."""
+    """The indices of the clients among all clients of the study; None: all."""
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
     def evaluator(self) -> Examiner:
-        """What scores the models of this part on the `scored` clients."""
+        """The evaluator of the models of this part on the `scored` clients."""
         return self.trainer.evaluator_of(self.scored)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
@@ -89,7 +89,7 @@ class Plan:
 
 
 def _of_all(settings: Settings, clients: int) -> Settings:
-    """The settings of the rounds for a single client that takes the steps of all.
+    """The settings of the rounds for a single client that takes the steps of all clients.
 
     Its optimiser is never reset.
     """
@@ -150,7 +150,7 @@ class Part:
             local, received = self._joined(method)
             return {"local": _numbers(local), "global": _numbers(received)}
         f, found = self._seen(method), Models()
-        if not method.mixes:  # what such clients forecast with is no model
+        if not method.mixes:  # clients that mix do not forecast with a model alone
             found["local"] = _numbers(f.best.rows if f.best else f.own_models())
         if f.has_global:
             found["global"] = _numbers(f.global_models)
@@ -170,7 +170,7 @@ class Part:
         return traffic
 
     def _seen(self, method: Method) -> Federation:
-        """The federation with the method by which its clients forecast."""
+        """The federation with the trial's own method, by which its clients forecast."""
         if self.federation.method is method:
             return self.federation
         seen = copy.copy(self.federation)
@@ -178,7 +178,7 @@ class Part:
         return seen
 
     def _joined(self, method: Method) -> tuple[Tensor, Tensor]:
-        """Models (n, P) of the clients that join: after steps of their own, and as received.
+        """Models (n, P) of the clients that join: after their own steps, and as received.
 
         If the server has a model for each member, they receive the mean.
         """

@@ -29,17 +29,17 @@ class Recorder:
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The table of `Evaluation.week` after the last round."""
     errors: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """The same of `Evaluation.errors`."""
+    """The table of `Evaluation.errors` after the last round."""
 
     @classmethod
     def of(cls, dataset: Examples, federation: FederationSettings) -> Self:
-        """An empty one for the clients of a dataset."""
+        """An empty recorder for the clients of a dataset."""
         windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
         return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))
 
     @classmethod
     def joined(cls, recorders: Sequence[Self]) -> Self:
-        """One recorder with the records of several, each of other clients."""
+        """One recorder with the records of several recorders, each of different clients."""
         if len(recorders) == 1:
             return recorders[0]
         return cls(
@@ -98,7 +98,7 @@ class Recorder:
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
     def take_validation(self, chosen: Self, t: int, last: int) -> None:
-        """Copy the validation scores of another recorder at round `t`, as those of round `last`."""
+        """Copy the validation scores of another recorder at round `t` to round `last`."""
         kept = [part[part["split"] != "validation"] for part in self.parts]
         scored = [
             part[(part["split"] == "validation") & (part["round"] == t)] for part in chosen.parts
@@ -106,8 +106,8 @@ class Recorder:
         self.parts = [*kept, *(part.assign(round=last) for part in scored if len(part))]
 
     def validation(self, t: int, model: Model, task: Task) -> float:
-        """Validation score of the models after round `t`, by which the task selects, as a mean over
-        the clients; ∞ if a prediction is not finite."""
+        """The validation score by which the task selects, after round `t`, as a mean over the
+        clients; ∞ if a prediction is not finite."""
         for part in self.parts:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue

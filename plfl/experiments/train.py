@@ -1,4 +1,4 @@
-"""Train a stack of cells on the datasets of their states and record what happens."""
+"""Train cells side by side on the datasets of their states, and record what happens."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,22 +42,23 @@ def train(
 
     Cells with the same settings are trained once: if nothing is shared (P3) the ServerOpt has no
     effect, and all its cells report the same training. If hyperparameters are tuned, every
-    candidate is trained for every seed among `cells`. One is then chosen for the local and one for
-    the global models: that with the least validation MASE at the last round, as a mean over the
-    seeds.
+    candidate is trained for every seed among `cells`. One candidate is then chosen for the local
+    models and one for the global models: the one with the least validation MASE at the last round,
+    as a mean over the seeds.
 
     Args:
         study: the study.
         cells: some of its cells.
-        dataset: the examples of their state, or those of several states by name, on the rows of
-            one table (`plfl.data.examples.on_one_table`).
+        dataset: the examples of their state, or of several states by name, in one table
+            (`plfl.data.examples.on_one_table`).
         progress: called with the number of every finished round.
         checkpoint: the file from which an interrupted training continues, to the same bits.
 
     Returns:
         Records and forecasts of each cell. The best combination of each state and sharing scheme
-        also has its trained models: that with the least validation MASE of the local models at the
-        last round, as a mean over its seeds. Cells that repeat a training have no models.
+        also has its trained models. The best one has the least validation MASE of the local models
+        at the last round, as a mean over its seeds. Cells that repeat another cell's training have
+        no models.
     """
     torch.set_num_threads(study.compute.threads)
     of_state = dataset
@@ -90,7 +91,7 @@ def _of_choice(choice: Choice, trials: Iterable[Trial]) -> Trial:
 
 
 class _Trials:
-    """Makes the trials of cells. Trials whose rounds are the same share one training."""
+    """Makes the trials of cells. Trials with the same rounds share one training."""
 
     def __init__(self, trainer: Trainer, of_state: Mapping[str, Examples]):
         """`of_state`: the examples of each state, which the engine of the `trainer` reads."""
@@ -107,7 +108,7 @@ class _Trials:
         """A trial of a candidate of the `twins`."""
         cell, study = twins[0], self.study
         alike = candidate
-        # What is kept of a federation between scores is the method's own.
+        # Best models and margins depend on how the method scores; then methods share no rounds.
         if candidate.method and study.federation.keep == "last" and study.task.margins == "none":
             alike = replace(candidate, method=candidate.method.in_rounds())
         alone = study.is_alone(cell)
@@ -135,9 +136,9 @@ def _trained_again(
     kept: Mapping[str, Mapping[Model, Choice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
-    """The chosen candidates, trained again on all of the history for the chosen number of rounds.
+    """The chosen candidates, trained again on the whole history for the chosen number of rounds.
 
-    Their test scores count as those of the last round. Their validation scores are those by which
+    Their test scores are recorded for the last round. Their validation scores are those by which
     they were chosen.
     """
     whole = {
@@ -174,8 +175,8 @@ class _Job:
     ):
         """Prepare a job.
 
-        `is_final`: whether it trains again what was chosen, each trial to its own last round. It
-        has no checkpoint of its own: it goes on from the one of the choice.
+        `is_final`: whether it trains the chosen candidates again, each trial to its own last round.
+        Then it continues from the checkpoint of the choice.
         """
         self.trainer, self.trials, self.running = trainer, trials, trials
         self.study, self.settings = trainer.study, trainer.study.federation
@@ -184,7 +185,7 @@ class _Job:
         self.tried = self.study.tuning.rounds if chooses else []
 
     def run(self) -> list[Trial]:
-        """Train from round 1 or the checkpoint; the trials that reach the last round."""
+        """Train from round 1 or the checkpoint; return the trials that reach the last round."""
         after = 0 if self.is_final else self._resume()
         rungs = self.study.rungs
         if self.is_final:
@@ -222,7 +223,7 @@ class _Job:
         federations, _, recorders = self._recorded()
         after, saved = self.checkpoint.load(federations)
         for f, recorder, parts in zip(federations, recorders, saved, strict=after > 0):
-            # They were saved as one table, in which each has the columns of all others.
+            # They were saved as one table, so each has the columns of all others, too.
             foreign = ["cluster"] if clusters_of(f) is None else []
             recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
         return after
@@ -277,7 +278,7 @@ def _results(
 ) -> dict[Cell, CellResult]:
     """The tables of the cells that the trials `own` belong to, given the choice for each model.
 
-    If `keeps`, the first of these cells also gets the trained models.
+    `keeps`: the first of these cells also gets the trained models.
     """
     cells, rounds = own[0].cells, study.tuning.rounds
     described: dict[Model, tuple[Candidate, Recorder]] = {}
@@ -307,8 +308,8 @@ def tables(
     trials: int,
     steps: float,
 ) -> CellResult:
-    """The tables of a cell: each model's scores from the training that was chosen for it, with the
-    candidate.
+    """The tables of a cell: each model's scores, from the training that was chosen for it, and the
+    chosen candidate.
 
     `alone`: whether its clients train by themselves; `steps`: local steps of all candidates.
     """
@@ -332,7 +333,7 @@ def tables(
 
 
 def _described(candidate: Candidate, alone: bool) -> dict[str, Any]:
-    """The columns of records that hold hyperparameters; no server rate without a server."""
+    """The columns of records with hyperparameters; without a server there is no server rate."""
     return {
         "lr": candidate.client_opt.lr,
         "server_lr": float("nan") if alone else candidate.server_opt.lr,

@@ -1,4 +1,4 @@
-"""Builds what trains on a dataset: the model, the engine and the federations of a study."""
+"""Builds the model, the engine and the federations of a study on a dataset."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trainer:
         """The clients' data, with the minibatches of a seed.
 
         By default these are the data and the settings of the study. `dataset` replaces the data by
-        some of the clients, or by other sets of windows, on the same rows; `settings` replaces the
+        those of some clients, or by other windows, in the same table; `settings` replaces the
         settings of training.
         """
         data = (self.dataset if dataset is None else dataset).of_seed(seed)
@@ -64,7 +64,7 @@ class Trainer:
 
     @property
     def series(self) -> Dataset:
-        """The dataset, which has to be one of series."""
+        """The dataset, which must consist of series."""
         assert isinstance(self.dataset, Dataset)
         return self.dataset
 
@@ -88,7 +88,7 @@ class Trainer:
 
 
 def placed(study: Study) -> Compute:
-    """How the jobs of a study use this machine, `device: auto` replaced by what is faster."""
+    """How the jobs of a study use this machine; `device: auto` is replaced by the faster device."""
     compute = study.compute
     if compute.device != "auto" or not torch.cuda.is_available():
         return compute

@@ -30,12 +30,12 @@ class Trial:
 
     cells: list[Cell]
     group: str
-    """The same for all seeds of these cells."""
+    """A key that is the same for all seeds of these cells."""
     candidate: Candidate
     parts: list[Part]
     """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
-    """One for each part."""
+    """One recorder for each part."""
     until: int
     """The last round."""
 
@@ -46,7 +46,7 @@ class Trial:
 
     @property
     def recorder(self) -> Recorder:
-        """What was recorded of all parts."""
+        """The records of all parts."""
         return Recorder.joined(self.recorders)
 
     def validation(self, t: int, model: Model) -> float:
@@ -97,7 +97,7 @@ def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]])
     """The group of each state and sharing scheme whose local models are best on validation, given
     the trials that were trained to the end.
 
-    Schemes in which nothing scored a finite error have none. `kept`: see `choices`.
+    A scheme without any finite score has none. `kept`: see `choices`.
     """
     least: dict[tuple[str, str], tuple[float, str]] = {}
     for group, tried in _groups(trials).items():
@@ -127,17 +127,17 @@ def _validation(tried: Mapping[Values, list[Trial]], t: int, model: Model) -> li
 
 
 def least(scores: Iterable[float]) -> int:
-    """Which of the candidates has the least score; the first where none is finite."""
+    """The candidate with the least score; the first one if no score is finite."""
     values = np.array(list(scores))
     return int(np.where(np.isnan(values), np.inf, values).argmin())
 
 
 def better_half(scores: Sequence[Sequence[float]]) -> list[int]:
-    """The numbers, ascending, of the half of the candidates, rounded up, that goes on in successive
-    halving, given the scores of each model (rows) with each candidate (columns).
+    """Indices, ascending, of the better half of the candidates, rounded up, in successive halving,
+    given the scores of each model (rows) with each candidate (columns).
 
-    A candidate is ranked by the better of its ranks, so the best of each model goes on. A score
-    that is not finite ranks last.
+    A candidate counts by the better of its ranks, so the best candidate of each model stays. A
+    score that is not finite ranks last.
     """
     table = np.array(scores)
     ranks = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1, kind="stable")

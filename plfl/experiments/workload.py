@@ -25,7 +25,7 @@ from plfl.training.task import LocalTask, Minibatches
 SCORED = 500
 """Windows on which models are measured."""
 TRIAL = 0.15
-"""Seconds that each measurement takes at least."""
+"""Least seconds of each measurement."""
 SLOW = 5.0
 """If preparing an amount of work takes longer than this, in seconds, no larger amount is tried."""
 
@@ -33,9 +33,9 @@ SLOW = 5.0
 def workload(study: Study) -> pd.DataFrame:
     """One row for each state and sharing scheme.
 
-    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells where the ServerOpt has no
-    effect, more where rates are tuned; `client_steps`: local steps of all clients of all trainings;
-    `megabytes`: at least what clients and servers exchange, the shared parameters once each way;
+    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells if the ServerOpt has no
+    effect, more if rates are tuned; `client_steps`: local steps of all clients of all trainings;
+    `megabytes`: the least that clients and servers exchange, the shared parameters once each way;
     `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
@@ -46,19 +46,19 @@ def workload(study: Study) -> pd.DataFrame:
         for scheme in study.grid.sharing:
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {digest(study.settings(cell)): cell for cell in cells}
-            # Numbers of rounds are tried along one training; what is best trains again.
+            # One training tries all numbers of rounds; the best is trained again.
             tried = [len(study.candidates(cell)) for cell in distinct.values()]
             rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
             if study.retrains:
                 tried = [trials + 1 for trials in tried]
                 rounds += study.federation.rounds * len(tried)
-            if study.joins(scheme) == "late":  # a client trains in all turns but its own
+            if study.joins(scheme) == "late":  # a client trains in all parts except its own
                 rounds *= study.schemes[scheme].turns - 1
             shared = int(layout.mask(study.shared[scheme]).sum())
             crossings = 2 * clients * rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients_of(state)
-            if study.task.common_windows:  # the server's model, and in the end those of the clients
+            if study.task.common_windows:  # the server's, and last those of the clients
                 evaluations = scored + sum(tried) * study.data.clients_of(state)
             rows.append(
                 {
@@ -75,7 +75,8 @@ def workload(study: Study) -> pd.DataFrame:
 
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
-    """The rounds that all trials of a cell train in total, and how many of them are scored."""
+    """The total number of rounds that the trials of a cell train, and how many of these are
+    scored."""
     trained = scored = 0
     for after, end in itertools.pairwise([0, *study.rungs]):
         trained += trials * (end - after)
@@ -87,7 +88,7 @@ def _rounds(study: Study, trials: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Speed:
-    """What one training job does on this machine, measured just now."""
+    """The speed of one training job on this machine, just measured."""
 
     client_steps: float
     """Local steps of a client per second, with the ClientOpts of the grid in turn."""
@@ -95,7 +96,7 @@ class Speed:
     """Client models scored per second, on a year of data."""
 
     def seconds(self, work: pd.DataFrame) -> float:
-        """Time of one job for all the `work`."""
+        """Time of one job for the whole `work`."""
         steps, evaluations = work["client_steps"].sum(), work["evaluations"].sum()
         return float(steps / self.client_steps + evaluations / self.evaluations)
 
@@ -125,7 +126,7 @@ def measure(study: Study) -> Speed:
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
-    # Models that train beside each other take less time each on a GPU, and none on a core.
+    # On a GPU, each of many models that train together takes less time; on a core it does not.
     clients = drawn_of(study.data.most_clients, study.federation.participation)
     steps, batch_size = local_steps(study), study.federation.batch_size
     held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
@@ -163,7 +164,7 @@ def measure(study: Study) -> Speed:
 
     most = clients * steps * batch_size
     clock = time.perf_counter
-    if not on_gpu:  # what else runs here does not count
+    if not on_gpu:  # other programs on this machine do not count
         clock = lambda: time.process_time() / study.compute.threads  # noqa: E731
     rates = [_rate(partial(train, each), least_windows, most, clock) for each in optimisers]
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate, least_models, clients, clock))
@@ -172,9 +173,9 @@ def measure(study: Study) -> Speed:
 def _rate(work: Callable[[int], float], least: int, most: int, clock: Callable[[], float]) -> float:
     """Units of work per second of a clock.
 
-    `work` is given an amount of work: `least` at first, then more, up to `most`, until it takes
-    `TRIAL` seconds. The first call with each amount does not count, because it may prepare things,
-    such as tracing a model of the user's own. If that takes `SLOW` seconds, no larger amount is
+    `work` is called with an amount of work: `least` at first, then more, up to `most`, until it
+    takes `TRIAL` seconds. The first call with each amount does not count, because it may include
+    preparation, such as tracing a user's model. If that takes `SLOW` seconds, no larger amount is
     tried.
     """
     some = least

@@ -15,7 +15,7 @@ from plfl.base.files import digest, sha256
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
-"""A string that may be the name of a file."""
+"""A quoted string, which may be the name of a file."""
 
 CONFIGURATION = (
     "plfl.config.study",
@@ -23,15 +23,15 @@ CONFIGURATION = (
     "plfl.optimizers.client",
     "plfl.optimizers.server",
 )
-"""Modules that read the configuration. Jobs depend on its values, which are their parameters, and
-on the algorithms that they use, but not on all algorithms."""
+"""Modules that read the configuration. A job depends on the values of the configuration, which are
+its parameters, and on the algorithms that it uses, but not on all algorithms."""
 
 
 def code_digest(*modules: str) -> str:
-    """Digest of the source of `modules`, and of all modules that they import of plfl and of their
-    own package, which may be that of a plug-in.
+    """Digest of the source of `modules`, and of all modules that they import from plfl and from
+    their own package, which may be that of a plug-in.
 
-    Of the packages in `CONFIGURATION`, only the base classes count.
+    Of the packages in `CONFIGURATION`, only the base classes are included.
     """
     files = sorted(set().union(*(_closure(module) for module in modules)))
     return digest([(_within(file).as_posix(), sha256(file)) for file in files])
@@ -47,7 +47,8 @@ def _folder(package: str) -> Path | None:
 
 
 def _within(file: Path) -> Path:
-    """A file, from the folder of its package on; that of plfl itself is left out."""
+    """The path of a file that begins with the folder of its package; plfl's own folder is left
+    out."""
     if file.is_relative_to(ROOT):
         return file.relative_to(ROOT)
     file = file.resolve()
@@ -86,7 +87,7 @@ def _files(module: str) -> frozenset[Path]:
 
 @cache
 def _read_by(file: Path) -> set[Path]:
-    """The files beside a module, and the templates, that the module names."""
+    """The files beside a module, and the templates, whose names the module contains."""
     names = set(QUOTED.findall(file.read_text(encoding="utf-8")))
     folders = (file.parent, file.parent / "templates")
     beside = (folder / name for folder in folders for name in names)

@@ -34,8 +34,8 @@ def job(snakemake: Any) -> Iterator[Study]:
     An error that the user can fix ends the job with status 2 and its message in the log, without a
     traceback; Ctrl-C with status 130.
     """
-    # What the imports made lasts as long as the job. Without this, Python would visit all of it in
-    # later collections and at the end, which takes up to half a second.
+    # Imported objects last as long as the job. Without this, Python would visit all of them in
+    # later garbage collections and at the end, which takes up to half a second.
     gc.freeze()
     path = Path(snakemake.log[0])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,8 @@ def job(snakemake: Any) -> Iterator[Study]:
 
 
 def _own_file(error: Exception) -> str:
-    """Where an error arose in a plug-in or a module of the user's own; empty if in none."""
+    """The line of a plug-in or a user's module where an error arose; empty if it arose
+    elsewhere."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if plugins.is_own(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
@@ -71,7 +72,7 @@ def _own_file(error: Exception) -> str:
 
 
 def of_job(study: Study, wildcards: Any) -> Study:
-    """The variant of the study that a job is about; the study if it has none.
+    """The variant of the study that a job is about; the study itself if it has no variants.
 
     The wildcard `variant` names it. A job about datasets has the wildcard `inputs` instead, which
     stands for all variants that read them; the first is returned.
@@ -115,7 +116,8 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
     for cell in cells:
         chosen += [study.method(cell), study.client_optimiser(cell), study.server_optimiser(cell)]
     used = {type(algorithm).__module__ for algorithm in chosen}
-    # What files of the user's own import of plfl. Their code is part of the settings of the cells.
+    # Modules of plfl that users' files import. The users' code itself is part of the settings of
+    # cells.
     used |= {module for file in study.plugins for module in imports(file)}
     return code_digest("plfl.experiments.train", *used)
 
@@ -133,7 +135,7 @@ def git_commit() -> str | None:
 
 
 def replaced(study: Study) -> str:
-    """A warning if the folder of the results holds those of other settings; otherwise empty."""
+    """A warning if the results folder contains results of other settings; otherwise empty."""
     try:
         before = json.loads((study.results / "study.json").read_text(encoding="utf-8"))["study"]
     except (OSError, ValueError, KeyError):

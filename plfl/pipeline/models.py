@@ -31,8 +31,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all `forecasts`, those of
     these models for the test sets are written, too.
 
-    The best cell has the least validation MASE of the local models, mean over its seeds; the models
-    are those of the first seed. A scheme in which every cell diverged has none.
+    The best cell has the least validation MASE of the local models, as a mean over its seeds. The
+    models are those of its first seed. A scheme in which every cell diverged has none.
 
     Raises:
         DataError: the file of a dataset is damaged.
@@ -73,10 +73,10 @@ def _evaluator(study: Study, dataset: Dataset) -> Evaluator:
 
 
 def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
-    """The models of a cell whose job did not keep them: they are the same ones.
+    """Train a cell again whose job did not keep its models; they are equal to the bit.
 
-    A job keeps the best of the cells that it trains. Another cell becomes the best if that one
-    leaves the grid. Jobs that exchange their files through a bucket do not return models.
+    A job keeps the models of the best of its cells. If that cell is removed from the grid, another
+    cell becomes the best. Jobs that exchange their files through a bucket do not return models.
     """
     # Not at the top: imports torch, which is seldom needed here.
     from plfl.experiments.train import train

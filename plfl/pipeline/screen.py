@@ -1,8 +1,9 @@
-"""What `plfl study` shows: one line of progress; all that Snakemake and its jobs say is in a file.
+"""The screen of `plfl study`: one line of progress. Everything that Snakemake and its jobs print
+goes to a file.
 
-`main` is Snakemake with its messages held back. Until the jobs begin, which the workflow tells with
-`begin`, they are held in memory, and shown if the jobs never begin: then the user has asked for
-something else, such as `--dry-run`, or something is wrong. From then on they are in the log.
+`main` runs Snakemake with its messages held back. The workflow calls `begin` when the jobs begin.
+Until then, messages are held in memory. They are shown if the jobs never begin: then the user has
+asked for something else, such as `--dry-run`, or something is wrong. Later messages go to the log.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main() -> None:
     from snakemake.logging import logger
 
     _screen = Screen()
-    logger.addFilter(_screen.hear)  # unlike handlers, Snakemake lets filters stay
+    logger.addFilter(_screen.hear)  # Snakemake removes handlers, but not filters
     try:
         snakemake()
     finally:
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def begin(name: str, log: Path) -> None:
-    """The jobs begin: from now on, show their progress, and write what is said into `log`."""
+    """The jobs begin: from now on, show their progress, and write messages into `log`."""
     if _screen is not None:
         _screen.begin(name, log)
 
@@ -52,10 +53,10 @@ def say(text: str) -> None:
 
 
 class Screen:
-    """The terminal, and where the output of this process and its jobs goes instead."""
+    """The terminal, and the file that receives the output of this process and its jobs instead."""
 
     EVERY = 15.0
-    """Seconds between lines where there is no terminal."""
+    """Seconds between lines if there is no terminal."""
 
     def __init__(self) -> None:
         self.err = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
@@ -64,7 +65,8 @@ class Screen:
         self.jobs = Jobs()
         self.failed = False
         self.errors: list[str] = []
-        """Of Snakemake itself; after the error of a job, they say only that there was one."""
+        """Errors of Snakemake itself. After the error of a job, they say only that there was
+        one."""
         self.name, self.log = "", Path()
         self.stop = threading.Event()
         self.lock = threading.RLock()
@@ -82,7 +84,8 @@ class Screen:
         self.ticking.start()
 
     def end(self) -> None:
-        """Show what was held back if no job has begun, else where the log is."""
+        """Show the messages that were held back if no job has begun; otherwise the place of the
+        log."""
         self.stop.set()
         if not self.name:
             self.write(self._said().decode(errors="replace").rstrip("\n"))
@@ -104,7 +107,7 @@ class Screen:
             self.err.flush()
 
     def hear(self, record: logging.LogRecord) -> bool:
-        """Note what a message of Snakemake says, and show it if it is an error."""
+        """Follow the jobs by a message of Snakemake, and show it if it is an error."""
         event, about = str(getattr(record, "event", None) or ""), record.__dict__
         with self.lock:
             job = self.jobs.hear(event, about) or about
@@ -140,7 +143,7 @@ class Jobs:
         self.most = 1
 
     def hear(self, event: str, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Note a message; the job that it ends."""
+        """Follow a message; return the job that it ends, if any."""
         if event == "run_info" and about.get("stats"):
             self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
         elif event == "job_info":
@@ -164,7 +167,7 @@ class Jobs:
         )
 
     def _left(self) -> float | None:
-        """Seconds that are left, as jobs of a rule take equally long; None if that is unknown."""
+        """Seconds that are left, if all jobs of a rule take equally long; None if unknown."""
         now, usual = time.monotonic(), {rule: sum(t) / len(t) for rule, t in self.took.items()}
         for since, about in self.running.values():
             if rounds := _rounds(about):
@@ -182,13 +185,13 @@ class Jobs:
 
 
 def _label(about: dict[str, Any]) -> str:
-    """What a job does."""
+    """A description of what a job does."""
     said = about.get("rule_msg") or about.get("rule_name") or "a job"
     return re.sub(r"\b[a-z_]+=", "", str(said))  # of wildcards, the values
 
 
 def _rounds(about: dict[str, Any]) -> tuple[int, int] | None:
-    """The round of a training job and their number, as its log says."""
+    """The current round of a training job and the number of rounds, from its log."""
     for path in about.get("log") or []:
         try:
             said = Path(path).read_bytes()
@@ -205,7 +208,7 @@ def _round(about: dict[str, Any]) -> str:
 
 
 def _errors(logs: list[str]) -> list[str]:
-    """The errors in the logs of a job, with what follows them."""
+    """The errors in the logs of a job, with the lines that follow them."""
     lines: list[str] = []
     for path in logs:
         try:

@@ -1,7 +1,8 @@
-"""What comes with the package besides Python: the workflow, the ready-made studies and the guides.
+"""Files that come with the package besides Python: the workflow, the ready-made studies, the
+guides.
 
-A clone has them at its root. A wheel has them in `plfl/shipped/`, in the same arrangement
-(`setup.py` puts them there), so that all paths between them are the same.
+A clone has them at its root. A wheel has them in `plfl/shipped/`, arranged in the same way by
+`setup.py`, so that relative paths are the same.
 """
 
 import re
@@ -40,7 +41,7 @@ def about(name: str) -> str:
 
 
 def write_study(name: str, folder: Path) -> Path:
-    """Write a ready-made study into a folder, with the paths and commands that are valid there.
+    """Write a ready-made study into a folder, with paths and commands that are valid there.
 
     Raises:
         PlflError: there is no such study, its file exists already, or it cannot be written.
@@ -53,7 +54,7 @@ def write_study(name: str, folder: Path) -> Path:
 
 
 def write_new(path: Path, text: str) -> Path:
-    """Write the file of a study, never over another one."""
+    """Write the file of a study; never overwrite a file."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -65,7 +66,7 @@ def write_new(path: Path, text: str) -> Path:
 
 
 def _adapted(text: str) -> str:
-    """The text of a ready-made study as it reads in a folder of the user's own."""
+    """The text of a ready-made study, adapted to a folder of the user."""
     for pattern, replacement in (
         (r"^# +make .*\n", ""),
         (r"snakemake --cores all --configfile ", "plfl study "),

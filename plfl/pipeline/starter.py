@@ -21,7 +21,8 @@ def study_of(block: Path) -> dict[str, Any]:
     the calendar. The study has the name of the folder that holds the file.
 
     Raises:
-        PlflError: it is no such file, cannot be read, or its readings are not a day's even parts.
+        PlflError: it is no such file, it cannot be read, or a day is not a multiple of the time
+            between readings.
     """
     raw = loading.read(block)
     data = raw.get("data") if isinstance(raw, dict) else None

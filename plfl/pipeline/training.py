@@ -30,10 +30,10 @@ from plfl.training.engines import choose
 log = logging.getLogger(__name__)
 
 KEPT = 4
-"""Rows of parameters that a client keeps between rounds, with most methods at most: its model, two
-moments of its optimiser, and one of the method."""
+"""Rows of parameters that a client keeps between rounds, an upper bound for most methods: its
+model, two moments of its optimiser, and one row of the method."""
 SHARE = 0.5
-"""Part of a GPU's free memory for the data and what is kept; the rest is for training."""
+"""Fraction of a GPU's free memory for the data and the kept rows; the rest is for training."""
 
 
 def train_cells(
@@ -42,8 +42,8 @@ def train_cells(
     """Write the records, forecasts and errors of some cells, given the datasets of their states.
 
     An interrupted job resumes from its checkpoint; Ctrl-C and SIGTERM save the round in progress
-    first. A job waits for another one that trains the same cells, such as one that outlived its
-    Snakemake, and takes over what that one finishes. `label`: its name in the log.
+    first. If another job trains the same cells, such as one that outlived its Snakemake, this job
+    waits and uses the cells that the other finishes. `label`: its name in the log.
     """
     _give_back_memory()
     used = choose(placed(study), study.model.kernel_form)
@@ -68,7 +68,8 @@ def train_cells(
             with _saving_on_interrupt(checkpoint, label):
                 results = train(study, some, on_one_table(own, folder), noted, checkpoint)
             for cell, result in results.items():
-                # First the models: records say that the cell is finished. One seed is enough.
+                # Models are written first, because records mean that the cell is finished. One seed
+                # is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, cells[cell])
@@ -78,8 +79,9 @@ def train_cells(
 def together(
     study: Study, cells: Sequence[Cell], examples: Mapping[str, Examples], free: int | None
 ) -> list[list[Cell]]:
-    """The cells in groups whose models train side by side: all, or those of a state, or those of a
-    state and sharing scheme, whatever fits into the `free` bytes of a GPU; None: there is no GPU.
+    """The cells in groups that train side by side: all cells, those of a state, or those of a state
+    and sharing scheme. The groups are the largest that fit into the `free` bytes of a GPU; None:
+    there is no GPU.
     """
     for stack in ("study", "state", "sharing"):
         groups: dict[tuple[str, ...], list[Cell]] = {}
@@ -123,10 +125,10 @@ def _noted(label: str, before: int, rounds: int) -> Callable[[int], None]:
 
 
 def _give_back_memory() -> None:
-    """Have glibc return the memory of every large array.
+    """Make glibc return the memory of every large array to the system.
 
-    Otherwise small arrays that stay cut up the memory of blocks of models: it then grows by as much
-    as all models take.
+    Otherwise small arrays fragment the memory that blocks of models leave, and the process grows by
+    the memory of all models.
     """
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(-3, 2**22)  # M_MMAP_THRESHOLD
@@ -134,7 +136,7 @@ def _give_back_memory() -> None:
 
 @contextmanager
 def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM end the training after the round in progress, which is saved.
+    """Make Ctrl-C and SIGTERM end the training after the round in progress, which is saved.
 
     A second signal ends it at once.
     """

@@ -1,8 +1,9 @@
-"""Plug-ins: algorithms, models, tasks, baselines, sources, readers and figures of others.
+"""Plug-ins: algorithms, models, tasks, baselines, sources, readers and figures from outside of
+plfl.
 
-A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
-installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
-classes and figures can be named like those of plfl.
+A plug-in is a Python file of the user, which a study lists under `plugins`, or a module of an
+installed package, which has an entry point of the group `plfl.plugins` for it. A study names its
+classes and figures like those of plfl.
 
 Importing a file runs it. A study that the user runs may name files. Results may be those of
 somebody else: their study is data, and the files that it names run only if the user trusts them.
@@ -27,7 +28,7 @@ from plfl.base.files import digest, sha256
 from plfl.plugins.registry import Algorithm, defined_in, files, plug
 
 _OWN = "plfl_own_"
-"""Begins the names of modules from the user's own files."""
+"""Prefix of the module names of users' files."""
 GROUP = "plfl.plugins"
 """The group of entry points."""
 ROOMS = {
@@ -42,7 +43,7 @@ ROOMS = {
     "plfl.report.reporting": "reporting",
     "plfl.federated.codecs": "codec",
 }
-"""What the classes of a plug-in can be, by the package that has their base class."""
+"""The kinds of classes that a plug-in can define, by the package that has their base class."""
 FIGURES = "plfl.report.figures"
 """The package that has the figures."""
 
@@ -60,7 +61,7 @@ class Plugin:
     """Its classes, by room (see `ROOMS`) and name."""
 
     def blame(self, error: Exception) -> str:
-        """Its origin, the line where an error arose in it, and the error."""
+        """A message with its origin, the line where an error arose in it, and the error."""
         return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {_said(error)}"
 
     @property
@@ -161,10 +162,9 @@ def located(file: Path, folder: Path) -> Path:
 
 
 def activate(listed: Iterable[Path]) -> list[str]:
-    """Import plug-ins, those of installed packages too, so that their algorithms can be named.
+    """Import plug-ins, also those of installed packages, so that studies can name their algorithms.
 
-    Of two plug-ins that were imported for different studies and give the same name, the later one
-    holds.
+    If two plug-ins, imported for different studies, define the same name, the later one counts.
 
     Returns:
         One line for each problem.
@@ -203,16 +203,16 @@ def of(cls: type[Algorithm]) -> Plugin | None:
 
 
 def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
-    """The digests of the plug-ins that define `algorithms`, by the names of these."""
+    """The digests of the plug-ins that define `algorithms`, by the names of the algorithms."""
     digests = {cls.name: of(cls) for cls in algorithms}
     return {name: plugin.digest for name, plugin in sorted(digests.items()) if plugin}
 
 
 @cache
 def import_file(file: Path, code: str) -> ModuleType:
-    """Import a file of the user's own, whose digest is `code`; each digest is imported once.
+    """Import a user's file, whose digest is `code`; each digest is imported once.
 
-    The file is trusted from then on. Studies of results must pass `check_trust` before.
+    The file is trusted from then on. A study from results must pass `check_trust` first.
 
     Raises:
         PlflError: the file cannot be imported; the message names the line.
@@ -245,7 +245,7 @@ def _said(error: BaseException) -> str:
 
 
 def line_of(error: BaseException, file: Path) -> str:
-    """Where in a file an error arose, to be put behind its name."""
+    """Where in a file an error arose, to be written after the file's name."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").name == file.name:
         return f", line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -308,7 +308,7 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
-    """Refuse functions that plfl cannot call, or never would."""
+    """Refuse functions that plfl cannot call, or would never call."""
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
     functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}

@@ -1,4 +1,4 @@
-"""Blocks of keys, and the registry of algorithms: blocks in files that have their names.
+"""Blocks of keys, and the registry of algorithms, which are blocks in files of the same name.
 
 Algorithms that are not files of plfl (`plfl.plugins`) join them with `plug`.
 """
@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema
 from plfl.base.errors import PlflError
 
 Value = bool | int | float | str | None
-"""What a key of a study can be, but for lists and blocks."""
+"""The value of a key of a study, other than lists and blocks."""
 
 
 class Section(BaseModel):
@@ -74,7 +74,7 @@ def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ..
 class Algorithm(Section):
     """The hyperparameters of an algorithm.
 
-    The file of a subclass holds its source, equations and update.
+    The file of a subclass contains its source, equations and update.
     """
 
     name: ClassVar[str]
@@ -89,7 +89,7 @@ class Algorithm(Section):
 
 
 _plugged: dict[str, dict[str, type[Algorithm]]] = {}
-"""Algorithms of plug-ins, by the package that they join and their name."""
+"""Algorithms of plug-ins, by the package that they are added to and their name."""
 
 
 Kind = TypeVar("Kind", bound=Algorithm)
@@ -109,9 +109,9 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
 def files(package: str) -> dict[str, str]:
     """The modules of the files of `package`, whether or not they define an algorithm, by name.
 
-    Installed packages can bring further files: an entry point in the group that has the name of
-    `package` names a package that contains them. The files are listed once: a configuration asks
-    for them hundreds of times.
+    Installed packages can add files: an entry point in the group named like `package` names a
+    package that contains them. The files are listed once: a configuration asks for them hundreds of
+    times.
 
     Raises:
         PlflError: two files have the same name, or a package cannot be imported.
@@ -127,7 +127,7 @@ def files(package: str) -> dict[str, str]:
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
-    """The algorithm of this name in `package`, or None; the files of others are not imported.
+    """The algorithm of this name in `package`, or None; only its own file is imported.
 
     Raises:
         PlflError: the algorithm in the file has another name. Without this rule, a copied file
@@ -137,7 +137,7 @@ def algorithm(package: str, name: str) -> type[Algorithm] | None:
 
 
 def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
-    """All algorithms of `package`, which are of one `kind`, by name; imports every file."""
+    """All algorithms of `package`, by name, all of one `kind`; imports every file."""
     found = _in_files(package) | plugged(package)
     return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
 
@@ -148,7 +148,7 @@ def algorithms(package: str) -> dict[str, type[Algorithm]]:
 
 
 def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
-    """The algorithm of this name in `package`, which are of one `kind`.
+    """The algorithm of this name in `package`, whose algorithms are of one `kind`.
 
     Raises:
         KeyError: there is none.

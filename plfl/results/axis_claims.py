@@ -1,9 +1,9 @@
-"""Claims about values of a key, judged on the variants of a study of forecasts.
+"""Claims about the values of a key, judged on the variants of a study of forecasts.
 
-Some claims of the methods' papers are about a hyperparameter or about the length of the history, so
-that variants of one study must be compared. They are judged like those in `method_claims`, for
-the `local` models, in every sharing scheme that shares parameters and at all places on the other
-axes. P values are corrected by Holm's method over these claims.
+Some claims of the methods' papers are about a hyperparameter or about the length of the history.
+They compare variants of one study. They are judged like those in `method_claims`, for the `local`
+models, in every sharing scheme that shares parameters and for all values of the other axes. P
+values are corrected by Holm's method over these claims.
 """
 
 import itertools
@@ -79,7 +79,7 @@ def _better_value(
 ) -> Question:
     """The best variant whose value of `key` is `better`, against the best of the others.
 
-    Each side is chosen on validation, among all values of the axes `free` as well.
+    Each side is chosen on validation, also among all values of the axes `free`.
     """
 
     def evidence(study: Study, placed: Sequence[Variant]) -> Evidence:
@@ -106,10 +106,10 @@ def _better_value(
 def _best_value_moves(
     key: str, method: str, grows: bool, fixed: Callable[[Study], bool] = lambda study: True
 ) -> Question:
-    """How far the value of `key` with the lowest MASE moves from the shortest history to the
-    longest, in doublings, for each client and seed.
+    """How many doublings the value of `key` with the lowest MASE moves from the shortest history to
+    the longest, for each client and seed.
 
-    The values at one history share their windows, so that each client's MASE ranks them.
+    Variants with the same history have the same windows, so a client's MASE ranks them.
     """
 
     def evidence(study: Study, placed: Sequence[Variant]) -> Evidence:
@@ -122,7 +122,7 @@ def _best_value_moves(
             ends = _ends(study, group)
             for state in study.data.states:
                 short, long = (_lowest(study, end, key, state, sharing, method) for end in ends)
-                # The best value differs between clients, so the name has the history alone.
+                # The best value differs between clients, so the name contains only the history.
                 labels = [study.places[end[0].label][HISTORY] for end in ends]
                 names = tuple(f"history={x}/{state}-{sharing}-{method}-*" for x in labels)
                 moved = long - short if grows else short - long
@@ -136,7 +136,7 @@ def _best_value_moves(
 
 
 def _more_history(study: Study, placed: Sequence[Variant]) -> Evidence:
-    """(o18): the lead at the longest history less that at the shortest, client by client."""
+    """(o18): the lead at the longest history minus that at the shortest, client by client."""
     comparisons: list[Comparison] = []
     lost: list[str] = []
     for group, sharing in _groups(study, placed, "knn_per", [HISTORY]):
@@ -209,7 +209,8 @@ def _ends(study: Study, group: Sequence[Variant]) -> tuple[list[Variant], list[V
 def _lowest(
     study: Study, group: Sequence[Variant], key: str, state: str, sharing: str, method: str
 ) -> Array:
-    """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN without."""
+    """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN if there is
+    none."""
     mase = np.stack([_chosen(p, state, sharing, method).weekly.sum(axis=-1) for p in group])
     values = np.log2([float(_value(study, p, key)) for p in group])
     lowest: Array = values[np.where(np.isnan(mase), np.inf, mase).argmin(axis=0)]

@@ -11,12 +11,12 @@ from plfl.base.files import atomic
 
 
 class Claim(BaseModel, frozen=True):
-    """A claim, which several comparisons together decide."""
+    """A claim, which one or more comparisons together decide."""
 
     text: str
     source: str
     beats: dict[str, list[str]] = {}
-    """What it says is better than what: methods, or `plfl.results.method_claims.SIDES`."""
+    """The better and the worse side: methods, or `plfl.results.method_claims.SIDES`."""
 
 
 LISTED = TypeAdapter(dict[str, dict[str, Claim]]).validate_python(
@@ -25,7 +25,7 @@ LISTED = TypeAdapter(dict[str, dict[str, Claim]]).validate_python(
 """The claims by name, of each kind: `users`, `paper`, `methods` and `variants`."""
 PAGE = Path("docs", "claims.md")
 HEAD = "| | claim | source |\n|---|---|---|\n"
-"""The page that lists all of them, and how its table begins."""
+"""The page that lists all claims, and the beginning of its table."""
 
 
 def texts(*kinds: str) -> dict[str, str]:
@@ -43,12 +43,12 @@ def table() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with the present table in place of the one that it has."""
+    """The page with the current table in place of its old one."""
     return re.sub(re.escape(HEAD) + r"(\|.*\n)*", lambda _: table(), page, count=1)
 
 
 def write(root: Path) -> Path:
-    """Write the table into the page of a repository; the path of the page."""
+    """Write the table into the page of a repository; return the path of the page."""
     page = with_table((root / PAGE).read_text(encoding="utf-8"))
     with atomic(root / PAGE) as temporary:
         temporary.write_text(page, encoding="utf-8")

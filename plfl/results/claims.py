@@ -14,8 +14,8 @@ A claim is a list of comparisons that must **all** come out in its favour. It
 
 The test is that of `plfl.results.statistics`, over clients, weeks and seeds together. P values are
 two-sided and corrected by Holm's method over all claims and models. With a single client, week or
-seed the variation over it is unknown, so claims about scores are undecided. An undecided verdict
-says how many more would decide it (`plfl.results.power`).
+seed, the variation between clients, weeks or seeds is unknown, so claims about scores are
+undecided. An undecided verdict says how many more would decide it (`plfl.results.power`).
 
 The best cell of a claim is selected on validation, never on the test set.
 """
@@ -73,7 +73,8 @@ def judged(
     study: Study,
     of_states: Mapping[str, Scores],
 ) -> Iterator[Verdict]:
-    """What the scores of one model say about some claims, each in all states or state by state."""
+    """The verdicts of the scores of one model on some claims, each in all states or state by
+    state."""
     for name in names:
         if name not in baseline_claims.ABOUT_SCORES:
             yield about_scores(name, model, study, of_states)
@@ -86,7 +87,7 @@ def judged(
 def about_scores(
     claim: str, model: Model, study: Study, of_states: Mapping[str, Scores]
 ) -> Verdict:
-    """What the scores of one model say about a claim, before correction for all claims."""
+    """The verdict of the scores of one model on a claim, before correction for all claims."""
     blank = Verdict(claim, model, metered=study.participant == "meter")
     try:
         evidence = ABOUT_SCORES[claim](study, of_states)
@@ -96,7 +97,7 @@ def about_scores(
 
 
 def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[str, Any]:
-    """The verdicts as data that JSON can hold, with what else is said `about` them."""
+    """The verdicts as data for JSON, with further facts `about` them."""
     return {
         "study": study.name,
         "sample_data": study.data.is_sample,
@@ -111,11 +112,11 @@ ABOUT = (
     "positive where they support the claim. Brackets: 95 % intervals over clients, weeks and "
     "seeds. p: Holm's."
 )
-"""What the claims of `CLAIMS` are, below the name of the study."""
+"""The line about the claims of `CLAIMS`, below the name of the study."""
 
 
 def as_text(study: Study, judgements: Sequence[Verdict], about: str = ABOUT) -> str:
-    """The verdicts as text: what they are `about`, then each claim and below it the evidence."""
+    """The verdicts as text: a line `about` them, then each claim with its evidence below."""
     title = f"{study.name}{study.data.sample_suffix}: {about}"
     return "\n".join([title, *_listed(judgements)])
 
@@ -138,7 +139,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     if verdict.needed:
         yield f"      {verdict.needed}"
     if verdict.cells:
-        # As `plfl compare` takes them.
+        # In the form that `plfl compare` accepts.
         yield f"      decided by {some([c.removesuffix('-none-none') for c in verdict.cells], 6)}"
     if verdict.diverged:
         yield f"      diverged: {some(verdict.diverged, 6)}"
@@ -155,8 +156,8 @@ def describe(verdict: Verdict) -> str:
 
 
 def scope(verdict: Verdict) -> str:
-    """What a verdict rests on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds, 0.01 to 0.03
-    without one site". A single state or origin goes without saying."""
+    """The data that a verdict is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds, 0.01
+    to 0.03 without one site". A single state or origin is not mentioned."""
     client, state = ("meter", "site") if verdict.metered else ("client", "state")
     counted = (
         (verdict.clients, client),
@@ -181,7 +182,7 @@ def estimate(verdict: Verdict) -> str:
         if verdict.unit == "share":
             return f"{value:.2%}"
         if verdict.unit == "factor" and value >= 1000:
-            return "over 1,000"  # as wide as intervals of two or three clients are
+            return "over 1,000"  # intervals of two or three clients can be that wide
         if verdict.unit == "points" and abs(value) < 0.01:
             return f"{value:+.2f}"
         return (

@@ -32,8 +32,8 @@ SEASONS = {"naive_day": naive.DAY, "naive_week": WEEK}
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
     """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts.
 
-    `rows` are its readings, `windows` those that it trains and is scored on, `skipped` those that
-    touch a gap.
+    `rows` is the number of its readings, `windows` of the windows that it trains and is scored on,
+    `skipped` of those that touch a gap.
 
     The seasonal naive forecasts are the only baselines of a deployed study, whose data stay with
     its clients. A warning names each client whose persistence error is zero; its MASE is undefined.
@@ -49,7 +49,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "std": load.std(),
             "rows": len(load),
             "interval": dataset.interval,
-            # A model that is trained again trains on the windows that it was chosen on.
+            # Unique: a model that is trained again trains on its validation windows, too.
             "windows": len(np.unique(np.concatenate([dataset.starts(i, s) for s in SPLITS]))),
             "skipped": sum(dataset.skipped(i, split) for split in SPLITS),
         }
@@ -81,7 +81,7 @@ class JobFiles:
     cells: Mapping[Cell, Files]
     """The files of every cell."""
     baselines: Sequence[Files]
-    """Those of the baselines of every state."""
+    """The files of the baselines of every state."""
     datasets: Mapping[str, Path]
     """For every state, the file of its windows."""
     receipts: Mapping[str, Path]
@@ -89,7 +89,7 @@ class JobFiles:
 
 
 def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-    """Write the tables of forecasters into `folder`, all but the summary, which is returned."""
+    """Write the tables of forecasters into `folder`, except the summary, which is returned."""
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
     targets: list[pd.DataFrame] = []
@@ -128,7 +128,7 @@ def collect(
     """Collect the results of all cells, baselines and clients into the tables of the study in
     `folder`.
 
-    `gather` writes the tables, all but the summary, which it returns.
+    `gather` writes the tables except the summary, which it returns.
     """
     about = {
         "study": study.description(),
@@ -147,7 +147,7 @@ def conclude(
 ) -> None:
     """Write `summary.csv`, and `study.json` with `about` and the versions of the software.
 
-    `engine` is the name and version of what trained, if it was not the simulator.
+    `engine`: name and version of the software that trained, if it was not the simulator.
     """
     write_csv(summary, folder / "summary.csv")
     made_by = {

@@ -1,12 +1,12 @@
 """The claims that a study names, and comparisons over all of its variants.
 
-Each claim compares two forecasters, each the best on validation of those that it names, in every
-state of every variant that it is about, or, where they are named at values of axes, of every group
-of variants that differ in these. The differences are means over the variants of an origin; states
-and origins are pooled. They are judged as all claims are (`plfl.results.verdict`), and Holm's
-correction counts all of them, and nothing else.
+A claim has two sides, and each side names forecasters. In every state of every variant that the
+claim is about, the best forecaster of each side on validation is compared with that of the other.
+If a side names values of axes, it is the best over the group of variants that differ in these axes.
+Differences are averaged over the variants of an origin; states and origins are pooled. The claims
+are judged like all claims (`plfl.results.verdict`). Holm's correction is for their number alone.
 
-With a margin m, a difference is (1 + m) · MASE of the other side less that of the better one.
+With a margin m, a difference is (1 + m) · MASE of the other side minus that of the better one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ COLUMNS += ["highest", "p", "p_alone", "clients", "states", "origins", "weeks", 
 COLUMNS += ["reason", "needed"]
 """Columns of `claims.csv`; `lowest` and `highest` are the effects without one of the states."""
 EXPLORATORY = "exploratory"
-"""What all other comparisons are called in tables."""
+"""The family of all other comparisons, as tables name it."""
 
 
 def verdicts(study: Study, found: Sequence[Variant]) -> list[Verdict]:
@@ -40,7 +40,7 @@ def verdicts(study: Study, found: Sequence[Variant]) -> list[Verdict]:
 
 
 def of_folder(folder: Path, study: Study) -> list[Verdict]:
-    """The same, given the results folder."""
+    """The verdict on each claim of the study in a results folder."""
     found = Variant.all_of(study, folder) if study.claims else []
     with fitting(*(variant.tables.folder for variant in found)):
         return verdicts(study, found)
@@ -84,7 +84,8 @@ def _evidence(claim: Contrast, about: Sequence[Variant], axes: Sequence[Axis]) -
 def _forecasters(
     group: Sequence[Variant], state: str, names: Sequence[str], axes: Sequence[Axis]
 ) -> Iterator[Forecaster]:
-    """Those that a side of a claim names; their names tell the variants of a group apart."""
+    """The forecasters that a side of a claim names; their own names tell the variants of a group
+    apart."""
     columns = {axis.key: axis.column for axis in axes}
     for full in names:
         place, name = parsed(full, axes)
@@ -105,8 +106,8 @@ def _forecasters(
 
 
 def table(judged: Sequence[Verdict], folder: Path) -> pd.DataFrame:
-    """A row per verdict, given the results folder: what it says, on what it rests, and when its
-    claim was named (`family`)."""
+    """A row per verdict, given the results folder: what it says, the data that it is based on, and
+    when its claim was named (`family`)."""
     before = family.noted(folder) if judged else None
     rows = []
     for verdict in judged:

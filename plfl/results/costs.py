@@ -55,7 +55,7 @@ def _staleness(records: pd.DataFrame) -> pd.Series[float]:
 
 
 def _waits(apart: pd.Series[float]) -> pd.Series[float]:
-    """1 + 2 + … + (d − 1): what a client adds between two rounds with it, d apart."""
+    """1 + 2 + … + (d − 1): the staleness that a client adds between two of its rounds, d apart."""
     return apart * (apart - 1) / 2
 
 
@@ -82,7 +82,7 @@ def to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.Da
     spent = spent.groupby(_TRAINING).cumsum()
     reached = test[test["mase_mean"] <= target].groupby(_TRAINING)["round"].min()
     first = reached.rename("rounds_to_target").reset_index()
-    # A round without participants has no rows: the costs up to it are those of the round before.
+    # A round without participants has no rows: the costs so far are those of the previous round.
     sorted_by = "rounds_to_target"
     prices = pd.merge_asof(
         first.sort_values(sorted_by),

@@ -1,7 +1,7 @@
-"""When a study named its claims: before anything of it was known, or later.
+"""When a study named its claims: before any of its results were known, or later.
 
-The family of claims is written down when the workflow starts, as long as no cell and no baseline
-has been scored. What is added to a study with results is therefore recognised.
+The claims of a study are written down when the workflow starts, unless a cell or a baseline has
+been scored already. Claims that are added after results are thus recognised.
 """
 
 import json
@@ -17,13 +17,13 @@ from plfl.config.study import Study
 from plfl.results.records import TRAINED
 
 FILE = "claims.json"
-"""In the results folder of the whole study: the claims in words."""
+"""The file with the claims in words, in the results folder of the whole study."""
 Named = Literal["named before", "named later", "undated"]
-"""`undated`: the results were made without this file."""
+"""When a claim was named; `undated`: the results were made without this file."""
 
 
 def note(study: Study) -> None:
-    """Write down the claims of a study of which nothing is known yet."""
+    """Write down the claims of a study, unless it has results."""
     known = (TRAINED, "**/baselines/*.parquet")
     if any(any(study.results.glob(pattern)) for pattern in known):
         return
@@ -32,8 +32,8 @@ def note(study: Study) -> None:
 
 
 def noted(folder: Path) -> list[str] | None:
-    """The claims of a study, given its results folder, as they were before its results; None if
-    that is not recorded."""
+    """The claims that a study had before its results, given its results folder; None if not
+    recorded."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -51,7 +51,7 @@ def dated(claim: str, before: Sequence[str] | None) -> Named:
 
 
 def in_sentences(claims: Sequence[str], before: Sequence[str] | None) -> str:
-    """The same of all claims of a study, in sentences."""
+    """When all claims of a study were named, in sentences."""
     if before is None:
         return "It is not recorded whether the study named them before it had results."
     later = [f"c{i}" for i, claim in enumerate(claims, 1) if claim not in before]

@@ -1,4 +1,4 @@
-"""What a reader asks first: which forecaster is best, and what a federation is better than.
+"""The first questions of a reader: which forecaster is best, and what does a federation beat?
 
 The best federated cell of each state is compared with every kind of forecaster that needs no
 federation, each side selected on validation. The comparisons are judged as claims are
@@ -34,14 +34,14 @@ BASELINES = {
     "the best ridge": ["ridge", "ridge_lags"],
     "the best LightGBM": LIGHTGBM,
 }
-"""Kinds of baselines and their members, of which the best one is the rival."""
+"""Kinds of baselines and their members; the best member of a kind is the rival."""
 RIVALS = (PERSISTENCE, *BASELINES, LOCAL_TRAINING)
-"""What a federation is compared with, the simplest first."""
+"""The rivals that a federation is compared with, the simplest first."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """The forecaster of lowest validation MASE among some of a state."""
+    """The forecaster of lowest validation MASE among several of a state."""
 
     state: str
     cell: Cell | None
@@ -65,7 +65,7 @@ class Findings:
     """The best federated cell of each state; states in which all diverged are left out."""
     verdicts: list[Verdict]
     """Whether the best federated cell beats each of `RIVALS`, which `claim` and `text` name; by
-    rival, then by state. Without those that the study does not have."""
+    rival, then by state. Rivals that the study lacks are left out."""
 
 
 def findings(tables: Tables) -> Findings:
@@ -89,8 +89,8 @@ def findings(tables: Tables) -> Findings:
 
 def _judged(rival: str, state: str, evidence: Evidence, metered: bool) -> Verdict:
     verdict = judge(Verdict(rival, MODEL, state, metered=metered), evidence)
-    # Where the effect is known, the reason would only repeat it, for persistence with its sign
-    # turned around.
+    # If the effect is known, the reason would only repeat it, for persistence with the opposite
+    # sign.
     reason = verdict.reason if verdict.effect is None else ""
     return replace(verdict, text=rival, reason=reason)
 
@@ -102,7 +102,7 @@ def _best(of_state: Scores, **among: str | list[str]) -> Best | None:
     axes = dict(zip(AXES, found.axes, strict=True))
     own = {found.state: found.weekly}
     scored = Comparison((found.name,), own, trained=not found.is_baseline)
-    if not scored.scored:  # a load that never changes has no MASE
+    if not scored.scored:  # a constant load has no MASE
         return None
     cell = Cell(state=found.state, **axes, seed=found.seeds[0])
     return Best(
@@ -131,7 +131,8 @@ def _against(study: Study, rival: str, of_state: Scores, shared: list[str]) -> E
 
 
 def _against_persistence(of_state: Scores, shared: list[str]) -> Evidence:
-    """The MASE against 1, which is that of persistence by definition, with or without baselines."""
+    """The MASE against 1, which is the MASE of persistence by definition, even in a study without
+    baselines."""
     cells = of_state.those(sharing=shared)
     found = best(cells)
     if found is None:

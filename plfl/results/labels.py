@@ -22,7 +22,7 @@ def method_label(name: str) -> str:
 
 
 VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
-"""Functions that give the label of a value on an axis; elsewhere a value is its own label."""
+"""Functions that give the label of a value on an axis. On other axes a value is its own label."""
 
 
 def spaced(count: float) -> str:

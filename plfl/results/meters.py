@@ -1,4 +1,4 @@
-"""What each client gains from the federation, beside the same client without one."""
+"""What each client gains from the federation, compared with the same client alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plfl.results.verdict import NotInStudyError, shared_schemes
 
 FEDERATION, ALONE, BOOSTING = "federation", "alone", "LightGBM"
 FEWEST = 4
-"""Fewest weeks of the test set from which an interval is computed."""
+"""The least number of weeks of the test set for an interval."""
 MONTH = 30
 """Days of a month."""
 
@@ -31,12 +31,12 @@ class Choice:
 
     state: str
     best: dict[str, Forecaster]
-    """That of each kind that the study has: the federation, training alone, and a LightGBM on a
-    client's own data."""
+    """The best forecaster of each kind that the study has: the federation, training alone, and a
+    LightGBM on a client's own data."""
 
     @property
     def rival(self) -> str:
-        """The kind of lowest validation MASE that needs no federation."""
+        """The kind without a federation that has the lowest validation MASE."""
         rivals = [kind for kind in self.best if kind != FEDERATION]
         return min(rivals, key=lambda kind: self.best[kind].validation)
 
@@ -48,9 +48,9 @@ class Meter:
     state: str
     client: str
     mase: dict[str, float]
-    """Means over seeds."""
+    """Means over seeds, by kind."""
     gain: float
-    """MASE of the rival less that of the federation: positive where the federation is better."""
+    """MASE of the rival minus that of the federation: positive where the federation is better."""
     low: float
     high: float
     """Ends of the gain's 95 % interval over the weeks of the test set; NaN with fewer than
@@ -105,13 +105,14 @@ def meters(tables: Tables, choice: Choice) -> list[Meter]:
 
 
 def monthly_error(tables: Tables, state: str) -> pd.Series[float]:
-    """The absolute errors of persistence in 30 days in kWh, by client: those of a MASE of 1."""
+    """The absolute errors of persistence in 30 days in kWh, by client. A MASE of 1 corresponds to
+    them."""
     about = tables.clients[tables.clients["state"] == state].set_index("client")
     return about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
 
 
 def _reach(weeks: NDArray[np.float64]) -> float:
-    """Half the 95 % interval of a sum of what each week adds: Student's t over the weeks."""
+    """Half the width of the 95 % interval of a sum over weeks, by Student's t over the weeks."""
     n = len(weeks)
     if n < FEWEST:
         return np.nan

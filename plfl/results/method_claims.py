@@ -46,13 +46,14 @@ class Side(NamedTuple):
     method: str = AVERAGING
     server: str = "fedavg"
     role: str | None = None
-    """What its cells share, one of `SHARED`; None: each scheme that shares anything."""
+    """The role of the sharing scheme of its cells, one of `SHARED`; None: each scheme that shares
+    anything."""
 
 
 SHARED = {"local training": [], "PL-FL": ["body"], "LG-FedAvg": ["head"]}
-"""The patterns of parameters that cells in a role share."""
+"""The patterns of parameters that are shared in each role."""
 Reason = Callable[[Study], str | None]
-"""Why a study cannot test a claim, which it otherwise could; None if it can."""
+"""Why a study with all methods of a claim cannot test it; None if it can."""
 
 
 def _everyone_takes_part(study: Study) -> str | None:
@@ -97,11 +98,12 @@ SIDES = {
     "SlowMo": Side(server="slowmo"),
     **{role: Side(role=role) for role in SHARED},
 }
-"""The sides of claims that are not just a method."""
+"""The sides of claims that are more than a method."""
 LACKS: dict[str, Reason] = {"j1": _one_cluster, "k": _everyone_takes_part, "o12": _several_steps}
-"""What else a study needs to test a claim."""
+"""Further needs of claims: why a study cannot test them, if so."""
 SCORED: dict[str, Callable[[Scores], Scores]] = {"o13": _apart}
-"""What is compared instead of MASE, made of the scores of a state; smaller is better."""
+"""The quantities that claims compare instead of MASE, computed from the scores of a state; smaller
+is better."""
 
 
 def evidence(claim: str, study: Study, of_states: Mapping[str, Scores]) -> Evidence:
@@ -167,8 +169,8 @@ def _counted(
     as_claimed: Callable[[float], bool],
     unit: str = "share",
 ) -> Verdict:
-    """The ratio of a quantity, of which `quantity` computes the total of each cell of a method, to
-    that under FedAvg, in otherwise equal cells."""
+    """The ratio of a quantity to that under FedAvg, in otherwise equal cells. `quantity` computes
+    the total of each cell of a method."""
     blank = Verdict(claim, None, unit=unit)
     study = tables.study
     try:

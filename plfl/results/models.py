@@ -1,4 +1,4 @@
-"""Files of models: the rows of all clients as safetensors, and what is known of them as JSON."""
+"""Files of models: the rows of all clients as safetensors, and facts about them as JSON."""
 
 import hashlib
 import itertools
@@ -17,7 +17,7 @@ _KEY = "plfl"
 
 
 def write_models(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
-    """Write models (N, P) and, as JSON in the header of the file, what is known `about` them."""
+    """Write models (N, P) and, as JSON in the header of the file, facts `about` them."""
     with atomic(path) as temporary:
         fill(temporary, models, about)
 
@@ -38,7 +38,7 @@ def fill(path: Path, models: Models, about: dict[str, Any] | None = None) -> Non
 
 
 def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
-    """Read what `write_models` wrote.
+    """Read a file of `write_models`.
 
     Raises:
         ResultsError: the file is missing, damaged, or not one of plfl.

@@ -39,12 +39,11 @@ EFFECTS = "effects.csv"
 INTERVALS = re.compile(r"(scaled_crps|(?:coverage|width)_[\d.]+)(_mean)?")
 """Columns of tables with the test scores of intervals."""
 _EFFECT = ["state", "sharing", "method", "model"]
-"""Beside the places on the axes, what both sides of an effect have in common."""
+"""Columns that both sides of an effect have in common, besides the values of the axes."""
 
 
 def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
-    """The tables that put variants of a study of forecasts side by side, by the names of their
-    files."""
+    """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, found), ignore_index=True)
     named = {contrasts.CLAIMS: contrasts.table(contrasts.verdicts(study, found), study.results)}
     return {BEST: best, EFFECTS: effects(study, found)} | named | worth.tables(study, found)
@@ -56,7 +55,7 @@ def gather(
     git: str | None,
     compare: Callable[[Study, list[Variant]], dict[str, pd.DataFrame]] = compared,
 ) -> None:
-    """Write the joined tables of all variants and, by `compare`, those that put them side by side
+    """Write the joined tables of all variants and, made by `compare`, the tables that compare them
     into `folder`."""
     found = Variant.all_of(study, study.results)
     name = "records.parquet"
@@ -139,7 +138,7 @@ def _scored(one: Forecaster) -> dict[str, Any]:
 
 
 def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
-    """What a value of an axis changes: see `changes`.
+    """The effect of the values of an axis: see `changes`.
 
     Both sides are the best cells of their variant, state, sharing scheme and method, each chosen on
     validation; see `best_cells`. Differences are paired client by client and seed by seed.
@@ -159,12 +158,13 @@ def changes(
     compare: Callable[[V, V], Iterable[Mapping[Any, Any]]],
     first: Sequence[str],
 ) -> pd.DataFrame:
-    """What a value of an axis changes against the first value of this axis, all else being equal.
+    """The effect of each value of an axis, compared with the axis's first value, all else being
+    equal.
 
-    `compare` gives the rows of a variant and of the one with the first value; they begin with the
-    columns `first`, and their `p` are corrected by Holm's method over all rows (see
-    `plfl.results.statistics`). Columns before these: `axis`, `value`, `against`, and the axes, of
-    which `axis` itself has the `value`.
+    `compare` returns the rows for a variant and the one with the first value. They begin with the
+    columns `first`; their `p` are corrected by Holm's method over all rows (see
+    `plfl.results.statistics`). Columns before these: `axis`, `value`, `against`, and all axes,
+    where `axis` itself has the `value`.
     """
     by_place = {tuple(variant.place.values()): variant for variant in found}
     rows: list[dict[Any, Any]] = []
@@ -213,7 +213,8 @@ def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
 
 
 def along(study: Study) -> tuple[Axis, dict[str, str]]:
-    """The axis with most values, along which scores are shown, and the others: column to name."""
+    """The axis with the most values, along which scores are shown, and the other axes: column to
+    name."""
     longest = max(study.axes, key=lambda axis: len(axis.choices))
     return longest, {axis.column: axis.short for axis in study.axes if axis is not longest}
 
@@ -244,7 +245,7 @@ class Overview:
 
         Columns: the other axes, the state and the combination, `model`, `value` (on that axis);
         `mase` and `std`, mean and standard deviation over seeds of the mean over clients; NaN if a
-        seed diverged. Where clients train alone, methods and models that repeat are left out.
+        seed diverged. Where clients train alone, repeated methods and models are left out.
         """
         table = self.table("summary.csv")
         table = table[table["chosen"] == "last"]
@@ -266,7 +267,7 @@ class Overview:
         return found.reset_index()
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table that puts the variants side by side, by the name of its file."""
+        """A table that compares the variants, by the name of its file."""
         path = self.folder / name
         about = ["variant", "axis", "value", "against", *_EFFECT, *CELL, "hyperparameters"]
         about += ["client", "claim", "text", "answer", "scope", "needed", "best", *worth.KINDS]
@@ -280,7 +281,7 @@ class Overview:
 
 
 def is_overview(folder: Path) -> bool:
-    """Whether a results folder holds a study with further axes."""
+    """Whether a results folder contains a study with further axes."""
     return "variants" in read_about(folder)
 
 

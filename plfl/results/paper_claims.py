@@ -29,8 +29,8 @@ SCHEMES = {"FL": ["*"], "PL-FL": ["body"], "local training": []}
 """Shared parameters of the paper's three sharing schemes; a study may name them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
 ROUNDS = {"fedopt": 4, "authors_code": 8}
-"""The methods that implement the paper's round, as in its text or as in its authors' code, with the
-bytes of each number that they send."""
+"""The methods that implement the paper's round, according to its text or its authors' code, with
+the bytes of each number that they send."""
 PARAMETERS = 60276
 """Parameters of the paper's model; the fraction of PL-FL depends on the model."""
 BYTES = 0.0581
@@ -46,7 +46,7 @@ def about_tables(tables: Tables) -> list[Verdict]:
 
 
 def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
-    """The scores of the paper's round, without those of other methods."""
+    """The scores of the cells with the paper's round, without other methods."""
     papers = {}
     for state, of_state in of_states.items():
         keep = of_state.where(method=own_round(study))
@@ -75,7 +75,7 @@ def own_round(study: Study) -> str:
 def scheme(study: Study, role: str, shares: Sequence[str] | None = None) -> str:
     """The name that the study gives to one of the paper's sharing schemes.
 
-    `shares`: the shared parameters of another one, in the role of `role`.
+    `shares`: the shared parameters of another scheme; `role`: its name in messages.
 
     Raises:
         NotInStudyError: the study has no such scheme.
@@ -105,7 +105,8 @@ def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
 
 
 def _distinct(study: Study, of_state: Scores) -> NDArray[np.bool_]:
-    """Which combinations are distinct trainings: without a server, only the first ServerOpt."""
+    """Which combinations are distinct trainings: without a server, only those with the first
+    ServerOpt."""
     alone = {c.sharing for c in study.cells if study.is_alone(c)}
     local = [s for s in study.grid.sharing if s in alone]
     first = of_state.where(server_opt=study.grid.server_opt[0])
@@ -149,7 +150,7 @@ def _persistence(state: str, denied: bool) -> Question:
         by_cell = {
             one.name: Comparison((one.name,), {state: one.over_persistence}) for one in cells
         }
-        # A diverged cell does not reach the score of persistence.
+        # A diverged cell counts as worse than persistence.
         excused = tuple(one.name for one in of_state.masked(distinct & of_state.diverged))
         chosen = best(cells)
         witness = None if chosen is None else by_cell[chosen.name]

@@ -1,4 +1,4 @@
-"""Scores of several states and origins of the test set put together in one comparison."""
+"""Puts the scores of several states and origins of the test set together in one comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plfl.results.statistics import Array, Comparison
 
 @dataclass(frozen=True)
 class Piece:
-    """What each week of a variant adds to the scores of a state, or to differences of them."""
+    """The share of each week of a variant in the scores of a state, or in differences of them."""
 
     state: str
     origin: str
@@ -21,12 +21,12 @@ class Piece:
     """Shape (clients, seeds, weeks)."""
 
     def of(self, clients: Sequence[str]) -> Array:
-        """The part of some clients, in their order."""
+        """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
     def lead(self, other: Piece, margin: float = 0.0) -> Piece:
-        """(1 + margin) times the scores of another less these, of the clients that both have:
-        positive where these are lower."""
+        """(1 + margin) times the scores of another piece minus these, for common clients: positive
+        where these are lower."""
         common = tuple(client for client in self.clients if client in other.clients)
         left = (1 + margin) * other.of(common) - self.of(common)
         return Piece(self.state, self.origin, common, left)
@@ -38,15 +38,15 @@ class Stack:
     after the other."""
 
     clients: list[str]
-    """Clients that all pieces have."""
+    """The clients that all pieces have."""
     weekly: Array
     """Shape (clients, seeds, weeks); its sums over weeks are means over the origins."""
     weeks: tuple[int, ...]
-    """How many of the weeks belong to each origin."""
+    """The number of weeks of each origin."""
 
 
 def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
-    """The pieces by state."""
+    """The pieces of each state put together."""
     found = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
         here = [piece for piece in pieces if piece.state == state]

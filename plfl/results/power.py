@@ -1,12 +1,12 @@
 """Power analysis: how many more seeds, clients or weeks would decide an undecided claim.
 
 The true effect and its variance are assumed to be those that the study shows. The parts of the
-variance (`plfl.results.statistics`) shrink with the number of their levels. A number is enough if
-the effect would be significant with probability `POWER`: if it exceeds
+variance (`plfl.results.statistics`) shrink as their numbers of levels grow. A number is enough if
+the effect would be significant with probability `POWER`, that is, if it exceeds
 
     t(1 - α/2, ν) √V + t(POWER, ν₀) √V₀
 
-for the expected variance V and the degrees of freedom ν of every source that it is tested against;
+for the variance V and the degrees of freedom ν expected of every source that it is tested against.
 V₀ and ν₀ are those of all factors together.
 """
 
@@ -24,11 +24,11 @@ from plfl.results.statistics import ALPHA, Comparison, Part, sources
 POWER = 0.8
 """Probability that the recommended number decides a claim."""
 MANY = 30
-"""Clients that decide differences of moderate size."""
+"""Number of clients that is enough for differences of moderate size."""
 MOST = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
-"""What is recommended where a factor has too few levels to see any variation."""
+"""Recommended numbers if a factor has too few levels to show any variation."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Spread:
 
     parts: Mapping[str, Part]
     comparisons: int = 1
-    """Number of comparisons, any one of which is sufficient."""
+    """Number of comparisons of which any one is sufficient."""
 
     @classmethod
     def of(cls, comparison: Comparison, comparisons: int = 1) -> Self:
@@ -45,7 +45,7 @@ class Spread:
         return cls(comparison.parts, comparisons)
 
     def at(self, levels: Mapping[str, int]) -> Self:
-        """The expected spread with other numbers of levels of some factors."""
+        """The expected spread if some factors had other numbers of levels."""
         parts = dict(self.parts)
         for factor, n in levels.items():
             part = parts[factor]
@@ -65,7 +65,7 @@ class Spread:
 
 
 def too_few(lacking: list[str]) -> str:
-    """What a study needs if its factors `lacking` have too few levels, in one sentence."""
+    """A sentence: what a study needs because its factors `lacking` have too few levels."""
     return f"Run at least {' and '.join(f'{FEWEST[factor]} {_HOW[factor]}' for factor in lacking)}."
 
 
@@ -73,7 +73,7 @@ def undecidable(study: Study) -> str:
     """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
     clients.
 
-    How many weeks its test sets have is known only from the data.
+    The number of weeks of its test sets is known only from the data.
     """
     numbers = {"seeds": len(study.grid.seeds)}
     if study.task.forecasts:  # the clients of classifiers share their test set
@@ -86,12 +86,12 @@ def undecidable(study: Study) -> str:
 
 
 def notes(study: Study) -> list[str]:
-    """What a study cannot decide or compare, in sentences without their full stop."""
+    """What a study cannot decide or compare, in sentences without full stops."""
     return [note.rstrip(".") for note in (undecidable(study), unequal(study)) if note]
 
 
 def unequal(study: Study) -> str:
-    """What a comparison of late clients with raw data lacks; empty if nothing."""
+    """What is unequal in a comparison of late clients with raw data; empty if nothing."""
     late = [name for name in study.grid.sharing if study.joins(name) == "late"]
     there = {getattr(one, "turns", 0) for one in study.baselines.further}
     lacking = sorted({study.schemes[name].turns for name in late} - there)
@@ -105,7 +105,7 @@ def unequal(study: Study) -> str:
 
 
 def _reach(study: Study) -> str:
-    """How large a difference has to be for few clients to decide it; empty with `MANY` or more."""
+    """How large a difference must be for so few clients to decide it; empty with `MANY` or more."""
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY:
         return ""
@@ -132,7 +132,7 @@ _HOW = {
 def advice(effect: float, spread: Spread, level: float) -> str:
     """How many more seeds, clients or weeks would decide a claim, in one sentence.
 
-    `level`: that of the decision, after correction for all other claims.
+    `level`: the significance level after correction for all other claims.
     """
     if lacking := [factor for factor, part in spread.parts.items() if not part.freedom]:
         return too_few(lacking)
@@ -163,6 +163,7 @@ _ASSUMED = "If the true effect is as large as observed here,"
 
 
 def _first(numbers: range, enough: Callable[[int], bool]) -> int | None:
-    """The smallest sufficient number, given that all larger ones suffice too; None without one."""
+    """The smallest sufficient number, assuming that all larger ones are sufficient, too; None if
+    there is none."""
     i = bisect.bisect_left(numbers, True, key=enough)
     return numbers[i] if i < len(numbers) else None

@@ -48,7 +48,7 @@ def ranking(blocks: pd.DataFrame) -> Ranking:
 
 
 def widest(probability: float, count: int) -> float:
-    """The width that the means of so many methods span less than with this probability.
+    """With this probability, the means of that many methods span less than this width.
 
     It is a quantile of the studentized range with infinitely many degrees of freedom.
     """

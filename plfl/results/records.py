@@ -13,11 +13,11 @@ split and model:
   selected on validation among `trials` candidates, which took `trial_steps` local steps in all
 - `round, client, split` (`train`, `validation`, `test`)
 - `loss`: mean minibatch loss in scaled units, in the `train` rows, one per participant and round;
-  infinite if it diverged, missing if a client exchanged data without a known loss
+  infinite if it diverged, missing if a client exchanged data but has no known loss
 - `steps, epochs`: local steps of the participant in this round, and the same as passes over its
   training windows, in the `train` rows
 - `mae, rmse` (kWh per interval), `mase`, `nrmse` and `seasonal_mase`, in the rows of evaluated
-  rounds, and those of quantiles and of single targets if there are any: see
+  rounds; scores of quantiles and of single targets if there are any: see
   `plfl.tasks.metrics.of_split` and `plfl.tasks.quantiles`
 - `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
   clusters
@@ -56,9 +56,10 @@ Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
 """The two models that are scored; see `model` above."""
 Models = dict[Model, NDArray[np.float32]]
-"""Parameters (N, P) of the clients' models; `global` only where something is shared."""
+"""Parameters (N, P) of the clients' models, by model; `global` only if something is shared."""
 Margins = dict[Model, NDArray[np.float64]]
-"""Margins (N, ...) of the intervals of the clients' models; see `plfl.tasks.conformal`."""
+"""Margins (N, ...) of the intervals of the clients' models, by model; see
+`plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 DAMAGE = (
@@ -69,16 +70,16 @@ DAMAGE = (
 TRAINED = "trained"
 """Folder of the finished cells, in a results folder."""
 REMEDY = "delete it and run the study again"
-"""The remedy for a file of the results. One that stays is not made again, as it is newer than the
-files that it is made from."""
+"""The remedy for a damaged file of the results: delete it. Otherwise it is not made again, because
+it is newer than the files that it is made from."""
 _DIGEST = b"plfl.cell"
 GROUP = 1 << 17
-"""Minimum number of rows per row group of a joined table. Readers of few cells read few groups, and
-small tables stay in one group."""
+"""Minimum number of rows per row group of a joined table. Readers of a few cells read only a few
+groups; a small table is one group."""
 
 
 _Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,-]*$")]
-"""The label of a variant, or a state: a part of paths."""
+"""The label of a variant, or a state, as a part of a path."""
 
 
 class _Receipt(BaseModel):
@@ -116,7 +117,7 @@ class CellResult:
     """The results of one cell."""
 
     records: pd.DataFrame
-    """Long table over round, client, split and model, as above."""
+    """Long table with a row per round, client, split and model, as above."""
     forecasts: pd.DataFrame
     """Forecasts of the first week of the test set by the models of the last round, in kWh."""
     errors: pd.DataFrame
@@ -142,7 +143,7 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV with six significant digits, texts made `harmless`."""
+    """Write a table as CSV, with six significant digits and `harmless` texts."""
     safe = table.rename(columns=harmless)
     for column in safe.select_dtypes(["object", "string", "category"]):
         safe[column] = safe[column].map(harmless)
@@ -172,7 +173,7 @@ def join_tables(
 
     The rows are read and written in groups of whole tables, so that only one group is in memory at
     a time; `show` is called with each group. Columns that a table lacks are null in its rows. The
-    `marks` of each table, if any, are columns that stand first.
+    `marks` of each table, if any, become its first columns.
     """
     schemas = [schema(path).remove_metadata() for path in paths]
     columns = [pa.field(name, pa.string()) for name in (marks[0] if marks else ())]

@@ -28,14 +28,14 @@ class Forecaster(Piece):
     """A combination of a state with its scores: a cell with all its seeds, or a baseline."""
 
     name: str
-    """Such as `CA-P2-fedopt-adam-fedyogi`, a cell without its seed."""
+    """The name, such as `CA-P2-fedopt-adam-fedyogi`: a cell without its seed."""
     axes: tuple[str, ...]
     """Values on `AXES`."""
     seeds: tuple[int, ...]
     validation: float
     """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     persistence: Array
-    """Error of persistence in the test set, by which MASE divides, of each client."""
+    """Each client's error of persistence in the test set, the denominator of its MASE."""
 
     @property
     def is_baseline(self) -> bool:
@@ -44,12 +44,13 @@ class Forecaster(Piece):
 
     @property
     def over_persistence(self) -> Array:
-        """The MASE less 1, that of persistence, as (clients, seeds, weeks)."""
+        """The MASE minus 1, the MASE of persistence, as (clients, seeds, weeks)."""
         left: Array = self.weekly - 1 / self.weekly.shape[-1]
         return left
 
     def is_comparable(self, other: Forecaster) -> bool:
-        """Whether both MASE mean the same: persistence has the same error for common clients."""
+        """Whether both MASE have the same meaning: persistence has the same error for common
+        clients."""
         common = [client for client in self.clients if client in other.clients]
         here, there = (
             [one.persistence[one.clients.index(client)] for client in common]
@@ -74,9 +75,9 @@ class Scores:
     seeds: tuple[int, ...]
     clients: tuple[str, ...]
     weekly: Array
-    """Shape (K, seeds, clients, weeks): what each week of the test set adds to the MASE. NaN for
-    clients whose persistence error is zero, and for all of a combination if any of its seeds
-    diverged."""
+    """Shape (K, seeds, clients, weeks): the share of each week of the test set in the MASE; their
+    sum is the MASE. NaN for clients whose persistence error is zero, and for a whole combination if
+    any of its seeds diverged."""
     validation: Array
     """Shape (K,): validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     diverged: NDArray[np.bool_]
@@ -200,7 +201,7 @@ def _of_state(
 
 
 def _weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
-    """What each week of the test set adds to the MASE, a row for each of the `keys`.
+    """The share of each week of the test set in the MASE, a row for each of the `keys`.
 
     The days between the first and the last are cut into as many blocks of equal length as have at
     least seven days each; a shorter test set is one block.

@@ -12,9 +12,9 @@ initial weights and minibatches. Three sources of random variation are crossed:
 The variance of a mean difference is at most the sum of the variances of its means over each of
 these (the noise that no factor explains is counted once per factor, so the sum is cautious). Its
 degrees of freedom are Satterthwaite's, and interval and test are Student's t. A factor with few
-levels may by chance show too little variation, which Satterthwaite's degrees of freedom do not
-forgive far out in the tails. Therefore an effect has to exceed the variation over each factor
-alone, too. `docs/claims.md` has the measured error rates.
+levels may by chance show too little variation, and far out in the tails Satterthwaite's degrees of
+freedom do not make up for it. Therefore an effect must also be significant against each factor
+alone. `docs/claims.md` has the measured error rates.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ALPHA = 0.05
 
 
 class Part(NamedTuple):
-    """What one factor adds to the variance of an effect."""
+    """The part of one factor in the variance of an effect."""
 
     levels: int
-    """Clients, weeks or seeds."""
+    """Number of clients, weeks or seeds."""
     variance: float
     freedom: float
-    """Degrees of freedom; 0 where there are too few levels to see any variance."""
+    """Degrees of freedom; 0 if there are too few levels to estimate a variance."""
 
     @classmethod
     def of(cls, levels: int, variances: Sequence[float], freedom: Sequence[float]) -> Part:
@@ -59,17 +59,17 @@ class Comparison:
     cells: tuple[str, ...]
     """Names of the compared cells."""
     differences: Mapping[str, Array]
-    """For each state, shape (clients, seeds, weeks): what each week adds to a difference of scores,
-    or (clients, seeds) for scores that are not sums over weeks. Rows of clients without a score are
-    NaN."""
+    """For each state, shape (clients, seeds, weeks): the share of each week in a difference of
+    scores; or (clients, seeds) for scores that are not sums over weeks. Rows of clients without a
+    score are NaN."""
     trained: bool = True
     """Whether a side has seeds; baselines have none."""
     origins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """How many of the weeks of a state belong to each origin (`data.origins`); all to one if its
-    state is missing here."""
+    """For each state, the number of weeks of each origin (`data.origins`). In a state that is
+    missing here, all weeks have one origin."""
     sampled: bool = True
-    """Whether clients are a sample. The clients of classifiers share their test set, so nothing
-    varies over them: their scores are a single row."""
+    """Whether clients are a sample of more clients. The clients of classifiers share their test
+    set, so nothing varies over them: their scores are a single row."""
 
     @cached_property
     def scored(self) -> dict[str, Array]:
@@ -106,7 +106,8 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether both sides are equal for every client and seed: one training with two names."""
+        """Whether both sides are equal for every client and seed: then they are one training with
+        two names."""
         return all((table == 0).all() for table in self.scored.values())
 
     @cached_property
@@ -114,7 +115,7 @@ class Comparison:
         """The parts of the variance of the effect, by factor.
 
         Without `clients` if these are not sampled, without `seeds` if nothing was trained, and
-        without `weeks` if scores are no sums over weeks.
+        without `weeks` if scores are not sums over weeks.
         """
         tables = {state: self._by_week[state] for state in self.scored}
         total = sum(map(len, tables.values()))
@@ -149,9 +150,9 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the effect over all factors but those that are `lacking`.
+        """Interval of the effect over all factors except those that are `lacking`.
 
-        NaN if no state has two clients; of clients that are not sampled, without two seeds.
+        NaN if no state has two clients; if clients are not sampled, NaN without two seeds.
         """
         if next(iter(self.parts)) in self.lacking:
             return np.nan, np.nan
@@ -166,7 +167,7 @@ class Comparison:
         """Two-sided p value of the effect; 1 if a factor is `lacking`."""
         if self.lacking or self.effect == 0:
             return 1.0
-        least = (1e-12 * self.effect) ** 2  # variances below it are those of rounding
+        least = (1e-12 * self.effect) ** 2  # smaller variances are round-off
         return max(
             float(2 * special.stdtr(part.freedom, -abs(self.effect) / part.variance**0.5))
             if part.variance > least
@@ -176,7 +177,8 @@ class Comparison:
 
 
 def sources(parts: Mapping[str, Part]) -> list[Part]:
-    """What an effect is tested against: all factors together, and each one that is known."""
+    """The variances that an effect is tested against: of all factors together, and of each known
+    one."""
     known = [part for part in parts.values() if part.freedom]
     return [Part.of(0, [p.variance for p in known], [p.freedom for p in known]), *known]
 

@@ -15,13 +15,14 @@ GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 
 
 def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
-    """Test scores of every cell and model at two rounds: the last one, and that of the lowest
+    """Test scores of every cell and model at two rounds: the last one, and the one with the lowest
     validation MASE.
 
     Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
     is undefined where the persistence error is zero. A cell with a forecast that is not finite has
-    diverged: its scores are NaN at that round. The costs of a training, in all and until its test
-    MASE reaches the `target` (1: that of persistence), are the same in all its rows; see `costs`.
+    diverged: its scores are NaN at that round. The costs of a training are the same in all its
+    rows: in total, and until its test MASE reaches the `target` (1: that of persistence); see
+    `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
     training = [*CELL, "model"]
@@ -73,7 +74,7 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
 
 
 def further_scores(table: pd.DataFrame) -> list[str]:
-    """The scores over all targets that a table has beside `mase`, `mae` and `rmse`."""
+    """The scores over all targets that a table has besides `mase`, `mae` and `rmse`."""
     wanted = re.compile(r"nrmse|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
     return [str(column) for column in table if wanted.fullmatch(str(column))]
 
@@ -81,8 +82,8 @@ def further_scores(table: pd.DataFrame) -> list[str]:
 def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Scores of each target, one row per target and combination of `keys`, means over clients.
 
-    Columns `keys`, `rows_ahead`, and those scores that the table has for single targets; empty if
-    windows have one. See `plfl.tasks.metrics.of_split`.
+    Columns: `keys`, `rows_ahead`, and the scores that the table has for single targets; empty if
+    windows have one target. See `plfl.tasks.metrics.of_split`.
     """
     found = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
     columns = [match for match in found if match]

@@ -1,4 +1,4 @@
-"""The results folder, as claims, figures, page and MLflow read it."""
+"""The tables of a results folder, as claims, figures, the page and MLflow read them."""
 
 from __future__ import annotations
 
@@ -165,7 +165,8 @@ class Tables:
 
     @cached_property
     def keeps_forecasts(self) -> bool:
-        """Whether forecasts.parquet has rows; it may lack them, as it holds readings, too."""
+        """Whether forecasts.parquet has rows. Publishers may have removed them, because the file
+        also contains readings."""
         path = self._file("forecasts.parquet")
         with _readable(path):
             return bool(pq.read_metadata(path).num_rows)
@@ -187,11 +188,11 @@ class Tables:
         return table.set_index("client")["mase"]
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
-        """The same for forecasts.parquet: a week of the test set, in kWh per interval."""
+        """As `records`, for forecasts.parquet: a week of the test set, in kWh per interval."""
         return self._rows("forecasts.parquet", columns, equal)
 
     def errors(self, columns: list[str], **equal: object) -> pd.DataFrame:
-        """The same for errors.parquet: sums of absolute errors by day, in kWh per interval."""
+        """As `records`, for errors.parquet: sums of absolute errors by day, in kWh per interval."""
         return self._rows("errors.parquet", columns, equal)
 
     def errors_of(self, model: str) -> pd.DataFrame:
@@ -259,8 +260,8 @@ class Tables:
             return means.assign(validation_mase=of_validation, bytes=sent, crosses=crosses)
 
     def best_baseline(self, state: str) -> str | None:
-        """Name of the baseline of lowest validation MASE in a state, of those that a federation has
-        to beat (`plfl.baselines.rivals`); None if none has a score."""
+        """Name of the baseline of lowest validation MASE in a state, among those that a federation
+        has to beat (`plfl.baselines.rivals`); None if none has a score."""
         found = self.baseline_scores["validation_mase"]
         names = found.index.get_level_values("baseline")
         here = (found.index.get_level_values("state") == state) & np.isfinite(found)
@@ -269,7 +270,7 @@ class Tables:
 
     @property
     def have_seen_the_data(self) -> set[str]:
-        """The baselines that were trained on these series, the test set included, before."""
+        """The baselines whose pre-training included these series, even the test set."""
         return {one.name for one in self.study.baselines.further if one.has_seen_the_data}
 
     @cached_property
@@ -333,10 +334,11 @@ class Tables:
         return [pair for pair in pairs if pair not in alone or first[pair[0]] == pair[1]]
 
     def best(self, model: Model, **equal: str | list[str]) -> Cell | None:
-        """The combination of lowest validation MASE at the last round, mean over its seeds.
+        """The combination of lowest validation MASE at the last round, as a mean over its seeds.
 
-        Returned as its cell of the first seed; None if all combinations diverged. Combinations with
-        a diverged seed are excluded. `equal` restricts the search: state="CA", sharing=["P1"].
+        It is returned as its cell of the first seed; None if all combinations diverged.
+        Combinations with a diverged seed are excluded. `equal` restricts the search: state="CA",
+        sharing=["P1"].
         """
         table = self.scores(model, "last").reset_index()
         keep = np.isfinite(table["validation_mase"])
@@ -358,7 +360,8 @@ class Tables:
 
     @property
     def one_way(self) -> bool:
-        """Whether the study has one method and one optimiser each, which then need no name."""
+        """Whether the study has only one method and one optimiser of each kind, which then need no
+        name."""
         grid = self.study.grid
         return max(map(len, (grid.method, grid.client_opt, grid.server_opt))) == 1
 
@@ -428,7 +431,7 @@ def _readable(path: Path) -> Iterator[None]:
 def fitting(*folders: Path) -> Iterator[None]:
     """Raise ResultsError if tables of `folders` contradict each other, as after a manual change.
 
-    Everything that combines several tables runs in this context.
+    All code that combines several tables runs in this context.
     """
     try:
         yield

@@ -16,7 +16,7 @@ from plfl.results.tables import Tables
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant with the tables of its own."""
+    """A variant with its own tables."""
 
     label: str
     place: dict[str, str]
@@ -42,7 +42,7 @@ class Variant:
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
 
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:
-        """The models that differ: where clients train alone, there is only one."""
+        """The different models: where clients train alone, there is only one."""
         return (
             MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
         )
@@ -53,7 +53,7 @@ class Variant:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that say in joined tables which rows are its own."""
+        """The columns that mark its rows in joined tables."""
         return {"variant": self.label, **self.place}
 
     def marked(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -61,7 +61,7 @@ class Variant:
         return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
 
     def summarised(self, model: Model, name: str) -> pd.DataFrame:
-        """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
+        """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
         table = self.tables.summary
         names = table[["state", *AXES]].agg("-".join, axis=1)
         return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]

@@ -33,7 +33,8 @@ class Verdict:
     model: Model | None
     """The scored model; None for claims that are not about a model (d, f)."""
     state: str | None = None
-    """The state of the verdict; None if the claim is about all states or names its own."""
+    """The state of the verdict; None if the claim is about all states or itself names its
+    states."""
     where: str = ""
     """What else the verdict is about, such as a variant of the study and a score."""
     answer: Answer = "undecided"
@@ -49,21 +50,21 @@ class Verdict:
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims and models."""
     p_alone: float | None = None
-    """The same before this correction, but corrected for the number of comparisons if one of them
-    is sufficient."""
+    """The p value before this correction, but corrected for the number of comparisons if any one of
+    them is sufficient."""
     without_one_state: tuple[float, float] | None = None
     """The lowest and the highest effect with one of the states left out."""
     seeds: int = 0
     clients: int = 0
-    """Clients behind the effect."""
+    """Number of clients in the effect."""
     states: int = 0
-    """States behind it."""
+    """Number of states in it."""
     origins: int = 0
-    """Origins of the test sets behind it."""
+    """Number of origins of the test sets in it."""
     metered: bool = False
     """Whether clients are called meters, and states sites."""
     weeks: int = 0
-    """Weeks of the test set behind it; 0 where weeks are no part of the comparison."""
+    """Number of weeks of the test set in it; 0 if the comparison has no weeks."""
     cells: tuple[str, ...] = ()
     """The deciding cells, without their seeds."""
     diverged: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ class Verdict:
     needed: str = ""
     """What would decide an undecided claim about scores, in words; see `plfl.results.power`."""
     spread: Spread | None = None
-    """The parts of the variance of the effect; None for what is counted."""
+    """The parts of the variance of the effect; None for counted quantities."""
     text: str = ""
     """The claim in words."""
 
@@ -96,7 +97,7 @@ class Evidence:
 
     @classmethod
     def of(cls, parts: Sequence[Evidence]) -> Evidence:
-        """All that several pieces of evidence hold."""
+        """Several pieces of evidence as one."""
         return cls(
             [comparison for part in parts for comparison in part.comparisons],
             tuple(cell for part in parts for cell in part.blocking),
@@ -110,10 +111,12 @@ UNWITNESSED = (
     "More seeds or clients alone would not decide it: the cell selected on validation is on one "
     "side of persistence, other cells are on the other side."
 )
-"""What would decide (e) if some cells are below 1, but not the one selected on validation."""
+"""What would decide claim (e) if some cells have a MASE below 1, but not the one selected on
+validation."""
 
 Question = Callable[[Study, Mapping[str, Scores]], Evidence]
-"""Finds the evidence for a claim about scores, from a study and the scores of its states."""
+"""A function that finds the evidence for a claim about scores, from a study and the scores of its
+states."""
 
 
 class NotInStudyError(Exception):
@@ -121,7 +124,7 @@ class NotInStudyError(Exception):
 
 
 def shared_schemes(study: Study) -> list[str]:
-    """The sharing schemes of a study that share parameters, and no raw data.
+    """The sharing schemes of a study that share parameters, but no raw data.
 
     Raises:
         NotInStudyError: the study has none.
@@ -148,18 +151,18 @@ def contest(
     better: Mapping[str, str | list[str]],
     worse: Mapping[str, str | list[str]],
 ) -> Evidence:
-    """The best of some cells against the best of others, over all states. Each side is given by its
-    values on the axes; see `Scores.where`."""
+    """The best of the cells of one side against the best of the other, over all states. A side is
+    given by its values on the axes; see `Scores.where`."""
     return best_of((s.those(**better), s.those(**worse)) for s in of_states.values())
 
 
 def best_of(
     sides: Iterable[tuple[list[Forecaster], list[Forecaster]]], margin: float = 0
 ) -> Evidence:
-    """The best of some forecasters against the best of others, each chosen on validation: one
-    comparison over all pairs of sides, which are for one state and origin each.
+    """The best of some forecasters against the best of others, each chosen on validation. `sides`
+    has a pair for each state and origin; they become one comparison.
 
-    With a `margin` m, (1 + m) times the MASE of the others less that of the better ones.
+    With a `margin` m, (1 + m) times the MASE of the others minus that of the better ones.
     """
     names: list[str] = []
     pieces: list[Piece] = []
@@ -179,7 +182,7 @@ def best_of(
 
 
 def judge(blank: Verdict, evidence: Evidence) -> Verdict:
-    """Judge whether all comparisons are positive, or which one contradicts that most clearly."""
+    """Judge whether all comparisons are positive, or one is clearly negative."""
     diverged = tuple(dict.fromkeys([*evidence.blocking, *evidence.excused]))
     blank = replace(blank, diverged=diverged)
     if not evidence.comparisons:
@@ -217,7 +220,7 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
 
 
 def _weakest(comparisons: Sequence[Comparison]) -> tuple[Comparison, float]:
-    """Of comparisons that are all positive, the one that is the least certain, and its p value."""
+    """The least certain of comparisons that are all positive, and its p value."""
     weakest = max(comparisons, key=lambda c: (c.p, -c.effect))
     return weakest, weakest.p
 
@@ -225,9 +228,10 @@ def _weakest(comparisons: Sequence[Comparison]) -> tuple[Comparison, float]:
 def _contrary(
     comparisons: Sequence[Comparison], witness: Comparison | None
 ) -> tuple[Comparison, float]:
-    """The comparison that is negative most clearly, and its p value.
+    """The most clearly negative comparison, and its p value.
 
-    With a `witness` it alone may be; without one any may, corrected for their number (Bonferroni).
+    With a `witness`, only that comparison is considered; otherwise all, corrected for their number
+    (Bonferroni).
     """
     if witness is not None and witness.effect < 0:
         return witness, witness.p
@@ -275,10 +279,10 @@ def finite_or_none(value: float) -> float | None:
 
 
 def settle(judged: Sequence[Verdict]) -> list[Verdict]:
-    """Correct the p values for their number; verdicts that are not significant become undecided."""
+    """Correct the p values for their number; make verdicts undecided that are not significant."""
     family = [i for i, verdict in enumerate(judged) if verdict.p is not None]
     adjusted = holm([p for verdict in judged if (p := verdict.p) is not None])
-    # Holm's level for the next verdict: corrected for all that are undecided.
+    # Holm's level for the next verdict, corrected for all that are undecided.
     level = ALPHA / max(1, int((adjusted >= ALPHA).sum()))
     settled = list(judged)
     for i, p in zip(family, adjusted.tolist(), strict=True):
@@ -289,7 +293,7 @@ def settle(judged: Sequence[Verdict]) -> list[Verdict]:
 
 
 _NO_KEY = re.compile(r"(?<!\.)client")
-"""The word, not the key `data.clients`."""
+"""Matches the word "client", but not in the key `data.clients`."""
 
 
 def _undecided(verdict: Verdict, level: float) -> Verdict:
@@ -305,7 +309,7 @@ def _undecided(verdict: Verdict, level: float) -> Verdict:
 
 
 def _doubt(verdict: Verdict) -> str:
-    """Why a verdict is not decided: what is unknown, or what varies most."""
+    """Why a verdict is undecided: which variation is unknown, or which is the largest."""
     if verdict.spread is None:
         return f"the {verdict.clients} clients vary too much"
     parts = verdict.spread.parts

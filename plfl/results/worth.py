@@ -1,9 +1,10 @@
-"""What a federation is worth over a study with axes: by place on the axes, and by meter.
+"""What a federation is worth in a study with axes: by place on the axes, and by meter. A place is
+one combination of values of the axes.
 
 States and origins (`data.origins`) are pooled (`plfl.results.contrasts`). At each place on the
-other axes, the way of forecasting of lowest validation MASE is chosen: among those in which clients
-are alone, among those in which models cross between clients, and among those on the raw data of
-all. Nothing here is corrected for the number of comparisons: the tables are exploratory.
+other axes, the way of forecasting with the lowest validation MASE is chosen three times: among the
+ways in which clients are alone, those that exchange models, and those that use the raw data of all
+clients. Nothing here is corrected for the number of comparisons: the tables are exploratory.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from plfl.results.statistics import ALPHA, Comparison
 from plfl.results.variants import Variant, grouped
 
 ORIGINS = "data.origins"
-"""The axis whose values have test sets of their own."""
+"""The axis whose values have different test sets."""
 MAP, METERS = "map.csv", "meters.csv"
 Kind = Literal["alone", "federated", "raw"]
 KINDS: tuple[Kind, ...] = ("alone", "federated", "raw")
-"""What crosses between clients: nothing, models, raw data."""
+"""The kinds of ways, by what clients exchange: nothing, models, raw data."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Found:
         return pooled([], self.pieces).effect
 
     def less(self, other: Found) -> Comparison:
-        """The MASE of another way less that of this one: positive where this one is better."""
+        """The MASE of another way minus that of this one: positive where this one is better."""
         trained = any(one.way.sharing != BASELINE for one in (self, other))
         names = [f"{one.way.sharing}-{one.way.method}" for one in (self, other)]
         return pooled(names, self.gains(other), trained)
@@ -95,7 +96,7 @@ class Found:
 
 
 Place = dict[str, str]
-"""Labels on the axes but that of the origins, by column."""
+"""Labels on the axes, except that of the origins, by column."""
 Chosen = dict[Kind, Found]
 """The best way of each kind that a place has."""
 
@@ -111,9 +112,9 @@ def tables(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
 
     `map.csv` has a row per place: the axes but `data.origins`; `best`, the best way without raw
     data, and `alone`, `federated`, `raw`, the best way of each kind, with their test MASE;
-    `lead`, the MASE of `alone` less that of `federated`, and `price`, that of `best` less that of
+    `lead`, the MASE of `alone` minus that of `federated`, and `price`, that of `best` minus that of
     `raw`, each with its 95 % interval and its range without one of the states; bytes of a client
-    (`bytes_best`, …); on what it rests.
+    (`bytes_best`, …); numbers of clients, states, origins and weeks.
 
     `meters.csv` has a row per place and client, with means over the origins: the MASE of `alone`
     and `federated`, the `gain` from the federation with its 95 % interval over weeks, the same in
@@ -233,7 +234,7 @@ def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
 
 
 def _in_energy(better: Found, worse: Found) -> Iterator[Piece]:
-    """The gains in kWh a month: MASE is in units of the error of persistence."""
+    """The gains in kWh per month; MASE is in units of the error of persistence."""
     gains = better.gains(worse)
     for gain, (variant, one) in zip(gains, better.cells, strict=True):
         factor = monthly_error(variant.tables, one.state).loc[list(gain.clients)]

@@ -1,9 +1,8 @@
 """Tasks: what is predicted, one file per task.
 
-A task says how many numbers a model returns for a window, which loss of them and of the targets
-the local steps minimise, what the terms of methods mean for this loss, and how predictions are
-scored. The targets themselves lie in the dataset. Nothing else in the code knows what a model's
-outputs mean.
+A task says how many numbers a model returns for a window, which loss the local steps minimise, what
+the terms of methods mean for this loss, and how predictions are scored. The targets themselves are
+in the dataset. Nothing else in the code knows what a model's outputs mean.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distillation:
-    """FedGKD's term: besides its targets a model learns the outputs of a teacher."""
+    """FedGKD's term: besides its targets, a model learns the outputs of a teacher."""
 
     weight: float
     """λ, the weight of the teacher's term; that of the targets is 1."""
@@ -51,14 +50,15 @@ class CorrectedDistillation:
     """Inner edges (bins − 1,) of the bins of a target, ascending; empty where targets are classes,
     which need no bins."""
     ratios: Tensor
-    """ρ (N, bins): how often a client's targets fall into a bin, relative to its fullest one."""
+    """ρ (N, bins): how often a client's targets fall into a bin, relative to its fullest bin."""
     temperature: float = 1.0
     """τ, by which logits are divided; a forecast has none."""
 
 
 @dataclass(frozen=True)
 class NotTrueDistillation:
-    """FedNTD's term: a model learns what the teacher says about the classes that are not true."""
+    """FedNTD's term: a model learns the teacher's outputs for the classes other than the true
+    one."""
 
     label: float
     """Weight of the cross entropy with the targets."""
@@ -80,8 +80,8 @@ class Restriction:
 
 
 Term: TypeAlias = Distillation | CorrectedDistillation | NotTrueDistillation | Restriction
-"""What a method changes in the loss, most of them with a teacher. Only the task says what it
-means."""
+"""A change of the loss by a method, in most cases with a teacher. Only the task knows its
+meaning."""
 
 
 class Objective(NamedTuple):
@@ -89,11 +89,11 @@ class Objective(NamedTuple):
 
     loss: Loss
     scale: float = 1.0
-    """Factor of the loss."""
+    """A factor of the loss."""
 
 
 class Task(TaskRules):
-    """A task: subclasses define its keys and what is computed.
+    """A task: subclasses define its keys and functions.
 
     Outputs of a model have shape (..., B) for B windows if `outputs` is 1, else (..., B, O). Each
     task says which trailing dimensions its targets have.
@@ -107,15 +107,15 @@ class Task(TaskRules):
     and only if all predictions are."""
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        """The loss of local steps, `federation.loss`, on the targets that `taught` returns for the
-        same `term`."""
+        """The loss of local steps, made from `federation.loss`, for the targets that `taught`
+        returns for the same `term`."""
         raise NotImplementedError
 
     def taught(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
-        """Targets (n, K, B, ...) to train on instead of the own ones of n clients, as a method's
-        `term` says.
+        """Targets (n, K, B, ...) that replace the `targets` of n clients, as a method's `term`
+        says.
 
         `outputs`: those of the teachers (n, K, B, ...); None if the method has none.
         """
@@ -132,7 +132,7 @@ class Task(TaskRules):
     def predictions(
         self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
     ) -> Floats:
-        """What a model predicts for W windows of a client, as it is scored, given its outputs."""
+        """The predictions for W windows of a client that are scored, given a model's outputs."""
         raise NotImplementedError
 
     @property
@@ -141,7 +141,7 @@ class Task(TaskRules):
         return 1
 
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
-        """Clients with too few validation windows for margins, a line for each."""
+        """Clients with too few validation windows for margins, one line each."""
         return iter(())
 
     def check_margins(self, dataset: Dataset) -> None:
@@ -150,16 +150,17 @@ class Task(TaskRules):
             raise DataError("\n".join(problems))
 
     def margins_shape(self, horizons: int) -> tuple[int, ...]:
-        """The shape of the margins of a client whose windows have some `horizons`."""
+        """The shape of the margins of a client whose windows have this number of `horizons`."""
         raise NotImplementedError
 
     def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Margins (...) of a client, given what is predicted for its validation windows, in units
-        of the model's outputs."""
+        """Margins (...) of a client, given the predictions for its validation windows, in units of
+        the model's outputs."""
         raise NotImplementedError
 
     def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
-        """Margins (...) for all, given those of N clients (N, ...) and their windows (N,)."""
+        """Margins (...) for all clients, given those of N clients (N, ...) and their numbers of
+        windows (N,)."""
         raise NotImplementedError
 
     def with_margins(
@@ -177,8 +178,8 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
-        """What `predictions` and `with_margins` make of a model's outputs (B,) or (B, O) in kWh per
-        interval, with `margins` in kWh, in terms that PyTorch can trace."""
+        """The results of `predictions` and `with_margins` for a model's outputs (B,) or (B, O) in
+        kWh per interval, with `margins` in kWh, computed by operations that PyTorch can trace."""
         raise NotImplementedError
 
     def scores(
@@ -193,7 +194,8 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:
-        """What scores models on `common_windows`, see `plfl.experiments.evaluation.Examiner`."""
+        """The examiner that scores models on `common_windows`, see
+        `plfl.experiments.evaluation.Examiner`."""
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
@@ -216,6 +218,6 @@ class Task(TaskRules):
 
 
 def task_of(study: Study) -> Task:
-    """What a study predicts; the configuration itself knows only the rules of tasks."""
+    """The task of a study; the configuration itself knows only the rules of tasks."""
     assert isinstance(study.task, Task)
     return study.task

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class BuildingsBench(Quantiles):
-    """`quantiles`, and the scores of BuildingsBench over one window a day: `daily_nrmse` of the
-    median, and for each target the CRPS of the Gaussian of least squares through its quantiles,
+    """`quantiles`, and the scores of BuildingsBench on one window per day: `daily_nrmse` of the
+    median, and for each target the CRPS of a Gaussian fitted to its quantiles by least squares,
     `daily_crps_h1` and so on."""
 
     name = "buildingsbench"
@@ -32,7 +32,7 @@ class BuildingsBench(Quantiles):
         starts = dataset.starts(client, split)
         first, end = dataset.bounds[client, SPLITS.index(split) :][:2]
         day = WEEK // 7 // dataset.interval
-        # As there, a window that ends with the last row of the set is left out.
+        # As in BuildingsBench, a window that ends with the last row of the set is left out.
         days = max(1, (end - first - dataset.length) // day)
         daily = ((starts - first) % day == 0) & (starts < first + days * day)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)[daily]

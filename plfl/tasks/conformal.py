@@ -1,24 +1,24 @@
-"""Conformal prediction: intervals that cover as much as they say, by a margin at both ends.
+"""Conformal prediction: a margin at both ends makes intervals cover as much as they should.
 
 A margin comes from forecasts of windows that the model was not trained on. There, the score of an
-interval [q_low, q_high] with the load y is max(q_low − y, y − q_high): how far the load lies
-outside, negative inside. The ⌈(n+1)s⌉-th smallest of n scores is the margin with which the interval
-covers a further load with probability s or more, if this load and the n ones are exchangeable
-(Yaniv Romano, Evan Patterson and Emmanuel Candès, "Conformalized Quantile Regression", NeurIPS
-2019, theorem 1).
+interval [q_low, q_high] with the load y is max(q_low − y, y − q_high): the distance of the load
+from the interval, negative if the load is inside. The ⌈(n+1)s⌉-th smallest of n scores is the
+margin with which the interval covers a further load with probability s or more, if this load and
+the n others are exchangeable (Yaniv Romano, Evan Patterson and Emmanuel Candès, "Conformalized
+Quantile Regression", NeurIPS 2019, theorem 1).
 
-Clients that share a margin send theirs, and the server takes one of them, a quantile of quantiles:
+To share a margin, clients send theirs and the server chooses one of them, a quantile of quantiles:
 Pierre Humbert, Batiste Le Bars, Aurélien Bellet and Sylvain Arlot, "One-Shot Federated Conformal
-Prediction", ICML 2023. Here every client sends the margin above, and the server chooses which of
-these it takes, so that the interval covers s or more if the loads of all clients are exchangeable.
+Prediction", ICML 2023. Here every client sends the margin above, and the server chooses such that
+the interval covers s or more if the loads of all clients are exchangeable.
 
 Loads of another season are not exchangeable with those of the validation set. An adaptive margin
-follows them: after each load that becomes known, it grows by η·s if the load lay outside of the
-interval, and shrinks by η·(1 − s) if inside (quantile tracking, in Anastasios Angelopoulos,
+follows them. After each load that becomes known, it grows by η·s if the load was outside of the
+interval, and shrinks by η·(1 − s) if it was inside (quantile tracking, in Anastasios Angelopoulos,
 Emmanuel Candès and Ryan Tibshirani, "Conformal PID Control for Time Series Prediction", NeurIPS
 2023). After T loads the fraction outside is 1 − s + (q_T − q_0) / (ηT), where q is the margin.
-Since q leaves the range of the scores by a few steps at most, the fraction outside approaches
-1 − s, whatever the loads are.
+Since q leaves the range of the scores by at most a few steps, the fraction outside approaches 1 − s
+for any loads.
 """
 
 from math import ceil
@@ -33,16 +33,16 @@ NODES = 256
 STEP = 0.1
 """Step η of adaptive margins, in standard deviations of the scores of the validation set."""
 TAIL = 1e-12
-"""Probability that the integral leaves out at either end."""
+"""Probability at each end that the integral leaves out."""
 
 
 def rank(windows: int, share: float) -> int:
     """⌈(n+1)s⌉, which of n ascending scores is the margin; above n if there are too few."""
-    return ceil((windows + 1) * share - 1e-9)  # 0.9 · 10 is 9, whatever its last bit says
+    return ceil((windows + 1) * share - 1e-9)  # 0.9 · 10 is 9 despite round-off
 
 
 def least(share: float) -> int:
-    """The windows that an interval with this share needs to have a margin."""
+    """The number of windows that are needed for the margin of an interval with this share."""
     return ceil(share / (1 - share) - 1e-9)
 
 
@@ -67,7 +67,7 @@ def followed(
         scores: those of the windows (W,); NaN where the load or the forecast is missing, which
             leaves the margin as it is.
         known: for each window (W,), how many of the first windows have a load that is known when
-            it is forecast; at most the number of windows before it.
+            the window is forecast; at most the number of windows before it.
         share: s.
     """
     grow, shrink = step * share, step * (share - 1)
@@ -85,16 +85,17 @@ def followed(
 
 def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:
     """The margin (...) that the server chooses, given the margins of N clients (N, ...) and the
-    number of windows (N,) behind each of them. `share`: what the intervals are meant to cover."""
+    number of windows (N,) behind each of them. `share`: the fraction that the intervals should
+    cover."""
     return np.asarray(np.sort(margins, axis=0)[server_rank(windows, share) - 1], float)
 
 
 def server_rank(windows: NDArray[np.int64], share: float) -> int:
-    """Which of N ascending margins, from 1, the server takes: the first that covers the share.
+    """Which of N ascending margins, from 1, the server chooses: the first that covers the share.
 
     An interval with the margin of a client covers U of all loads, which is random: it follows a
     beta distribution with parameters r and n − r + 1, where r is the rank of the margin among n
-    scores. The k-th smallest margin covers the k-th smallest of N such shares, in the mean
+    scores. The k-th smallest margin covers the k-th smallest of N such shares, whose mean is
     E[U₍ₖ₎] = ∫ P(fewer than k of U₁ … U_N are at most t) dt.
     """
     from scipy.stats import beta

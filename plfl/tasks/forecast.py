@@ -30,14 +30,14 @@ class Forecast(Loads):
     """What is predicted. `name` selects a task; by default a forecast of the load, trained with
     `federation.loss`.
 
-    For a squared error a teacher reduces to other targets and a factor of the loss:
+    With a squared error, a teacher only changes the targets and the factor of the loss:
 
     - `Distillation`: (ŷ − y)² + λ(ŷ − ŷ_T)² is, but for a constant, (1 + λ) · (ŷ − y')² with
       y' = (y + λŷ_T) / (1 + λ).
     - `CorrectedDistillation`: (1 − λ)(ŷ − y)² + λ(ŷ − y*)² is, but for a constant, (ŷ − y')² with
       y' = (1 − λ)y + λy*. Here y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y), or y where teacher and target
-      fall into the same bin b: a client listens to the teacher the more, the rarer the bin is among
-      its own targets.
+      fall into the same bin b: the rarer the bin is among a client's own targets, the more it
+      listens to the teacher.
     """
 
     name = "forecast"
@@ -103,7 +103,7 @@ class Forecast(Loads):
         return dataset.in_kwh(client, starts, outputs)
 
     def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
-        """Forecasts (W,) or (W, H) as (W, H, 3), intervals of no width."""
+        """Forecasts (W,) or (W, H) as intervals of no width, (W, H, 3)."""
         return predictions.reshape(len(predictions), dataset.horizons, 1).repeat(3, axis=-1)
 
     def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
@@ -113,14 +113,14 @@ class Forecast(Loads):
         if margins is None:
             return loads
         margins = self.first(margins)
-        # Unlike len(), the shape lets a program take any number of windows.
+        # Unlike len(), the shape makes an exported program accept any number of windows.
         found = loads.reshape(loads.shape[0], -1, 1)
         return torch.cat([found - margins, found, found + margins], -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        """Those of the forecast and, with margins, of its interval.
+        """Scores of the forecast and, with margins, of its interval.
 
         Predictions are (W,) or (W, H), with margins (W, H, 3). An interval has a `coverage` and a
         `width` in kWh, as `coverage_90`, and a `coverage` at each target.

@@ -1,4 +1,4 @@
-"""Tasks that predict loads, with intervals around them or without."""
+"""Tasks that predict loads, with or without intervals around them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 class Loads(Task):
     """Loads at the targets of a window. Subclasses say whether there are intervals around them.
 
-    An interval is two of the numbers that are predicted for a target. Its margins are found on the
-    validation set, see `plfl.tasks.conformal`.
+    The ends of an interval are two of the numbers that are predicted for a target. Its margins are
+    found on the validation set, see `plfl.tasks.conformal`.
     """
 
     selection = "mase"
-    # The MASE is the same but for a factor, and undefined where the load never changes.
+    # The MASE differs from it only by a factor, but is undefined if the load never changes.
     own_selection = "mae"
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of loads that each interval is meant to cover, by this share in percent, the
-        widest first; empty without any."""
+        """The share of loads that each interval should cover, by this share in percent, the widest
+        first; empty without intervals."""
         raise NotImplementedError
 
     @property
@@ -55,7 +55,7 @@ class Loads(Task):
         raise NotImplementedError
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
-        """Quantiles of the targets of all clients, and ρ of each."""
+        """Quantiles of the targets of all clients, and ρ of each client."""
         import torch
 
         edges = quantile_edges(torch.cat(list(targets)), bins)
@@ -131,7 +131,7 @@ class Loads(Task):
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
 
-        Where ends would cross after that, the outer one gives way, which widens its interval.
+        If ends cross after that, the outer end is moved outwards, which widens its interval.
         """
         found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * margins
         if self.margins == "adaptive":
@@ -154,8 +154,8 @@ class Loads(Task):
     ) -> Floats:
         """Adaptive margins (W, H, I) in kWh of windows in order of time.
 
-        The argument `margins` (2, H, I) has the first margins and the steps η. A forecast knows the
-        loads up to the last input row of its window.
+        The argument `margins` (2, H, I) has the first margins and the steps η. When a window is
+        forecast, the loads up to its last input row are known.
         """
         first, steps = margins
         found = np.repeat(first[None], len(starts), axis=0)
@@ -176,7 +176,7 @@ class Loads(Task):
         return found[:, 0] if dataset.horizons == 1 else found
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
-        """Those of the point forecasts."""
+        """Errors of the point forecasts."""
         from plfl.tasks import metrics
 
         if predictions.ndim == 3:

@@ -11,7 +11,7 @@ from torch import Tensor
 class Loss(Protocol):
     """A loss as the engines use it. Equal losses compare equal and have the same hash.
 
-    Outputs are (..., B), or (..., B, O) if a window has several. A loss says which trailing
+    Outputs are (..., B), or (..., B, O) if a window has several outputs. A loss says which trailing
     dimensions its targets have.
     """
 
@@ -20,10 +20,11 @@ class Loss(Protocol):
         """A short name, such as `mae`."""
 
     def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Losses (..., B) of the windows, or (..., B, H) of their targets; a row's is the mean."""
+        """Losses (..., B) of the windows, or (..., B, H) of their targets; a row's loss is their
+        mean."""
 
     def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The derivative of the sum of these losses by the outputs, in their shape."""
+        """The derivative of the sum of these losses by the outputs, in the shape of the outputs."""
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean of these losses, in double precision."""

@@ -40,8 +40,8 @@ def nrmse(truth: Floats, forecast: Floats) -> float:
 
 
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
-    """Mean absolute error over that of the seasonal naive forecast in the training set (R,), in the
-    order of time, with so many rows in a season; NaN if its load repeats itself exactly.
+    """Mean absolute error, divided by that of the seasonal naive forecast on the training set (R,),
+    in order of time, with `season` rows per season; NaN if the load repeats itself exactly.
 
     This is MASE as Hyndman and Koehler (2006, "Another look at measures of forecast accuracy")
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
@@ -53,7 +53,8 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
 
 
 def worst_tenth(scores: Floats) -> float:
-    """Mean of the largest tenth of the clients' scores (N,), at least of one; NaN are left out."""
+    """Mean of the largest tenth of the clients' scores (N,), at least of one score; NaN are left
+    out."""
     known = np.sort(scores[~np.isnan(scores)])
     return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
 
@@ -71,16 +72,16 @@ def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
 def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
     """Continuous ranked probability score from quantiles: twice the mean pinball loss.
 
-    The score is the integral of twice the pinball loss over all levels. The mean over the levels
-    that are forecast stands for it, so it depends on them: compare scores of the same levels only.
-    For the median alone it is the mean absolute error.
+    The score is the integral of twice the pinball loss over all levels. Here it is approximated by
+    the mean over the forecast levels, so only scores of the same levels can be compared. For the
+    median alone it is the mean absolute error.
     """
     return 2 * pinball(truth, quantiles, levels)
 
 
 def gaussian_of(quantiles: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
-    """Mean and standard deviation (...), at least 0.001, of the Gaussian of least squares through
-    quantiles (..., Q)."""
+    """Mean and standard deviation (...), at least 0.001, of the Gaussian fitted to quantiles (...,
+    Q) by least squares."""
     from scipy.stats import norm
 
     z = norm.ppf(levels)
@@ -102,7 +103,7 @@ def gaussian_crps(truth: Floats, mean: Floats, deviation: Floats) -> Floats:
 
 
 def coverage(truth: Floats, low: Floats, high: Floats) -> float:
-    """Fraction of the loads that lie in their interval, ends included; NaN if an end is missing."""
+    """Fraction of the loads in their interval, including its ends; NaN if an end is missing."""
     if np.isnan(low).any() or np.isnan(high).any():
         return float("nan")
     return float(((low <= truth) & (truth <= high)).mean())
@@ -144,7 +145,7 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
 
 
 def columns_of(dataset: Dataset) -> list[str]:
-    """What is appended to the name of a score for each target; empty if windows have one."""
+    """The suffixes of the names of scores for each target; empty if windows have one target."""
     first, horizons = dataset.look_ahead, dataset.horizons
     return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
 
@@ -162,7 +163,7 @@ def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
-    # A stamp is the end of its interval, so that of midnight belongs to the day before.
+    # A stamp is the end of its interval, so midnight belongs to the previous day.
     begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
     days, which = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
     return {

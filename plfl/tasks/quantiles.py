@@ -110,7 +110,7 @@ class Quantiles(Loads):
         """Quantiles (B, H, Q)."""
         import torch
 
-        # Unlike len(), the shape lets a program take any number of windows.
+        # Unlike len(), the shape makes an exported program accept any number of windows.
         found = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
         if margins is None:
             return found
@@ -126,7 +126,7 @@ class Quantiles(Loads):
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        """Those of the median as a forecast, and those of the quantiles.
+        """Scores of the median as a forecast, and of the quantiles.
 
         `crps` in kWh per interval, `scaled_crps`: the same over the error of persistence, and for
         each interval its `coverage` and its `width` in kWh, as `coverage_90`. Each target has a
