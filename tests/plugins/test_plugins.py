@@ -1,7 +1,7 @@
 """Plug-ins: a user's own files, and modules of installed packages."""
 
-import re
 import os
+import re
 import subprocess
 import sys
 import textwrap
