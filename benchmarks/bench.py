@@ -92,15 +92,18 @@ def main() -> None:
     names = sys.argv[1:] or list(parts)
     if unknown := set(names) - set(parts):
         raise SystemExit(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
-    results: Numbers = {"load": {}}
+    here = engine(cores)
+    results: Numbers = {"machine": here, "elsewhere": {}, "load": {}}
     if len(names) < len(parts):
         results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    results["machine"] = engine(cores)
     began = time.monotonic()
     for name in names:
         print(f"{time.monotonic() - began:4.0f} s  {name} …", file=sys.stderr, flush=True)
         results[name] = parts[name]()
         results["load"][name] = os.getloadavg()[0]
+        results["elsewhere"].pop(name, None)
+        if here != results["machine"]:
+            results["elsewhere"][name] = here
     with atomic(RESULTS) as temporary:
         temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     report.write(results)

@@ -117,13 +117,15 @@ def limits(results: dict[str, Any]) -> list[Limit]:
 
 def tables(results: dict[str, Any]) -> str:
     """All tables, in Markdown."""
-    m, load, job, smoke = (results[part] for part in ("machine", "load", "job", "smoke"))
+    load, job, smoke = (results[part] for part in ("load", "job", "smoke"))
     jobs = [("the paper's study", job), ("the recipe", results["recipe_job"])]
     parts = [
-        f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
-        f"{m['memory_gib']} GiB, {m['system']}, Python {m['python']}, PyTorch {m['torch']}, "
-        f"{m['compiler']}, while other programs were running (load of at most "
-        f"{max(x for part, x in load.items() if part != 'others'):.1f}).",
+        f"`make bench` on {_machine(results['machine'])}, while other programs were running (load "
+        f"of at most {max(x for part, x in load.items() if part != 'others'):.1f}).",
+        *(
+            f"The part `{part}` was measured again, on {_machine(machine)}."
+            for part, machine in results["elsewhere"].items()
+        ),
         _table(
             ["quantity", "limit", "aim", "measured"],
             [
@@ -142,7 +144,7 @@ def tables(results: dict[str, Any]) -> str:
         "threads.",
         "On a machine that is busy with other programs the threads of PyTorch wait for each other, "
         "so its rows with several threads are not meaningful."
-        if load["speed"] > m["cores"] + 1
+        if load["speed"] > results["machine"]["cores"] + 1
         else "",
         *(_speed(int(n), measured) for n, measured in results["speed"].items()),
         "The recipe (config/recipe.yaml: an MLP of 11,201 parameters, minibatches of 64, AdamW), "
@@ -264,6 +266,13 @@ def _growth(what: str, measured: dict[str, Any]) -> str:
         for n, x in measured.items()
     ]
     return _table([what, "time per client-step", "peak memory"], rows)
+
+
+def _machine(m: dict[str, Any]) -> str:
+    return (
+        f"{m['cores']} cores of {m['processor']} ({m['instructions']}), {m['memory_gib']} GiB, "
+        f"{m['system']}, Python {m['python']}, PyTorch {m['torch']}, {m['compiler']}"
+    )
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
