@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -187,4 +188,4 @@ def _command() -> str:
     """The `plfl` command as the user can type it, with or without an active environment."""
     found = Path(sys.executable).with_name("plfl")
     active = shutil.which("plfl") == str(found) or not found.is_file()
-    return "plfl" if active else os.path.relpath(found)
+    return "plfl" if active else shlex.quote(min(os.path.relpath(found), str(found), key=len))
