@@ -76,7 +76,7 @@ class Hyperparameters(Section):
     def of(self, kind: str, name: str) -> Any:
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
         chosen = getattr(getattr(self, kind), name, None)
-        return chosen or available(kind)[name]()  # a plug-in whose keys the study leaves out
+        return chosen or available(kind)[name]()  # a plug-in without keys in the study
 
     def of_method(self, name: str) -> MethodRules:
         """The method with this name."""

@@ -1,9 +1,9 @@
 """Axes: keys of a study that its grid varies.
 
-Beside its own keys, `grid` takes dotted keys of the study, such as `federation.participation: [0.1,
-0.2]`, and whole blocks, such as `model`. Every combination of their values is a *variant*, which is
-a study of its own. Axes of `data` and `windows` change what the clients' datasets contain, axes of
-`task` what baselines predict on them.
+Besides its own keys, `grid` accepts dotted keys of the study, such as `federation.participation:
+[0.1, 0.2]`, and whole blocks, such as `model`. Every combination of their values is a *variant*,
+which is a study of its own. Axes of `data` and `windows` change what the clients' datasets contain,
+axes of `task` what baselines predict on them.
 """
 
 import copy
@@ -46,15 +46,16 @@ class Axis:
     key: str
     """The dotted path of the key, such as `federation.participation`."""
     short: str
-    """The short form that stands in the names of variants, such as `participation`."""
+    """The short form in the names of variants, such as `participation`."""
     choices: dict[str, Any]
-    """What the key is set to, by label."""
+    """The values of the key, by label."""
 
     @property
     def column(self) -> str:
         """The name of its column in tables, such as `federation.participation`.
 
-        For a whole block it is `model.*`, because tables already have a column `model`.
+        For a whole block it is `BLOCK.*`, such as `model.*`, because tables already have a column
+        `model`.
         """
         return self.key if "." in self.key else f"{self.key}.*"
 
@@ -76,14 +77,15 @@ def axes(grid: Grid, data: Data) -> list[Axis]:
 
 
 def short_names(keys: Iterable[str]) -> list[str]:
-    """The last part of each dotted key, or the whole key where two of them end alike."""
+    """The last part of each dotted key; the whole key if two of them have the same last part."""
     names = {key: _last(key) for key in keys}
     ends = list(names.values())
     return [short if ends.count(short) == 1 else key for key, short in names.items()]
 
 
 def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
-    """The label of every variant with its place: the label on each axis, by the key of the axis."""
+    """The label of every variant with its place. A place is the label on each axis, by the key of
+    the axis."""
     keys = [axis.key for axis in chosen]
     places = [
         dict(zip(keys, labels, strict=True))
@@ -98,7 +100,7 @@ def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
 
 
 def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
-    """The place, and what is named there, of a name such as `participation=0.1,model=mlp/P2`.
+    """The place and the rest of a name such as `participation=0.1,model=mlp/P2`.
 
     Raises:
         ValueError: the place is not on the axes, with the reason.
@@ -133,7 +135,7 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
         for name in blocks:
             defaults = defaults.get(name, {})
             at = getattr(at, name, None)
-            # A mapping with keys of the user's own, such as `sharing`, has no defaults by key.
+            # A mapping whose keys the user chooses, such as `sharing`, has no defaults by key.
             block = block.setdefault(name, defaults if isinstance(at, dict) else {})
         block[key] = copy.deepcopy(axis.choices[place[axis.key]])
     return whole
@@ -143,7 +145,7 @@ def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> dict[str, list
     """Why dotted keys of a grid cannot be axes of a `study`, by key: the study has no such key, it
     cannot vary, or a value has no label.
 
-    The values themselves are checked in the variants.
+    The values themselves are checked with the variants.
     """
     return {key: list(_problems(key, grid, tuning, study)) for key in grid.model_extra or {}}
 
@@ -207,7 +209,7 @@ def _unknown(key: str, study: type[Section]) -> str | None:
         known = list(dict.fromkeys(name for block in blocks for name in block.model_fields))
         if part in known:
             fields = [b.model_fields[part] for b in blocks if part in b.model_fields]
-            # The keys of a mapping are the user's own; those of a model depend on its name.
+            # The user chooses the keys of a mapping; those of a model depend on its name.
             if part == "model" or any(get_origin(field.annotation) is dict for field in fields):
                 return None
             continue
@@ -242,7 +244,7 @@ def _fixed(key: str) -> str | None:
 
 
 def _tuned(key: str, path: str) -> str | None:
-    """`path` if this path of the search means the key of an axis."""
+    """`path` if this path of the search refers to the key of an axis."""
     kind, name, last = [*path.split(".", 2), "", ""][:3]
     parts = key.split(".")
     means = parts == ["hyperparameters", kind, name, last] or (

@@ -1,4 +1,4 @@
-"""What a configuration must know about a further baseline, and how it names one."""
+"""The facts about a further baseline that a configuration needs, and how it names one."""
 
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -9,7 +9,7 @@ from plfl.config.named_block import Named, chosen
 from plfl.plugins import registry
 
 PACKAGE = "plfl.baselines.further"
-"""Holds the further baselines, one file each. Only the files of those that are named are
+"""The package of the further baselines, one file each. Only the files of named baselines are
 imported."""
 Standard = Literal[
     "naive_day",
@@ -24,7 +24,7 @@ Standard = Literal[
     "lightgbm_context",
     "lightgbm_pooled",
 ]
-"""The baselines of every study, beside persistence, by which MASE divides."""
+"""The baselines of every study, besides persistence, whose error is the denominator of MASE."""
 Crosses = Literal["nothing", "models", "raw data"]
 """What a client sends to others."""
 
@@ -33,13 +33,13 @@ class BaselineRules(Named):
     """The rules of a baseline. `plfl.baselines.further.Further` adds what is computed."""
 
     about: ClassVar[str]
-    """What it forecasts, in one sentence."""
+    """A sentence about what it forecasts."""
     crosses: ClassVar[Crosses] = "nothing"
     """What each client has to send."""
 
     @property
     def has_seen_the_data(self) -> bool:
-        """Whether it was trained on these series, the test set included, before the study."""
+        """Whether its pre-training included these series, even the test set."""
         return False
 
 

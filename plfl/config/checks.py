@@ -40,21 +40,21 @@ from plfl.plugins.registry import Algorithm
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
 Unsure = frozenset[str]
-"""Keys of at most two parts, such as `data.source`, whose own values are invalid."""
+"""Keys whose values are invalid, with at most two parts, such as `data.source`."""
 DAY = 24 * 60
 """Minutes in a day."""
 
 
 @dataclass(frozen=True)
 class Doubts:
-    """The keys that are unsure: while others are checked, they have their defaults, and checks that
-    read them are left out."""
+    """The keys that are unsure because their values are invalid. While others are checked, they
+    have their defaults, and checks that read them are left out."""
 
     keys: Unsure
 
     def of(self, *asked: str) -> bool:
-        """Whether any of these keys, the block of one, or anything in one that is a block is
-        unsure."""
+        """Whether any of these keys is unsure, or the block that contains it, or a key inside
+        it."""
         return any(
             one in (key, key.split(".")[0]) or key == one.split(".")[0]
             for one in asked
@@ -84,7 +84,7 @@ def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
 def of_claims(
     claims: Sequence[Contrast], grid: Grid, axes: Sequence[Axis], task: TaskRules
 ) -> Iterator[str]:
-    """Report claims about what the grid lacks."""
+    """Report claims about values that the grid lacks."""
     if claims and not task.forecasts:
         yield "claims: compare forecasts; remove them"
     values = {axis.key: list(axis.choices) for axis in axes}
@@ -516,7 +516,7 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
 def of_paths(tuning: Tuning, grid: Grid, unsure: Container[str] = ()) -> Iterator[str]:
     """Check the paths of hyperparameters, and the rounds of successive halving.
 
-    `unsure`: kinds of algorithms of which the grid may mean any.
+    `unsure`: kinds of algorithms whose names in the grid are unknown, so that it may mean any.
     """
     if (halve := tuning.halve_after) != sorted(set(halve)):
         yield f"tuning.halve_after: {halve} must increase; sort the list and remove duplicates"

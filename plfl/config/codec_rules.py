@@ -1,4 +1,4 @@
-"""What a configuration must know about the codecs of the channel, and how it names them."""
+"""The facts about the codecs of the channel that a configuration needs, and how it names them."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 
 PACKAGE = "plfl.federated.codecs"
-"""Holds the codecs, one file each. Only the files of those that are named are imported."""
+"""The package of the codecs, one file each. Only the files of named codecs are imported."""
 Memory = Literal["ef14", "ef21", "delta"]
 MEMORIES: dict[str, tuple[Memory, ...]] = {"up": ("ef14", "ef21"), "down": ("delta",)}
 """The memories that a direction can have."""
@@ -20,7 +20,7 @@ ENTROPY = "rc"
 
 
 class CodecRules(Algorithm):
-    """The rules of a codec. `plfl.federated.codecs.Codec` adds what it does."""
+    """The rules of a codec. `plfl.federated.codecs.Codec` adds its computations."""
 
     has_codes: ClassVar[bool] = False
     """Whether a message ends with whole numbers, which `rc` can shorten."""
@@ -29,8 +29,8 @@ class CodecRules(Algorithm):
     """Whether E C(v) = v without a memory, so that the mean of many clients is exact."""
 
     contraction: ClassVar[float | None] = None
-    """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values; None if it is not positive, so that no
-    memory can follow."""
+    """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values. None if α is not positive: then no memory
+    can be used."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Chain:
 
     codec: CodecRules
     memory: Memory | None
-    """What both ends, or the sender, remember of earlier messages."""
+    """The memory of earlier messages, at both ends or only the sender."""
     entropy: bool
     """Whether the codes are shortened."""
 

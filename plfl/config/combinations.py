@@ -1,5 +1,5 @@
-"""The combinations of a grid: their algorithms, the hyperparameters that they try, which of them
-methods refuse, and which repeat another.
+"""The combinations of a grid: their algorithms, the hyperparameters that they try, which
+combinations methods refuse, and which repeat others.
 
 A combination is a sharing scheme, a method, a ClientOpt and a ServerOpt. Its cells differ in state
 and seed.
@@ -85,7 +85,7 @@ class Combinations:
         return self.shares_nothing(sharing) and not ignores
 
     def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
-        """Whether a combination trains exactly as an earlier one does.
+        """Whether a combination trains exactly like an earlier one.
 
         Without a server, for example, all ServerOpts train the same.
         """
@@ -121,7 +121,8 @@ class Combinations:
         return search.candidates(untuned, wanted, self.tuning.trials)
 
     def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
-        """The number of choices of a combination: `candidates`, each with all numbers of rounds."""
+        """The number of trials of a combination: its `candidates`, each with all numbers of
+        rounds."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
         wanted = self.tuning.of(self.trains_alone(sharing, method))
         each = self.tuning.trials or search.count(untuned, wanted)

@@ -42,4 +42,5 @@ UNITS: dict[str, dict[str, tuple[float, float]]] = {
     "wall_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
     "window_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
 }
-"""Factor and summand from each unit that a column of a file may have to that of its feature."""
+"""Factor and summand that convert each unit that a column of a file may have into that of its
+feature."""

@@ -49,7 +49,7 @@ GUIDES = {
 
 def generated() -> dict[str, str]:
     """The content of each generated file, by its path from the root of the repository."""
-    defaults = Study.parse({}, "the defaults")  # imports what installed packages bring
+    defaults = Study.parse({}, "the defaults")  # imports the plug-ins of installed packages
     return {
         "workflow/schemas/config.schema.json": json.dumps(schema(), indent=1) + "\n",
         "docs/configuration.md": REFERENCE + "".join(_reference(defaults, "")),
@@ -123,13 +123,13 @@ def _reference(block: Section, path: str) -> Iterator[str]:
 
 
 def _selected(choice: type[Section]) -> tuple[str, Section]:
-    """A block of keys that a key may have, with the name that selects it."""
+    """A block of keys that may be the value of a key, with the name that selects it."""
     selector = choice.model_fields.get("name")
     return get_args(selector.annotation)[0] if selector else "block", _example(choice)
 
 
 def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
-    """One table of the keys of several blocks, of which a study names one by its name.
+    """One table of the keys of several blocks, of which a study selects one by its name.
 
     A key that is the same in several blocks has one row.
     """
@@ -182,7 +182,7 @@ def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
     """What a JSON schema allows, in a few words.
 
     It leaves out null, which the meaning of each key explains, and lower bounds of 0 and 1, which
-    go without saying.
+    are obvious.
     """
     if "enum" in prop:
         return ", ".join(f"`{value}`" for value in prop["enum"])

@@ -25,15 +25,15 @@ _IN_WORDS = {
     ),
     r"^.+\.py:[A-Za-z_]\w*$": "write the file and the class, such as mine.py:Net",
 }
-"""What the patterns of names mean."""
+"""The patterns of names in words."""
 
 _BLOCKS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
-"""Types of the error that a value is no block of keys."""
+"""Types of the errors about a value that is not a block of keys."""
 
 _VARIED = ("windows", "task", "model", "federation", "hyperparameters")
 """Blocks whose keys can be axes of the grid."""
 _SCALARS = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "path_type")
-"""Types of the error that a value is no single number, truth value or text."""
+"""Types of the errors about a value that is not a single number, truth value or text."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -45,7 +45,8 @@ def explain(error: ValidationError, model: type[Section]) -> list[str]:
 
 
 def _fitting(errors: list[Any]) -> list[Any]:
-    """The errors without those about a kind of value that was not meant, where several may stand.
+    """The errors, without those about kinds of values that the user did not mean, in keys that
+    allow several kinds.
 
     Pydantic tries a number, a list and a block of keys in turn.
     """
@@ -66,8 +67,8 @@ def _fitting(errors: list[Any]) -> list[Any]:
 
 
 def allowed(value: str, known: Iterable[str], where: str = "") -> str:
-    """The `known` names, and the most similar one if `value` resembles any. `where` says where they
-    are, such as ` in `federation``."""
+    """A text with the `known` names, and the most similar one if `value` resembles any. `where`:
+    their place, such as ` in `federation``."""
     known = list(known)
     return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
 
@@ -113,7 +114,7 @@ def not_about(lines: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 
 def _is_type(part: str) -> bool:
-    """Whether a part of a path is a type that pydantic tried there, and no key."""
+    """Whether a part of a path is not a key, but a type that pydantic tried there."""
     return "constrained-" in part or part == "[key]"
 
 
@@ -158,7 +159,7 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
 
 
 def _as_block(error: Any, model: type[Section]) -> str:
-    """What to write instead of a value that is no block of keys."""
+    """What to write instead of a value that is not a block of keys."""
     value = error["input"]
     blocks = blocks_at(error["loc"], model)
     if value in [name for block in blocks for name in _names(block)]:
@@ -175,7 +176,7 @@ def sections_in(annotation: Any) -> list[type[Section]]:
 
 
 def blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:
-    """The blocks of keys that may be at a location: several until a `name` selects one."""
+    """The blocks of keys that are possible at a location: several, unless a `name` selects one."""
     blocks = [model]
     for part in location:
         fields = [block.model_fields[part] for block in blocks if part in block.model_fields]

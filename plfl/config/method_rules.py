@@ -1,4 +1,4 @@
-"""What a configuration must know about a method."""
+"""The facts about a method that a configuration needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plfl.plugins.registry import Algorithm
 
 
 class MethodRules(Algorithm):
-    """The rules of a method. `plfl.methods.Method` adds what it does."""
+    """The rules of a method. `plfl.methods.Method` adds its computations."""
 
     ignores_sharing: ClassVar[bool] = False
     """Whether the method has an effect even if the sharing scheme shares nothing."""
@@ -27,11 +27,11 @@ class MethodRules(Algorithm):
     """Why it cannot be combined with a proximal ClientOpt; None if it can."""
 
     own_server: ClassVar[str | None] = None
-    """What the server of the method does instead of a step of the ServerOpt. The ServerOpt has to
-    be `fedavg` then. None if any ServerOpt may take the step."""
+    """What the method's server does instead of a step of the ServerOpt, which must then be
+    `fedavg`. None if any ServerOpt may take the step."""
     server_lr: ClassVar[str | None] = None
-    """The symbol of the quantity that the learning rate of `fedavg` stands for, if the method has
-    an `own_server`. None if it has no meaning; it has to be 1 then."""
+    """If the method has an `own_server`: the symbol of the quantity that the learning rate of
+    `fedavg` stands for. None if the rate has no meaning; it must then be 1."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
@@ -62,21 +62,21 @@ class MethodRules(Algorithm):
     """Whether it mixes a teacher's outputs into the targets."""
 
     reads_rate: ClassVar[bool] = False
-    """Whether its equations contain the learning rate of the local steps, which must be constant
-    then."""
+    """Whether its equations contain the learning rate of the local steps, which must then be
+    constant."""
 
     no_calibration: ClassVar[str | None] = None
     """Why a client that joins late cannot train its personal part before its first round
     (`plfl deploy client --calibrate`); None: it can."""
 
     updates_only: ClassVar[bool] = False
-    """Whether the server learns nothing from the clients but their mean update, as
-    `federation.privacy` needs. Subclasses do not inherit it: each says so itself."""
+    """Whether the server uses nothing from the clients except their mean update, as
+    `federation.privacy` needs. Subclasses do not inherit it: each must declare it."""
 
     no_codec: ClassVar[str | None] = None
-    """Why the channel cannot code what crosses in it (`channel`); None if it can."""
+    """Why the channel cannot code the method's messages (`channel`); None if it can."""
 
-    # The following are told by the hooks that a method has, see `Method`.
+    # The following depend on which hooks the method has, see `Method`.
 
     selects: ClassVar[bool] = False
     """Whether the method, not the round, chooses the participants (`Method.strata`,
@@ -93,7 +93,8 @@ class MethodRules(Algorithm):
     """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Federation) -> Iterator[str]:
-        """Why the method cannot train this model, or with these settings; empty if it can."""
+        """Why the method cannot train this model, or cannot train with these settings; empty if it
+        can."""
         averages = federation.ema is not None
         if self.only_task not in (None, task.name):
             yield (
@@ -140,7 +141,7 @@ class MethodRules(Algorithm):
             )
 
     def in_rounds(self) -> MethodRules:
-        """The method without what it does before a client forecasts, such as fine-tuning.
+        """The method without its part before a client forecasts, such as fine-tuning.
 
         Cells whose methods are equal in this form have the same rounds, and train together.
         """

@@ -1,4 +1,4 @@
-"""What a configuration must know about a model, and how it names one."""
+"""The facts about a model that a configuration needs, and how it names one."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,15 +16,15 @@ from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.plugins import registry
 
 PACKAGE = "plfl.models"
-"""Holds the models, one file each. Only the file of the model that is named is imported: most of
+"""The package of the models, one file each. Only the file of the named model is imported: most of
 them import torch, which the paper's model does not need for its configuration."""
 DEFAULT = "lstm_mlp"
 OWN = "own_module"
-"""The file for modules of the user's own."""
+"""The file for users' own modules."""
 
 
 class ModelRules(Named):
-    """The rules of a model. `plfl.models.Model` adds what is trained."""
+    """The rules of a model. `plfl.models.Model` adds its computations."""
 
     features: ClassVar[tuple[str, ...]] = ()
     """The features of the model that a loss can compare: the hidden states of the LSTM at all times
@@ -35,7 +35,7 @@ class ModelRules(Named):
         raise NotImplementedError
 
     def problems(self, shape: WindowShape) -> list[str]:
-        """Why it cannot be trained on windows of some shape; empty if it can."""
+        """Why it cannot be trained on windows of this shape; empty if it can."""
         raise NotImplementedError
 
     @property
@@ -46,13 +46,14 @@ class ModelRules(Named):
     def operations(self, shape: WindowShape) -> int | None:
         """Floating-point operations of a forward pass over one window.
 
-        None: unknown, and taken to be those of the paper's model.
+        None: unknown; then those of the paper's model are used.
         """
         return None
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        """The model as the fused engine's kernel describes it; None if that cannot train it."""
+        """The model as the fused engine's kernel describes it; None if the kernel cannot train
+        it."""
         return None
 
     @property
@@ -88,4 +89,4 @@ def _chosen(raw: Any) -> Any:
 
 
 ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_chosen)]
-"""A key that names a model: a block with its `name`, or the `module` of the user's own."""
+"""A key that names a model: a block with its `name`, or with the user's own `module`."""

@@ -12,7 +12,7 @@ from plfl.plugins.registry import Algorithm, Kind
 
 
 class Named(Algorithm):
-    """What such a block selects."""
+    """A class that such a block selects."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -37,16 +37,16 @@ def chosen(
     names: Callable[[], Iterable[str]],
     beside: Iterable[str] = (),
 ) -> Kind:
-    """What the `name` of a block, or without one the default name, stands for, with the other keys
-    of the block. An object of such a class stands for itself.
+    """The class that a block's `name`, or the default name, selects, with the block's other keys.
+    An object of such a class is returned as it is.
 
-    `what`: its kind in messages, such as `model`; `names` makes those that a message suggests;
-    `beside`: keys that could stand in place of `name`.
+    `what`: the kind in messages, such as `model`; `names` makes the names that a message suggests;
+    `beside`: keys that can replace `name`.
 
     Raises:
-        ValueError: it is no block, or has no name where there is no default.
+        ValueError: it is not a block, or has no name and there is no default.
         PydanticCustomError: the name is unknown.
-        pydantic.ValidationError: keys are unknown, or values are not possible.
+        pydantic.ValidationError: keys are unknown, or values are impossible.
     """
     if isinstance(block, Named):
         return cast(Kind, block)
@@ -66,7 +66,7 @@ def chosen(
         known = allowed(str(key), ["name", *beside, *cls.model_fields])
         others = {other: find(other) for other in names() if key in find(other).model_fields}
         first = [n for n, one in others.items() if not {*one.__mro__[1:]} & {*others.values()}]
-        if len(first) == 1:  # others have the key from it
+        if len(first) == 1:  # the others inherit the key
             known += f"; the {what} {first[0]} has it: add `name: {first[0]}`"
         line = {"line": f"unknown key of the {what} {name}; {known}"}
         unknown = PydanticCustomError(UNKNOWN_KEY, "{line}", line)

@@ -12,8 +12,8 @@ def with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any
     """Import the plug-ins of a configuration.
 
     Returns:
-        The configuration with the paths of plug-ins from the working directory, and with a block of
-        keys for each of their algorithms; and one line for each problem.
+        The configuration with paths of plug-ins relative to the working directory, and with a block
+        of keys for each of their algorithms; and one line for each problem.
     """
     listed = raw.get("plugins", [])
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):

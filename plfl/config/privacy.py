@@ -1,4 +1,4 @@
-"""Whether `federation.privacy` can keep what it promises with the other keys of a study."""
+"""Checks whether ε of `federation.privacy` is right with the other keys of a study."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ WHERE = "federation.privacy"
 def problems(
     federation: Federation, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
 ) -> Iterator[str]:
-    """Report what would make ε wrong."""
+    """Report keys that would make ε wrong."""
     block = federation.privacy
     if block.clip is None:
         given = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
@@ -61,7 +61,7 @@ def problems(
 
 
 def sends_only_updates(method: MethodRules) -> bool:
-    """Whether a method says so, and leaves the server's side of a round as it is."""
+    """Whether a method declares `updates_only` and does not change the server's side of a round."""
     own, plain = type(method), available("method")["fedopt"]
     parts = ("aggregate", "groups", "select", "strata")
     kept = all(getattr(own, name) is getattr(plain, name) for name in parts)
@@ -71,8 +71,8 @@ def sends_only_updates(method: MethodRules) -> bool:
 def of_schemes(
     grid: Grid, shared: Mapping[str, list[str]], joining: Container[str]
 ) -> Iterator[str]:
-    """Report sharing schemes of the grid for which ε is not known, given the patterns that each has
-    `shared`, and those in which clients are `joining` after the rounds."""
+    """Report sharing schemes of the grid for which ε is unknown. `shared`: the patterns of each
+    scheme; `joining`: those in which clients join after the rounds."""
     known = [name for name in grid.sharing if name in shared]
     for name in known:
         if name in joining:

@@ -1,8 +1,8 @@
 """Hyperparameter search: the combinations of values that a cell tries.
 
 A search names hyperparameters by dotted path, `KIND.NAME.KEY`: KIND is `client_opt`, `server_opt`
-or `method`; NAME is an algorithm, or `*` for all that have the KEY. Every cell tries equally many
-combinations, so no side of a comparison has a larger budget.
+or `method`; NAME is an algorithm, or `*` for all that have the KEY. Every cell tries the same
+number of combinations, so no side of a comparison has a larger budget.
 """
 
 import itertools
@@ -31,7 +31,7 @@ class Candidate:
     client_opt: ClientOpt
     server_opt: ServerOpt
     method: MethodRules | None
-    """None where clients train alone."""
+    """None if clients train alone."""
     tuned: Values = ()
     """The values that differ from the study's own, by path."""
 
@@ -48,7 +48,7 @@ def _number(value: Value) -> str:
 def candidates(base: Candidate, search: Search, trials: int | None = None) -> list[Candidate]:
     """The combinations of values whose paths match the algorithms of `base`.
 
-    With `trials`, at most this many of them; see `sample`.
+    `trials`: the largest number of them; see `sample`.
 
     Raises:
         ValueError: a value is outside the bounds of its hyperparameter; the message names the path.
@@ -61,7 +61,7 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
 
 
 def refused(kind: str, algorithm: Algorithm, search: Search) -> Iterator[str]:
-    """One line, with its path, for each value that an algorithm of some kind does not allow."""
+    """One line, with the path, for each value that its algorithm does not allow."""
     for path, values in search.items():
         if (key := _key(kind, algorithm, path)) is None:
             continue
@@ -73,7 +73,7 @@ def refused(kind: str, algorithm: Algorithm, search: Search) -> Iterator[str]:
 
 
 def count(base: Candidate, search: Search) -> int:
-    """The number of combinations that `candidates` gives without `trials`."""
+    """The number of combinations that `candidates` returns without `trials`."""
     return int(np.prod([len(values) for path, values in search.items() if _target(base, path)]))
 
 

@@ -32,7 +32,8 @@ from plfl.layout import Head
 from plfl.plugins.registry import Section, Value, extended
 
 BASELINE = "baseline"
-"""In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
+"""The value of `sharing` in the rows of baselines in tables; no sharing scheme may have this
+name."""
 
 
 class Comstock(Section):
@@ -51,9 +52,9 @@ class Comstock(Section):
 
 
 METER_ROLES = ("timestamp", "time_of_day", "meter")
-"""Roles of columns of meters that say when and where a reading was taken."""
+"""Roles of columns with the time and the meter of a reading."""
 NOT_INPUTS = ("load", *METER_ROLES)
-"""Roles of columns of meters that are no inputs beside the load."""
+"""Roles of columns that are not further inputs."""
 
 
 class Meters(Section):
@@ -71,7 +72,7 @@ class Meters(Section):
     the meters' names) are detected if they are not named; `time_of_day` is a column of times beside
     a `timestamp` of dates. Inputs of the model: `temperature` (°C), `wind_speed` (m/s),
     `floor_area` (ft²), `wall_area` and `window_area` (m²), and other numbers under names of your
-    own, such as a weather forecast, which `data.features` lists, too."""
+    choice, such as a weather forecast, which `data.features` lists, too."""
     units: dict[str, str] = {}
     """Units of these inputs, by role, where they are not those of `columns`: `temperature` may be
     in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`. They are
@@ -109,7 +110,7 @@ class Meters(Section):
     """A load that differs by more than this multiple of the meter's median load from the median of
     the five readings before it is a fault: a gap. null: every load is a reading."""
     duplicates: Literal["first", "last", "mean"] | None = None
-    """Which of different readings for the same time counts. null: they are an error."""
+    """Which of several different readings for the same time counts. null: they are an error."""
     allow_negative: bool = False
     """Accept negative loads, for example of a meter with generation behind it."""
     max_gap: int = Field(60, ge=0)
@@ -133,12 +134,12 @@ class Meters(Section):
     memory."""
     weather: Path | None = None
     """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time: the inputs
-    in `columns` that it has are read from it. A value counts from its timestamp on; several in an
+    in `columns` that it has are read from it. A value holds from its timestamp on; several in an
     interval are averaged. Its gaps are treated as those of the readings."""
     weather_timezone: str | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     about: Path | None = None
-    """CSV file about the meters: a column `client` and columns of your own. Figures use `building
+    """CSV file about the meters: a column `client` and any other columns. Figures use `building
     type` and `climate zone`."""
 
     @field_validator("since", "until", mode="before")
@@ -183,7 +184,7 @@ class Sample(Section):
 
 
 TESTED = 4
-"""Weeks behind an origin that are its test set."""
+"""Weeks after an origin that are its test set."""
 
 
 class Rolling(Section):
@@ -215,26 +216,26 @@ class Data(Section):
     states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
         ["CA", "IL", "NY"], min_length=1
     )
-    """States; each is a federation of its own. With `meters`: any names, which are also those of
-    the sub-folders."""
+    """States; each is a separate federation. With `meters`: any names, which are also those of the
+    sub-folders."""
     clients: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = 12
     """Clients per state, the first of its list of buildings (paper: 12 of 42), or the number of
     each state, by its name."""
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
-    """Inputs of the model, in order, `load` first (paper: all eight). With `meters`, also columns
-    of your own."""
+    """Inputs of the model, in order, `load` first (paper: all eight). With `meters`, also your own
+    columns."""
     resample: Literal[30, 60] | None = None
     """Minutes between rows, if longer than between readings; loads are summed, other values
     averaged. null: a row per reading."""
     origins: list[date] | Rolling = []
-    """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}` with weeks
-    between two of them. The test set is the four weeks from such a date on, and only readings
-    before it train (docs/axes.md). Several dates are an axis. Empty: `windows.split` counts."""
+    """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}`, where
+    `step` is in weeks. The test set is the four weeks from such a date on, and only readings before
+    it train (docs/axes.md). Several dates are an axis. Empty: `windows.split` is used."""
     federations: int | None = Field(None, ge=2)
-    """Clients of a federation: those of a state are divided at random, always in the same way, into
-    federations of about this size. null: a state is one federation."""
+    """Clients per federation: the clients of a state are divided at random, always in the same way,
+    into federations of about this size. null: a state is one federation."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -291,7 +292,7 @@ class Data(Section):
 
     @property
     def is_sample(self) -> bool:
-        """Whether they are sample data, which every table, title and log must say."""
+        """Whether they are sample data; every table, title and log must say so."""
         return self.source == "sample"
 
     @property
@@ -320,7 +321,7 @@ class Data(Section):
 
 class Lags(Section):
     """Loads around earlier times, at fixed distances from each target. A load that is not known yet
-    is replaced by that of the same time a day earlier, and so on, so that the same transform serves
+    is replaced by that of the same time one or more days earlier, so that the transform works for
     an hour and a day ahead. A load before the client's first row is replaced by that of the last
     input row."""
 
@@ -331,7 +332,7 @@ class Lags(Section):
     rows: list[Annotated[int, Field(ge=1)]] = []
     """Further distances, in rows."""
     around: int = Field(2, ge=0)
-    """Rows before the first and after the last of these times that are read as well."""
+    """Rows before and after each of these times that are read as well."""
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the context of a window with `horizons` targets."""
@@ -373,7 +374,7 @@ class Calendar(Section):
 
 class Encoding(Section):
     """Piecewise-linear encoding (Gorishniy et al. 2022) of the last load and of its changes since
-    the row before, over the look-ahead, and since the first row of the window."""
+    the previous row, over the look-ahead, and since the first row of the window."""
 
     name: Literal["encoding"]
     """Selects this transform."""
@@ -386,8 +387,8 @@ class Encoding(Section):
 
 
 class Holidays(Section):
-    """Whether each target lies in a public holiday, 1 or 0, as the Python package `holidays` lists
-    them."""
+    """Whether each target is on a public holiday, 1 or 0, according to the Python package
+    `holidays`."""
 
     name: Literal["holidays"]
     """Selects this transform."""
@@ -441,7 +442,7 @@ class Ahead(Section):
 
 
 Transform = Lags | Level | Calendar | Encoding | Holidays | Ahead
-"""What computes columns of the context."""
+"""A transform, which computes columns of the context."""
 
 
 class Windows(Section):
@@ -454,12 +455,12 @@ class Windows(Section):
     horizons: int = Field(1, ge=1)
     """Targets per window, in successive rows (paper: 1)."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1).
-    `data.origins` takes their place."""
+    """Fractions of training, validation and test, in order of time (paper: 0.8, 0.1, 0.1).
+    `data.origins` replaces them."""
     history: int | None = Field(None, ge=1)
     """Weeks that a client knows before the test set; null: all. With a number, or with
     `data.origins`, everything is chosen on the last fifth of this history, at least a day, and then
-    trained again on all of it; `split` only says where the test set begins."""
+    trained again on the whole history; `split` only says where the test set begins."""
     scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
     """Min-max scaling by the training sets of all clients of a state together (`pooled`, authors'
     code) or of each client (`per_client`), or each client's mean and standard deviation
@@ -470,7 +471,7 @@ class Windows(Section):
     (`scaled_change`). Loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
-    7]}`. What a transform estimates is never sent. Empty (paper): none."""
+    7]}`. Statistics that a transform estimates are never sent. Empty (paper): none."""
 
     @field_validator("horizons", mode="before")
     @classmethod
@@ -507,13 +508,13 @@ Patterns = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=
 
 
 class Scheme(Section):
-    """A way of sharing in which clients take part without training in the rounds."""
+    """A sharing scheme in which clients take part without training in the rounds."""
 
     join: Literal["late", "raw"]
-    """`late`: a client joins after the rounds. It receives the model of a federation of others,
-    who train on all that they know, and uses it as received or as the method adapts it
+    """`late`: a client joins after the rounds. It receives the model of a federation of the others,
+    who train on their whole history, and uses it as received or as the method adapts it
     (`fine_tuning`). Each client is late once. `raw`: every client receives one model, trained on
-    the windows of all with as many steps as all of them take."""
+    the windows of all clients with as many steps as they take together."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
@@ -525,10 +526,10 @@ _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(
 
 class Grid(Section):
     """The cells of the study: every combination of these axes, in every state. Any other key of the
-    study is an axis, too, if it is listed here with its values, such as `federation.participation:
+    study becomes an axis if it is listed here with its values, such as `federation.participation:
     [0.1, 0.2]` (docs/axes.md)."""
 
-    # `plfl.config.axes` checks further keys; the schema for editors knows their first words.
+    # `plfl.config.axes` checks further keys; the schema for editors knows only their first parts.
     model_config = ConfigDict(
         extra="allow",
         json_schema_extra={
@@ -571,7 +572,7 @@ class Simulation(Section):
     step_seconds: PerClient | None = None
     """Seconds per local step: one number, or one per client; null: none."""
     down_mbit: PerClient | None = None
-    """Mbit/s from the server to a client, given as `step_seconds` is; null: downloads take no
+    """Mbit/s from the server to a client, one number or one per client; null: downloads take no
     time."""
     up_mbit: PerClient | None = None
     """Mbit/s from a client to the server; null: uploads take no time."""
@@ -585,7 +586,7 @@ class Simulation(Section):
     `step_seconds`, `down_mbit`, `up_mbit`."""
 
     def of(self, clients: Sequence[int]) -> Self:
-        """The same block for some of the clients, given by their positions."""
+        """The block for some of the clients, given by their positions."""
         lists = {key: value for key, value in self if isinstance(value, list)}
         chosen = {key: [values[i] for i in clients] for key, values in lists.items()}
         return self.model_copy(update=chosen)
@@ -623,7 +624,7 @@ class Privacy(Section):
     delta: float = Field(1e-3, gt=0, lt=1)
     """δ for which ε is stated."""
     noise_as_of: int | None = Field(None, ge=1)
-    """The noise that as many clients would have in their mean: an extrapolation."""
+    """Clients for which the noise is set: an extrapolation. null: the actual number."""
     quantile: float | None = Field(None, gt=0, lt=1)
     """Quantile of the norms that C follows, from `clip` on (Andrew et al. 2021: 0.5). null: C is
     fixed."""
@@ -647,9 +648,9 @@ class Federation(Section):
     participation: float = Field(1.0, gt=0, le=1)
     """Fraction of the clients that are selected for a round (paper: all)."""
     selection: Literal["uniform", "poisson", "allocation", "data_aware"] = "uniform"
-    """How they are selected: so many at random (`uniform`, paper), each with this probability
-    (`poisson`), each in this fraction of the rounds (`allocation`), or so many that have every
-    label together (`data_aware`, FedADC), which clients tell the server before."""
+    """How they are selected: this fraction at random (`uniform`, paper), each client with this
+    probability (`poisson`), each in this fraction of the rounds (`allocation`), or a fraction that
+    has every label (`data_aware`, FedADC): clients tell the server their labels before."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: equal (`uniform`, paper), or by training windows
     (`samples`)."""
@@ -675,8 +676,8 @@ class Federation(Section):
     as the local model; training is unchanged. The decay of step t is min(ema, (1 + t)/(10 + t)).
     null (paper): no average."""
     server_ema: float | None = Field(None, gt=0, lt=1)
-    """The same for the server's models over the rounds (FedADC, section V), scored as the global
-    model."""
+    """Decay of such an average of the server's models over the rounds (FedADC, section V), scored
+    as the global model."""
     keep: Literal["last", "best"] = "last"
     """The local model that is scored after the last round: the `last` (paper), or the `best` by
     validation MASE among the evaluated rounds."""
@@ -695,7 +696,7 @@ class Federation(Section):
 
     @property
     def local_work(self) -> str:
-        """What a client does in a round, in words, such as `20 local steps`."""
+        """The work of a client in a round, in words, such as `20 local steps`."""
         if self.local_steps is not None:
             return f"{self.local_steps:,} local step{'s' * (self.local_steps != 1)}"
         return f"{self.local_epochs:g} local epoch{'s' * (self.local_epochs != 1)}"
@@ -711,7 +712,7 @@ class Federation(Section):
         return self.calibration.epochs > 0
 
     def participants(self, clients: int) -> float:
-        """Expected number of participants of a round, of so many clients."""
+        """Expected number of participants of a round, given the number of clients."""
         if self.selection == "poisson":
             return self.participation * clients
         if self.selection == "allocation":
@@ -737,14 +738,14 @@ class Federation(Section):
 
 
 class Channel(Section):
-    """Codecs of what is shared ([guide](channel.md))."""
+    """Codecs of the shared parameters ([guide](channel.md))."""
 
     up: str = "none"
     """Stages of updates, such as `ef21+q3+rc`."""
     down: str = "none"
     """Stages of the server's parameters, such as `delta+q3`."""
     scales: Literal["tensor", "one"] | Annotated[int, Field(ge=1)] = "tensor"
-    """A scale for each tensor, for all (`one`), or for so many parameters."""
+    """A scale for each `tensor`, for all (`one`), or for each block of this many parameters."""
 
     @field_validator("up", "down")
     @classmethod
@@ -774,18 +775,18 @@ ROUNDS = "federation.rounds"
 class Tuning(Section):
     """Hyperparameter search on the validation set, with equally many trials for every cell.
 
-    A trial is a complete training. The trial with the smallest validation MASE at the last round,
-    mean over clients and all seeds, is kept, separately for the local and the global models. The
+    A trial is a complete training. The trial with the lowest validation MASE at the last round, as
+    a mean over clients and all seeds, is kept, separately for the local and the global models. The
     test set is never used.
     """
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
-    the values whose paths match its algorithms. Numbers of
-    `federation.rounds` are tried along one training; what was best is trained again."""
+    the values whose paths match its algorithms. Numbers of `federation.rounds` are tried within one
+    training; the best is trained again."""
     alone: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
-    """The same for cells without a server (P3), which must try equally many combinations. Empty:
-    the `client_opt` paths of `search`."""
+    """Values to try in cells without a server (P3), which must try equally many combinations.
+    Empty: the `client_opt` paths of `search`."""
     trials: int | None = Field(None, ge=1)
     """Combinations that each cell tries, drawn as a Latin hypercube if there are more. null: all,
     which must then be equally many for every cell."""
@@ -808,7 +809,7 @@ class Tuning(Section):
 
 
 class TreeSearch(Section):
-    """Settings that each LightGBM tries in all pairs, to keep the best on validation."""
+    """Settings of each LightGBM. It tries all pairs and keeps the best on validation."""
 
     learning_rate: list[Annotated[float, Field(gt=0)]] = []
     """Learning rates."""
@@ -829,9 +830,9 @@ class Baselines(Section):
     max_bin: int = Field(255, ge=2)
     """Most histogram bins per feature; fewer train faster."""
     further: list[ChosenBaseline] = []
-    """Baselines beside those of every study."""
+    """Baselines in addition to those of every study."""
     leave_out: list[Standard] = []
-    """Baselines of every study that this one does without, to save time."""
+    """Baselines of every study that are left out, to save time."""
 
     @field_validator("further")
     @classmethod
@@ -846,8 +847,8 @@ class Contrast(Section):
     """A comparison that a study names before it runs."""
 
     better: Patterns = Field(min_length=1)
-    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; `up=q3/P2` at a
-    value of an axis."""
+    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; with a value of an axis,
+    `up=q3/P2`."""
     than: Patterns = Field(min_length=1)
     """The other side."""
     margin: float = Field(0.0, ge=0)
@@ -856,7 +857,7 @@ class Contrast(Section):
     """Axes: `{windows.history: [1, 4]}`."""
 
     def labels(self, key: str) -> list[str]:
-        """The values of an axis that it is about, as they stand in names."""
+        """The values of an axis that it is about, in the form of names."""
         values = self.where[key]
         return [as_label(value) for value in (values if isinstance(values, list) else [values])]
 
@@ -869,7 +870,7 @@ class Contrast(Section):
 
 
 def as_label(value: Any) -> str:
-    """A value of an axis as it stands in names."""
+    """A value of an axis in the form of names."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -888,13 +889,13 @@ class Compute(Section):
     """Use of the machine. Only `device` and `engine` can change the results."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where models are trained: `cpu`, `cuda`, or `auto`, a GPU if there is one that is faster."""
+    """Where models are trained: `cpu`, `cuda`, or `auto`: on a GPU if that is faster."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
     engine: Literal["auto", "fused", "stacked", "compiled", "reference"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
     CPU or GPU), `compiled` (the same on a GPU, with PyTorch's compiler), `reference` (simple and
-    slow, to check the others), or `auto`, `fused` or else `stacked`."""
+    slow, to check the others), or `auto`: `fused` if possible, otherwise `stacked`."""
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of the study or variant (`study`), of a state
     (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).

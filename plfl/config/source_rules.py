@@ -1,4 +1,4 @@
-"""What a configuration must know about a source of data, and how it names one."""
+"""The facts about a source of data that a configuration needs, and how it names one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm, Section
 
 PACKAGE = "plfl.data.sources"
-"""Holds the sources, one file each."""
+"""The package of the sources, one file each."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Origin:
     """The origin of data: what they are, where they come from, and under which licence."""
 
     label: str
-    """In a few words, as shown on the page and in MLflow."""
+    """A few words, as shown on the page and in MLflow."""
     text: str
-    """In one phrase that says whether they were measured, simulated or generated."""
+    """A phrase that says whether they were measured, simulated or generated."""
     kind: str = "Others"
     """How they were collected, in the words of Croissant's vocabulary for responsible AI."""
     licence: str | None = None
@@ -31,13 +31,13 @@ CC_BY = "https://spdx.org/licenses/CC-BY-4.0"
 
 
 class SourceRules(Algorithm):
-    """The rules of a source. `plfl.data.sources.Source` adds what is fetched and read."""
+    """The rules of a source. `plfl.data.sources.Source` adds fetching and reading."""
 
     examples: ClassVar[str] = "loads"
     """The kind of its examples, in one word. A task names the kind that it needs in the same way.
     """
     origin: ClassVar[Origin]
-    """What the data are."""
+    """The origin of the data."""
     blocks: ClassVar[Mapping[str, type[Section]]] = {}
     """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block
     name the same class."""

@@ -114,11 +114,12 @@ class Study(Section):
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
     claims: list[Contrast] = []
-    """Comparisons, corrected as one family."""
+    """Comparisons to test. Their p values are corrected for their number."""
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
-    """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the
-    cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
+    """Forecasts of the test set to keep: the first week of every cell (`week`), or in addition
+    `all` forecasts of the cells whose models are kept, as
+    `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
 
@@ -161,7 +162,7 @@ class Study(Section):
             study = cls.model_validate(raw)
         except ValidationError as error:
             found = cls._explained(error, raw)
-            if broken:  # they may define what is unknown
+            if broken:  # they may define the unknown names
                 found = [line for line in found if not _of_plugins(line)]
             raise ConfigError(source, broken + found) from None
         if broken:
@@ -170,7 +171,8 @@ class Study(Section):
 
     @classmethod
     def recorded(cls, raw: object, source: str, digests: Mapping[str, str] | None = None) -> Self:
-        """The study that a file of results records. It is data: see `plfl.plugins.check_trust`.
+        """The study in a file of results. It is only data, and must not run code: see
+        `plfl.plugins.check_trust`.
 
         Raises:
             ConfigError: as `parse` does.
@@ -183,7 +185,7 @@ class Study(Section):
         """A copy with other values of some keys, unchecked."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
-            del copied.__dict__[name]  # follows from the values of the original
+            del copied.__dict__[name]  # computed from the values of the original
         return copied
 
     @classmethod
@@ -192,9 +194,9 @@ class Study(Section):
     ) -> list[str]:
         """All problems of `raw`, in which pydantic found `error`.
 
-        Checks across blocks only run if every key is valid by itself. So this removes the invalid
-        keys and checks the rest. The removed keys have their defaults there, which are not the
-        values that the user wrote: they are `unsure`, and no problem of them is reported.
+        Checks across blocks need a valid value for every key. So this removes the invalid keys and
+        checks the rest. The removed keys then have their defaults instead of the user's values.
+        They are called `unsure`, and problems with them are not reported.
         """
         problems = explain(error, cls)
         invalid = {".".join(map(str, found["loc"][:2])) for found in error.errors()} - {""}
@@ -220,7 +222,7 @@ class Study(Section):
         return self
 
     def _problems(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of keys that do not fit each other, but for those about keys in `doubts`."""
+        """Problems of keys that do not fit each other, except those about keys in `doubts`."""
         schemes = self.grid.sharing if doubts.of("sharing") else self.sharing
         yield from checks.of_grid(self.grid, schemes)
         yield from self._problems_of_data(doubts)
@@ -237,7 +239,7 @@ class Study(Section):
         yield from self._problems_of_grid(doubts)
 
     def _problems_of_data(self, doubts: Doubts) -> Iterator[str]:
-        """The data, and the task with them."""
+        """Problems of the data, and of the task with them."""
         data = self.data
         yield from checks.of_data(data)
         if doubts.of("data.source", "task.name"):
@@ -249,7 +251,7 @@ class Study(Section):
             yield from checks.of_selection(self.task, data, self.federation)
 
     def _problems_of_training(self, doubts: Doubts) -> Iterator[str]:
-        """The rounds, and the methods with the task."""
+        """Problems of the rounds, and of the methods with the task."""
         yield from checks.of_local_work(self.federation)
         yield from checks.of_rates(self.combinations.algorithms, self.federation)
         if not doubts.of("data.clients"):
@@ -263,7 +265,7 @@ class Study(Section):
                 yield from checks.of_channel(self.channel, methods)
 
     def _problems_of_model(self, doubts: Doubts) -> Iterator[str]:
-        """The model, and the sharing schemes, which name its parameters."""
+        """Problems of the model, and of the sharing schemes, which name its parameters."""
         if doubts.of("model"):
             return
         yield from checks.of_target(self.windows, self.model)
@@ -280,7 +282,7 @@ class Study(Section):
                 yield from checks.of_schemes(self.grid, self.unshareable)
 
     def _problems_of_grid(self, doubts: Doubts) -> Iterator[str]:
-        """The combinations of the grid, and what is tuned in them."""
+        """Problems of the combinations of the grid, and of the hyperparameters tuned in them."""
         kinds = {kind for kind in KINDS if doubts.of(f"grid.{kind}")}
         if not (kinds or doubts.of("grid.refused")):
             yield from checks.of_combinations(self.grid, self.combinations.refused)
@@ -291,11 +293,11 @@ class Study(Section):
 
     @property
     def _has_shape(self) -> bool:
-        """Whether it is known what the model reads and returns."""
+        """Whether the shape of the model's windows is known."""
         return not any(checks.of_task(self.task, self.data))
 
     def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
-        """Problems of the axes beside those that every grid has, then those of the variants."""
+        """Problems of the further axes, then those of the variants."""
         of_axes = axes.problems(self.grid, self.tuning, type(self))
         yield from itertools.chain(*of_axes.values())
         if broken := [key for key, found in of_axes.items() if found]:
@@ -334,12 +336,12 @@ class Study(Section):
 
     @cached_property
     def axes(self) -> list[Axis]:
-        """The axes beside those that every grid has."""
+        """The further axes: those that not every grid has."""
         return axes.axes(self.grid, self.data)
 
     @cached_property
     def places(self) -> dict[str, dict[str, str]]:
-        """Where each variant lies on the axes: the label on each axis, by the key of the axis."""
+        """The place of each variant: the label on each axis, by the key of the axis."""
         return axes.variants(self.axes)
 
     @cached_property
@@ -357,8 +359,8 @@ class Study(Section):
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """The part of a variant's label that decides its datasets and baselines: its labels on the
-        axes of `data`, `windows` and `task`.
+        """The part of a variant's label that determines its datasets and baselines: its labels on
+        the axes of `data`, `windows` and `task`.
 
         Variants with the same text read the same files. It is empty without such axes.
         """
@@ -382,7 +384,7 @@ class Study(Section):
         return self.variants[label]
 
     def find(self, name: str) -> tuple[Self, Cell]:
-        """The cell of this name, with its study: the variant where the name begins with one.
+        """The cell of this name and its study, which is a variant if the name begins with one.
 
         Raises:
             ConfigError: there is none.
@@ -404,7 +406,7 @@ class Study(Section):
 
     @property
     def window_shape(self) -> WindowShape:
-        """What the model reads of a window and returns."""
+        """The shape of what the model reads of a window and returns."""
         return self.task.window_shape(self.data, self.windows)
 
     @property
@@ -442,18 +444,18 @@ class Study(Section):
 
     @property
     def participant(self) -> str:
-        """What those are called that take part: "meter" or "client"."""
+        """The word for a participant: "meter" or "client"."""
         return "meter" if self.data.source == "meters" else "client"
 
     def worded(self, text: str) -> str:
-        """A text of plfl about clients in the words of the study; keys stay as they are."""
+        """A text about clients in the words of the study; keys stay as they are."""
         one = self.participant
         named = {"client": one, "Client": one.capitalize()}
         return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda found: named[found[1]], text)
 
     @property
     def federated(self) -> list[str]:
-        """The sharing schemes of the grid that share parameters, and no raw data."""
+        """The sharing schemes of the grid that share parameters, but no raw data."""
         nothing = self.combinations.shares_nothing
         return [s for s in self.grid.sharing if not nothing(s) and self.joins(s) != "raw"]
 
@@ -464,12 +466,12 @@ class Study(Section):
 
     @property
     def chooses_in_history(self) -> bool:
-        """Whether choices are made on a part of the history, see `windows.history`."""
+        """Whether everything is chosen on a part of the history, see `windows.history`."""
         return self.windows.history is not None or self.data.cut is not None
 
     @property
     def retrains(self) -> bool:
-        """Whether the chosen candidate is trained again: on all of the history, or for fewer
+        """Whether the chosen candidate is trained again: on the whole history, or for fewer
         rounds."""
         return self.chooses_in_history or bool(self.tuning.rounds)
 
@@ -572,7 +574,7 @@ class Study(Section):
         return self.combinations.candidates(*cell.combination)
 
     def trials(self, cell: Cell) -> int:
-        """The number of choices of hyperparameters that a cell tries."""
+        """The number of trials of a cell."""
         return self.combinations.trials(*cell.combination)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
@@ -617,7 +619,7 @@ class Study(Section):
         return settings
 
     def _rounds_of(self, cell: Cell) -> dict[str, Any]:
-        """The settings of the rounds, with those of privacy where they affect a cell."""
+        """The settings of the rounds, with those of privacy if they affect a cell."""
         rounds = self.federation.model_dump(mode="json")
         if self.federation.privacy.clip is None or self.is_alone(cell):
             del rounds["privacy"]
@@ -628,11 +630,11 @@ class Study(Section):
     # -- results ---------------------------------------------------------------------------------
 
     def description(self) -> dict[str, Any]:
-        """The study as its results record it, without the settings that do not affect them."""
+        """The study as stored with its results, without the settings that do not affect them."""
         return self.model_dump(
             mode="json",
             exclude={"compute": {"threads", "stack", "checkpoint_seconds"}},
-            exclude_unset=bool(self.axes),  # keys that an axis replaces, as those of a model
+            exclude_unset=bool(self.axes),  # keys that an axis replaces, such as those of a model
         )
 
     @property

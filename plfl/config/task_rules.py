@@ -1,4 +1,4 @@
-"""What a configuration must know about a task, and how it names one."""
+"""The facts about a task that a configuration needs, and how it names one."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +12,7 @@ from plfl.layout import WindowShape
 from plfl.plugins import registry
 
 PACKAGE = "plfl.tasks"
-"""Holds the tasks, one file each. Only the file of the task that is named is imported."""
+"""The package of the tasks, one file each. Only the file of the named task is imported."""
 DEFAULT = "forecast"
 Margins = Literal["none", "personal", "adaptive", "shared"]
 """How the intervals of forecasts are widened: not at all (`none`), by a margin of each client
@@ -21,20 +21,20 @@ all clients (`shared`)."""
 
 
 class TaskRules(Named):
-    """The rules of a task. `plfl.tasks.Task` adds what is computed."""
+    """The rules of a task. `plfl.tasks.Task` adds its computations."""
 
     examples: ClassVar[str] = "loads"
-    """The kind of examples that the source has to give, in one word (`SourceRules.examples`). It
+    """The kind of examples that the source must provide, in one word (`SourceRules.examples`). It
     also selects how results are reported (`plfl.report.reporting`)."""
     own_loss: ClassVar[str | None] = None
-    """The name in words of the task's own loss, which replaces `federation.loss`. None if the task
-    trains with `federation.loss`."""
+    """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
+    `federation.loss`."""
     forecasts: ClassVar[bool] = True
     """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
     MLflow compares them."""
     common_windows: ClassVar[bool] = False
     """Whether all clients' models are scored on the same windows. This takes long, so local models
-    are then scored in the last round only."""
+    are then scored only in the last round."""
     has_labels: ClassVar[bool] = False
     """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
     small: ClassVar[tuple[dict[str, Any], ...]] = tuple(
@@ -47,23 +47,24 @@ class TaskRules(Named):
     )
     """Small studies with models of three sizes, in which the sizes of messages are measured.
 
-    The numbers of parameters in the body and elsewhere are such that the size of a message can be
-    attributed to them (`plfl.experiments.message_sizes`).
+    Their numbers of parameters in the body and elsewhere differ, so that the sizes of messages can
+    be written as multiples of them (`plfl.experiments.message_sizes`).
     """
 
     def outputs(self, horizons: int) -> int:
-        """O, how many numbers a model returns for a window with so many targets."""
+        """O, the number of numbers that a model returns for a window with `horizons` targets."""
         raise NotImplementedError
 
     def window_shape(self, data: Data, windows: Windows) -> WindowShape:
-        """What a model reads of a window and returns, given a source with the task's examples."""
+        """The shape of what a model reads of a window and returns, given a source with the task's
+        examples."""
         sizes = len(data.inputs), windows.look_back, windows.context_width
         return WindowShape(*sizes, self.outputs(windows.horizons))
 
     def problems(
         self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
     ) -> Iterator[str]:
-        """Why it cannot be trained with these settings, a line for each problem."""
+        """Why it cannot be trained with these settings, one line for each problem."""
         return iter(())
 
     def dealt(self, data: Data) -> dict[str, Any]:
@@ -77,7 +78,7 @@ class TaskRules(Named):
 
     @property
     def margins(self) -> Margins:
-        """Which margins the intervals of a trained model get, see `Margins`."""
+        """The kind of margins of the intervals of a trained model, see `Margins`."""
         return "none"
 
 
