@@ -26,17 +26,18 @@ DAMAGE = (
 
 
 MAPPED = 2**20
-"""Least bytes of an array that is read from its file where it is used, instead of all at once."""
+"""Arrays of at least this many bytes stay in their file and are read where they are used."""
 _ALIGNED = 64
-"""Arrays begin at multiples of so many bytes in a file."""
+"""Arrays begin at multiples of this many bytes in a file."""
 _LENGTHS = 26
-"""Place, in the header of a member of an archive, of the lengths of its name and further fields."""
+"""Position, in the header of a member of an archive, of the lengths of its name and of further
+fields."""
 _HEADERS = _LENGTHS + 4 + 20
-"""Bytes before the content of a member, without its name and its filler."""
+"""Bytes of the header of a member, without its name and the filler."""
 
 
 class Rows:
-    """Arrays that are put one behind the other, in a file without a name or in memory."""
+    """Arrays that are appended to each other, in an unnamed temporary file or in memory."""
 
     def __init__(self, folder: Path | None = None):
         """Begin; `folder`: that of the file, or None for memory."""
@@ -47,7 +48,7 @@ class Rows:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
     def append(self, part: Array) -> None:
-        """Put a part behind the others.
+        """Append a part.
 
         Raises:
             PlflError: the disk is full.
@@ -87,7 +88,7 @@ def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
 
 
 def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
-    """What `make` makes of the arrays that `save` wrote. Large ones stay in the file.
+    """The result of `make` on the arrays that `save` wrote. Large ones stay in the file.
 
     Raises:
         DataError: the file is missing or damaged.

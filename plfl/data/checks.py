@@ -10,9 +10,8 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
     """Refuse timestamps that do not advance in steps of `interval` minutes.
 
     Raises:
-        DataError: there are no timestamps, or unreadable, unsorted, duplicate or missing ones, or
-            some off the grid. The message names the file, the first one, their number and the
-            remedy.
+        DataError: there are no timestamps, or some are unreadable, unsorted, duplicate, missing or
+            off the grid. The message names the file, the first one, their number and the remedy.
     """
     if len(stamps) == 0:
         raise DataError(f"{where}: has no rows; replace the file or leave this building out")
@@ -50,8 +49,8 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
 def check_load(
     where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
-    """Refuse a load series (kWh per interval) with missing values (unless `gaps` are allowed),
-    none at all, infinite, negative (unless allowed) or constant ones.
+    """Refuse a load series (kWh per interval) that is empty or constant, or has infinite, missing
+    (unless `gaps` are allowed) or negative values (unless allowed).
 
     Raises:
         DataError: the message names the file, the column, the first timestamp, the number of

@@ -1,10 +1,11 @@
-"""The context of windows: what a model reads once per window, beside the rows of the look-back.
+"""The context of windows: numbers that a model reads once per window, besides the rows of the
+look-back.
 
 Each transform of `windows.context` is one function here. It gets the series of one client and
-returns columns with a row for every row l of the series: what is known of a window whose last input
-row is l. Nothing after row l is read except the time of the target row g = l + L and, for `ahead`,
-features that the user says are known ahead. Estimates come from the client's own training set. If a
-reading that is needed lies in a gap of the series, the columns are NaN and there is no window.
+returns columns. Row l of a column is for the window whose last input row is l. Nothing after row l
+is read except the time of the target row g = l + L and, for `ahead`, features that the user
+declares known ahead. Estimates come from the client's own training set. If a needed reading is in a
+gap, the columns are NaN and there is no window.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Series:
-    """The series of one client, and what its windows look like."""
+    """The series of one client, and the shape of its windows."""
 
     load: Floats
     """Load (R,) in kWh per interval."""
@@ -45,7 +46,7 @@ class Series:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     training: slice
-    """Rows of the training set. Those before it are left out."""
+    """Rows of the training set. Earlier rows are not used."""
     offset: float
     """Load in kWh at which the scaled load is 0."""
     scale: float
@@ -62,11 +63,11 @@ class Series:
 
     @property
     def targets(self) -> NDArray[np.int64]:
-        """The first target row g = l + L of each row; the last row where the series ends before."""
+        """The first target row g = l + L of each row; the last row if the series ends earlier."""
         return self.target(0)
 
     def target(self, h: int) -> NDArray[np.int64]:
-        """The target row g + h of each row; the last row where the series ends before."""
+        """The target row g + h of each row; the last row if the series ends earlier."""
         return np.minimum(self.rows + self.windows.look_ahead + h, len(self.load) - 1)
 
     def back(self, steps: int) -> Floats:
@@ -79,7 +80,7 @@ class Series:
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
     """The context (R, G) of a client: the columns of all transforms, in their order.
 
-    `estimated` is what `estimate` found in the client's training set, if that is elsewhere.
+    `estimated`: the result of `estimate`, if the training set is not in these series.
     """
     if estimated is None:
         estimated = estimate(series)
@@ -93,12 +94,14 @@ def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArra
 
 
 def estimate(series: Series) -> list[Floats]:
-    """What each transform takes from the training set; empty for those that take nothing."""
+    """What each transform estimates from the training set; empty for those that estimate
+    nothing."""
     return [_estimate(series, one) for one in series.windows.context]
 
 
 def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
-    """Rows up to and with the last input row that a window and its context read."""
+    """Number of rows, up to and including the last input row, that a window and its context
+    read."""
     rows = look_back
     for one in transforms:
         if isinstance(one, Lags):
@@ -146,9 +149,9 @@ def _columns(
 def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Floats:
     """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of rows d before the target g.
 
-    They are scaled as the loads of the look-back are. A load after row l is replaced by the latest
-    one at the same time of the day, `day` rows or a multiple of it before; one before the client's
-    first row counts as y_l.
+    They are scaled like the loads of the look-back. A load after row l is replaced by the latest
+    known one at the same time of day, `day` rows or a multiple earlier. A load before the client's
+    first row is replaced by y_l.
     """
     rows = range(-around, series.windows.horizons + around)
     steps = [d - series.windows.look_ahead - j for d in distances for j in rows]
@@ -161,8 +164,8 @@ def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Flo
 def level(series: Series, unit: Unit) -> Floats:
     """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training set.
 
-    For a constant training set σ counts as 1, and a mean of 0 counts as 1. A load below a
-    millionth of m, and so any load of zero or less, counts as that in the logarithm.
+    If the training set is constant, σ is set to 1, and a mean of 0 is set to 1. In the logarithm,
+    loads below a millionth of m, such as zero, are set to that.
     """
     return unit.level(series.load)
 
@@ -180,8 +183,8 @@ def encoding(series: Series, edges: Floats) -> Floats:
 
     s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
     each bin i between quantiles q of z in the client's training windows, a row of `edges`. A bin
-    without width, as of a number that is constant or often the same, is 1 above its edge and 0
-    elsewhere. A load before the client's first row counts as y_l.
+    without width, which a number has that is often or always the same, is 1 above its edge and 0
+    elsewhere. A load before the client's first row is replaced by y_l.
 
     Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
     in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
@@ -220,8 +223,8 @@ def _encode(z: Floats, edges: Floats) -> Floats:
 
 
 def holidays(series: Series, settings: Holidays) -> Floats:
-    """1 where the interval of a target lies in a holiday, by standard time, else 0."""
-    # A stamp is the end of an interval: that at midnight belongs to the day before.
+    """1 if the interval of a target is on a holiday, in standard time, otherwise 0."""
+    # A stamp is the end of an interval: midnight belongs to the previous day.
     days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
     years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
     free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)

@@ -1,9 +1,9 @@
 """The windows of a federation: the clients' scaled series, and where their windows start.
 
 A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
-load of row s+T−1+L, or there are H targets from this row on, and its persistence forecast is the
-load of row s+T−1. Windows are never copied; a year of one building at 15 minutes takes less than
-2 MB, and 0.14 MB more for each column of a context.
+load of row s+T−1+L (or of H rows from this one on), and its persistence forecast is the load of row
+s+T−1. Windows are never copied; a year of one building at 15 minutes takes less than 2 MB, and 0.14
+MB more for each column of a context.
 
 A series may have gaps: NaN in the load or another feature. A window that reads one, in its inputs,
 its context or its target, is left out of every set.
@@ -31,7 +31,7 @@ YEAR = 365 * 24 * 60
 """Minutes in a year."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED = SPLITS[1:]
-"""Those that models are scored on."""
+"""The splits that models are scored on."""
 
 
 _OF_CLIENTS = (
@@ -42,11 +42,11 @@ _OF_CLIENTS = (
 ROWS = ("features", "context", "targets", "load", "stamps")
 """Fields with an entry for each row."""
 _BLOCK = 2**20
-"""Rows whose gaps are looked for at a time."""
+"""Rows that are searched for gaps at a time."""
 
 
 def nobody() -> NDArray[np.int64]:
-    """An empty array: nothing is said of any client."""
+    """An empty array, for fields that have no value for any client."""
     return np.empty(0, np.int64)
 
 
@@ -97,39 +97,41 @@ class Dataset:
     horizons: int = 1
     """H, targets of a window."""
     scaling: NDArray[np.str_] = field(default_factory=_unsaid)
-    """`plfl.data.windows.Scaling` (N,) of each client as JSON, with which later readings become
-    windows, too; empty for made-up series."""
+    """`plfl.data.windows.Scaling` (N,) of each client as JSON, which makes windows of later
+    readings; empty for made-up series."""
     held: NDArray[np.int64] = field(default_factory=nobody)
-    """Number of rows (N,) at the end of each client's history on which everything is chosen: a
-    window is for validation if its targets lie there. Empty: there is a validation set."""
+    """Number of rows (N,) at the end of each client's history that are held out to choose on: a
+    window is for validation if its targets are there. Empty: there is a separate validation set."""
     federation: NDArray[np.int64] = field(default_factory=nobody)
-    """Number (N,) of the federation of each client; empty: they are one."""
+    """Number (N,) of the federation of each client; empty: all are in one federation."""
     whole_bounds: NDArray[np.int64] = field(default_factory=nobody)
-    """`bounds` of the same clients with all that they know before the test set, not only the latest
-    weeks; empty where that is the same. These rows are a copy with a scale of their own."""
+    """`bounds` of the same clients with their whole history before the test set, not only its
+    latest weeks; empty if that is the same. These rows are a copy with another scale."""
     whole_offset: NDArray[np.float64] = field(default_factory=_nothing)
     """`load_offset` of these rows."""
     whole_scale: NDArray[np.float64] = field(default_factory=_nothing)
     """`load_scale` of these rows."""
 
     def of(self, clients: NDArray[np.int64]) -> Dataset:
-        """Some of the clients; the rows of the others stay, unused."""
+        """A dataset of some of the clients; the rows of the others stay, unused."""
         own = {n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
         return self._on_the_same_rows(**own)
 
     def _on_the_same_rows(self, **changes: Any) -> Self:
-        """This with other values, but the same rows: which of them are readable is found once."""
+        """A copy with other values of fields, but the same rows. It shares the cached
+        `readable`."""
         found = replace(self, **changes)
         found.__dict__["readable"] = self.readable
         return found
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether the end of the history is held out to choose on; `refit` trains on it, too."""
+        """Whether the end of the history is held out to choose on. `refit` then trains on it,
+        too."""
         return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
 
     def refit(self) -> Dataset:
-        """The same windows, of which those that were held out are for training, too."""
+        """The same windows, where those that were held out are also for training."""
         if not self.is_rehearsal:
             return self
         bounds, whole = self.bounds.copy(), self.whole_bounds.copy()
@@ -140,7 +142,7 @@ class Dataset:
 
     @property
     def whole(self) -> Dataset:
-        """The same clients with all that they know before the test set."""
+        """The same clients with their whole history before the test set."""
         if not len(self.whole_bounds):
             return self
         return self._on_the_same_rows(
@@ -151,7 +153,8 @@ class Dataset:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """Equal for datasets that differ in clients and their rows only, as `joined` takes them."""
+        """A key that is equal for datasets that `joined` accepts: they differ only in clients and
+        rows."""
         said = (len(x) for x in (self.scaling, self.held, self.federation, self.whole_bounds))
         distances = self.look_ahead, self.horizons, self.interval, self.relative
         return (*self.columns, self.shape, *distances, *map(bool, said))
@@ -179,8 +182,9 @@ class Dataset:
     def first_week(self, client: int) -> NDArray[np.int64]:
         """Start rows of the windows in the week that begins with the first one of the test set.
 
-        If windows have several targets, these are windows whose targets follow each other, from the
-        first one on that forecasts at midnight, if there is one on the first day.
+        If windows have several targets, only windows whose targets follow each other are returned.
+        They begin with the first window that forecasts at midnight, if there is one on the first
+        day.
         """
         starts = self.starts(client, "test")
         if self.horizons > 1:
@@ -209,7 +213,7 @@ class Dataset:
     def readable(self) -> NDArray[np.bool_]:
         """Whether the window whose last input row this is (R,) reads no gap in its inputs.
 
-        Rows with too few others before them in the table of all clients are counted as gaps.
+        Rows with too few rows before them in the table count as gaps.
         """
         found, reach = np.zeros(len(self.load), bool), self.look_back - 1
         for first in range(reach, len(found), _BLOCK):
@@ -238,7 +242,7 @@ class Dataset:
         return last if self.horizons == 1 else np.repeat(last[:, None], self.horizons, axis=1)
 
     def at(self, h: int) -> Dataset:
-        """The same series with the target `h`, from 0, of each window alone."""
+        """The same series with only the target `h`, from 0, of each window."""
         if self.horizons == 1:
             return self
         return self._on_the_same_rows(
@@ -258,8 +262,8 @@ class Dataset:
     def in_kwh(
         self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Forecasts in kWh per interval, given what a model returns, in scaled units (W, ...), for
-        the windows of a client that start at `starts` (W,)."""
+        """Forecasts in kWh per interval, given a model's outputs in scaled units (W, ...) for the
+        windows of a client that start at `starts` (W,)."""
         last = self.load[self.persistence_rows(starts)].reshape(-1, *[1] * (outputs.ndim - 1))
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
@@ -274,7 +278,7 @@ class Dataset:
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
-        """Read what `save` wrote."""
+        """Read a file of `save`."""
 
         def make(found: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
@@ -286,9 +290,9 @@ class Dataset:
 
 
 def joined(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
-    """The clients of some datasets, which differ in nothing else, as one dataset.
+    """The clients of several datasets, which are otherwise equal, as one dataset.
 
-    Their rows are kept in files without a name in a `folder`, and read from there, or in memory.
+    Their rows are in unnamed temporary files in `folder`, or in memory.
     """
     rows = {name: arrays.Rows(folder) for name in ROWS}
     own: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}

@@ -94,7 +94,7 @@ def _windows(table: pd.DataFrame, windows: Windows) -> dict[str, int | None]:
 
 def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
     """Warnings about clients that may spoil a study, as sentences."""
-    # The size of a client does not matter if its load is scaled by itself.
+    # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and windows.target != "change"
     largest = description["max"].max() if pooled else -np.inf
     worries = [

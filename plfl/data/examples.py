@@ -1,4 +1,4 @@
-"""What clients train on: the examples of a federation, such as windows of series or images."""
+"""The examples of a federation that clients train on, such as windows of series or images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from plfl.layout import WindowShape
 class Examples(Protocol):
     """The data of a federation, as engines and clients read them.
 
-    An example is a window of `look_back` rows of one table; its start row stands for it.
+    An example is a window of `look_back` rows of one table, identified by its start row.
     """
 
     @property

@@ -19,11 +19,11 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
 
 
 def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
-    """Readings over longer intervals of so many minutes: the sum of the loads, and the mean of all
-    other columns.
+    """Readings over longer intervals of `minutes` minutes: the sum of the loads, and the mean of
+    all other columns.
 
-    Stamps are the ends of the intervals. An interval with a missing reading has none. Those at the
-    ends that are not complete are left out.
+    Stamps are the ends of the intervals. An interval with a missing reading is missing. Incomplete
+    intervals at both ends are left out.
     """
     groups = series.resample(f"{minutes}min", closed="right", label="right")
     each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
@@ -36,7 +36,7 @@ def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
 
 
 def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
-    """The table of a client: those of the `features` that are available, in order, as float64.
+    """The table of a client: the available `features`, in order, as float64.
 
     `series` is indexed by local timestamps at the end of each interval. It has `load` and the other
     columns of its source; the columns of the calendar are added.
@@ -51,7 +51,7 @@ def time_of_day(stamps: NDArray[np.datetime64], harmonics: int) -> NDArray[np.fl
     """Sine and cosine (W, 2 · harmonics) of the time of day, to nine decimals.
 
     Without rounding, a tree could distinguish sin 30° from sin 150° by the last bit, and the score
-    of a client would depend, by up to .02, on how the angle is computed.
+    of a client would depend on how the angle is computed, by up to 0.02.
     """
     share = (stamps - stamps.astype("datetime64[D]")) / np.timedelta64(1, "D")
     angles = 2 * np.pi * share[:, None] * np.arange(1, harmonics + 1)

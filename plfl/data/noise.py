@@ -1,4 +1,4 @@
-"""Made-up series, on which a study is measured before it has any data."""
+"""Made-up series, with which the speed of a study is measured before it has data."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from plfl.data.dataset import YEAR, Dataset
 
 
 def noise(study: Study, clients: int) -> Dataset:
-    """A year of each client's random numbers, or ten windows if that is more.
+    """A year of random numbers for each client, or ten windows if that is longer.
 
     Raises:
         ConfigError: a window is longer than a year.

@@ -1,4 +1,4 @@
-"""Tables that are read one at a time."""
+"""The tables of clients, read one at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -6,11 +6,11 @@ import pandas as pd
 
 
 class Tables(Mapping[str, pd.DataFrame]):
-    """The tables of clients by name, in order. Each is read whenever it is asked for; none stays in
+    """The tables of clients by name, in order. Each is read whenever it is accessed; none stays in
     memory."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):
-        """Prepare; `read` reads the table of a client, with the errors that it raises."""
+        """`read` reads the table of a client; accessing a table raises its errors."""
         self._names, self._read = dict.fromkeys(names), read
 
     def __getitem__(self, name: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The units in which a client's loads can be compared with those of others."""
+"""Units that make the loads of different clients comparable."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def known(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Unit:
-    """The units of a client's loads, from its training set; 1 instead of 0."""
+    """The units of a client's loads, from its training set; a unit of 0 is replaced by 1."""
 
     change: float
-    """Mean absolute change up to a target, kWh: the error of persistence."""
+    """Mean absolute change from the last input to the target, kWh: the error of persistence."""
     mean: float
-    """Mean load, kWh; its absolute value where loads are negative."""
+    """Mean load, kWh; the absolute value if it is negative."""
     deviation: float
     """Standard deviation of the load, kWh."""
 
@@ -34,7 +34,7 @@ class Unit:
     def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
         """The units of a client, given the loads (R,) of its training set in kWh.
 
-        NaN, in gaps, is left out.
+        NaN in gaps is left out.
         """
         steps = range(look_ahead, look_ahead + horizons)
         errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]

@@ -1,4 +1,4 @@
-"""From series to supervised windows: split by time, scale, and index."""
+"""Turns series into supervised windows: splits them by time, scales and indexes them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def build(
     Args:
         tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
         windows: split, scaling, look-back and look-ahead.
-        limits: minimum and maximum (F,) to scale by instead, as deployed clients agree on them.
+        limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
-        lends: whether clients lend all that they know to others, as where some join late.
-        size: clients of a federation; None: they are one.
+        lends: whether clients also need their whole history to train for others, who join late.
+        size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory.
 
     Raises:
@@ -89,7 +89,7 @@ def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Data
 
 
 def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The tables, read one after the other.
+    """Yields the tables, read one after the other.
 
     Raises:
         DataError: they differ in their features or interval.
@@ -127,7 +127,7 @@ def _agreed(
     limits: Limits | None,
     origin: date | None,
 ) -> Limits | None:
-    """The limits by which all clients scale; None if each has its own."""
+    """The common limits by which all clients scale; None if each has its own."""
     if limits is not None or windows.scaling != "pooled":
         return limits
     each = [limits_of(name, table, windows, origin) for name, table in _alike(tables)]
@@ -143,7 +143,7 @@ def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.
 
 
 def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
-    """`dataset` with the rows of `whole` behind its own."""
+    """`dataset` with the rows of `whole` appended."""
     rows: dict[str, Any] = {
         name: np.concatenate([getattr(one, name) for one in (dataset, whole)]) for name in ROWS
     }
@@ -159,8 +159,7 @@ def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
 def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
     """Numbers (N,) of the federations of about `size` clients into which they are divided.
 
-    The clients are put in the order of the digests of their names, so that the division depends on
-    nothing else.
+    The clients are sorted by the digests of their names, so the division depends on nothing else.
     """
     order = sorted(range(len(names)), key=lambda i: digest(names[i]))
     count = max(1, round(len(names) / size))
@@ -189,21 +188,21 @@ UNKNOWN = np.datetime64("NaT")
 
 @dataclass(frozen=True)
 class Scaling:
-    """What `build` estimates for one client, with which later readings become windows, too."""
+    """The estimates of `build` for one client, which also make windows of later readings."""
 
     offset: NDArray[np.float64]
-    """Value (F,) of each feature at which it is 0 for the model."""
+    """Value (F,) of each feature that is 0 for the model."""
     scale: NDArray[np.float64]
-    """What (F,) makes 1 for the model."""
+    """Difference (F,) of each feature that is 1 for the model."""
     low: NDArray[np.float64]
     """Least value (F,) of each feature in the client's training set."""
     high: NDArray[np.float64]
     """Greatest value (F,) there."""
     context: list[NDArray[np.float64]]
-    """What each transform of `windows.context` takes from that part."""
+    """What each transform of `windows.context` estimates from the training set."""
     known: np.datetime64 = UNKNOWN
-    """Stamp of the last row that the model and the margins of its intervals come from: the end of
-    the validation set."""
+    """Stamp of the last row that the model and its margins depend on: the end of the validation
+    set."""
 
     def stored(self) -> dict[str, Any]:
         """As values of JSON."""
@@ -213,7 +212,7 @@ class Scaling:
 
     @classmethod
     def of(cls, context: list[Any], known: str = str(UNKNOWN), **numbers: list[float]) -> Scaling:
-        """The inverse of `stored`; earlier versions did not say what is known."""
+        """The inverse of `stored`; earlier versions did not store `known`."""
         arrays = {name: np.array(own, float) for name, own in numbers.items()}
         estimated = [np.array(one, float) for one in context]
         return cls(**arrays, context=estimated, known=np.datetime64(known, "s"))
@@ -239,14 +238,14 @@ def _scaled(
 
 
 def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
-    """The scaling of a client that did not take part, all of whose readings are for training.
+    """The scaling of a new client, which did not take part: all its readings are for training.
 
-    `trained`: that of a client that took part; with pooled scaling all have the same.
+    `trained`: the scaling of a client that took part; with pooled scaling all have the same.
     """
     cut = Cut(table, np.array([[0, *3 * [len(table)]]]))
     offset, scale = _scales(cut, windows)
     if windows.scaling == "pooled":
-        first = 1 if windows.target == "change" else 0  # that of the load is its own
+        first = 1 if windows.target == "change" else 0  # each client has its own scale of the load
         offset[first:], scale[first:] = trained.offset[first:], trained.scale[first:]
     return _scaled(cut, windows, offset, scale)[0]
 
@@ -261,8 +260,8 @@ def build_later(
 ) -> Dataset:
     """The windows of further readings of a client whose scaling is known.
 
-    Values may be missing; so are the windows that read them. With `training` all windows are for
-    training; otherwise those that begin after `Scaling.known` are for test, and none for training.
+    Windows that read missing values are left out. With `training`, all windows are for training;
+    otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
     columns = context.compute(part, scaling.context)
@@ -339,7 +338,7 @@ def limits_of(
 ) -> Limits:
     """Minimum and maximum (F,) of each feature in the training set of one client.
 
-    Those of a load that is not scaled by them are left at 0, because clients send them.
+    Limits of a load that are not used for scaling are 0, because clients send the limits.
     """
     low, high = _limits(cut_of(name, table, windows, origin))
     if windows.target == "change":
@@ -357,7 +356,7 @@ def _targets(series: context.Series) -> NDArray[np.float32]:
 
 
 def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
-    """The target (R,) so many rows after the last input row."""
+    """The target (R,) `steps` rows after the last input row."""
     target = np.full(len(series.load), np.nan, np.float32)
     if series.windows.is_relative:
         target[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
@@ -383,7 +382,7 @@ class Cut:
 
     @property
     def trained(self) -> NDArray[np.float64]:
-        """Their values."""
+        """The values of these rows."""
         return self.table.to_numpy(float)[self.training]
 
 
@@ -408,7 +407,8 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
 def _history(
     name: str, table: pd.DataFrame, windows: Windows, origin: date | None, interval: int
 ) -> tuple[int, int, int]:
-    """The first row of a client's history, and the first and the last, exclusive, of its test."""
+    """The first row of a client's history, the first row of its test set, and the end of the test
+    set."""
     if origin is None:
         _, _, test, end = _cuts(name, len(table), windows).tolist()
     else:
@@ -425,9 +425,10 @@ def _history(
 
 
 def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:
-    """Refuse parts of a series, each with its rows and the least that it needs, without a window.
+    """Refuse parts of a series without a window. Each part has its number of rows and the least
+    that it needs.
 
-    `key` is the one that would give them more rows.
+    `key`: the key of the configuration that would give them more rows.
     """
     for part, (rows, least) in parts.items():
         if rows < least:
@@ -454,8 +455,8 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
 def _moments(cut: Cut) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and standard deviation (F,) of each feature in the client's own training set.
 
-    The deviation of a constant feature is 0, whatever the rounding of its mean. A feature that has
-    no value there has mean and deviation 0.
+    The deviation of a constant feature is exactly 0, in spite of the rounding of its mean. A
+    feature without any value has mean and deviation 0.
     """
     trained = cut.trained
     mean, deviation = (np.zeros(trained.shape[1]) for _ in range(2))

@@ -1,7 +1,7 @@
-"""Models: what is trained, one file per model.
+"""Models, one file per model.
 
-The file of a model holds its hyperparameters (a `Model`) and its `nn.Module`. A module is built
-with the shape of a window, and forecasts the windows of a minibatch: `forward(sequence, context)`
+The file of a model contains its hyperparameters (a `Model`) and its `nn.Module`. A module is built
+for the shape of a window, and forecasts the windows of a minibatch: `forward(sequence, context)`
 takes (B, T, F) and (B, G) and returns (B,), or (B, O) if the shape has several outputs, in scaled
 units. Its `named_parameters()`, in order, are a row.
 """
@@ -37,7 +37,7 @@ class Model(ModelRules):
 
     @property
     def dropped(self) -> Dropout | None:
-        """What training drops; None: nothing."""
+        """The dropout of its training; None: none."""
         return None
 
     def network(self, shape: WindowShape) -> Network:
@@ -65,6 +65,6 @@ class Model(ModelRules):
 
 
 def model_of(study: Study) -> Model:
-    """What a study trains; the configuration itself knows only the rules of models."""
+    """The model of a study; the configuration itself knows only the rules of models."""
     assert isinstance(study.model, Model)
     return study.model

@@ -1,4 +1,4 @@
-"""Checks on generated windows whether a module can be trained here, before anything trains."""
+"""Checks with generated windows whether a module can be trained, before anything trains."""
 
 import json
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from plfl.models.network import Buildable, initial_of
 from plfl.plugins import line_of
 
 WINDOWS = 3
-"""Generated windows that a module has to forecast."""
+"""Number of generated windows that a module must forecast."""
 COMPANY = 32
-"""Generated windows whose forecasts must be the same in smaller minibatches."""
+"""Number of generated windows whose forecasts must be the same in smaller minibatches."""
 _found: dict[tuple[str, WindowShape], list[str]] = {}
 
 
@@ -147,8 +147,8 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     """Report forecasts that depend on the other windows of a minibatch.
 
     A module may branch on a sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of
-    the windows therefore have extreme values, and are also forecast alone. Whatever the threshold
-    is, at least one of them then takes another branch than the whole minibatch. The load is also
+    the windows therefore have extreme values, and are also forecast alone. For any threshold, at
+    least one of them then takes a different branch from the whole minibatch. The load is also
     large, of either sign, so that sums of hidden units change their sign.
     """
     random = torch.Generator().manual_seed(1)
@@ -182,7 +182,7 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
 
 
 def _learned(outputs: Tensor) -> Iterator[Tensor]:
-    """The tensors that automatic differentiation leads to from some outputs, each once."""
+    """The leaf tensors that outputs depend on according to automatic differentiation, each once."""
     waiting, seen = [outputs.grad_fn], set()
     while waiting:
         if (node := waiting.pop()) is None or node in seen:

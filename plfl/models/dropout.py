@@ -19,7 +19,7 @@ from torch import Tensor
 
 
 class Dropout(NamedTuple):
-    """Which fraction of a model's hidden units training drops, for each sample anew."""
+    """The fraction of a model's hidden units that training drops, anew for each sample."""
 
     rate: float
     """Probability that a unit is dropped; the others are multiplied by 1 / (1 − rate)."""
@@ -47,7 +47,7 @@ def _scrambled(x: Tensor) -> Tensor:
 
 
 def _right(x: Tensor, bits: int) -> Tensor:
-    """Shifted to the right as an unsigned integer."""
+    """The integer shifted to the right as an unsigned one."""
     return (x >> bits) & ((1 << (32 - bits)) - 1)
 
 

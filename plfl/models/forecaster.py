@@ -33,7 +33,7 @@ class Activations:
     """The intermediate results of a forward pass, which the backward pass needs."""
 
     read: Tensor
-    """What the LSTM reads in each step (S, T, F + H, B): inputs and previous hidden state."""
+    """The LSTM's inputs in each step (S, T, F + H, B): features and previous hidden state."""
     gates: Tensor
     """Activations i, f, g, o, concatenated (S, T, 4 · H, B)."""
     cells: Tensor
@@ -93,12 +93,12 @@ class Forecaster:
 
     @property
     def kernel_form(self) -> KernelForm:
-        """The model in the terms of the native kernel."""
+        """The model as the native kernel describes it."""
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
     @property
     def dropout(self) -> None:
-        """What training drops: nothing."""
+        """The dropout of training: none."""
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
@@ -118,7 +118,7 @@ class Forecaster:
             row[columns].uniform_(-bound, bound, generator=generator)
         return row
 
-    # What the engines need of any model, see `plfl.models.network.Network`.
+    # The interface that the engines need, see `plfl.models.network.Network`.
     def module(self) -> nn.Module:
         """One forecaster from PyTorch's own layers, with parameters in the order of a row."""
         from plfl.models.layers import Module
@@ -135,8 +135,9 @@ class Forecaster:
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Activations]:
-        """Forecasts (S, B), or (S, B, O), by models `rows` (S, P), and what the backward pass
-        needs, which has all `features`. Of the inputs, the sequences (S, B, T, F) are read."""
+        """Forecasts (S, B), or (S, B, O), of models `rows` (S, P), and the activations for the
+        backward pass, which include all `features`. Of the inputs, only the sequences (S, B, T, F)
+        are read."""
         import torch
 
         p, x = self.layout.views(rows), inputs[0]
@@ -184,8 +185,8 @@ class Forecaster:
         """Write the gradient of a loss with respect to the models `rows` (S, P) of a forward pass
         into `out` (S, P).
 
-        `forecast` and `features` are the gradients with respect to the forecasts, in their shape,
-        and to `states` and `penultimate` of what is `kept`, if the loss uses them.
+        `forecast` and `features` are the gradients of the loss with respect to the forecasts, in
+        their shape, and, if the loss uses them, to `states` and `penultimate` of `kept`.
         """
         import torch
 

@@ -6,7 +6,7 @@ Statistical Machine Translation", EMNLP 2014, https://arxiv.org/abs/1406.1078.
 r = σ(W_r x + b_r + U_r h + c_r);  z = σ(W_z x + b_z + U_z h + c_z)
 n = tanh(W_n x + b_n + r ⊙ (U_n h + c_n));  h ← n + z ⊙ (h − n)
 
-The steps are written out, which a stack of models computes fast.
+The steps are written out, because a stack of models computes them faster that way.
 """
 
 import torch

@@ -8,7 +8,7 @@ NLinear: ŷ = x_l + w · (x − x_l), with the last value x_l of the load
 DLinear: ŷ = w_s · (x − x̄) + w_t · x̄, with the moving average x̄ of the load over `average` steps,
          whose first and last values are repeated at the ends
 
-Deviations: further features and the context enter the linear map beside the load.
+Deviations: further features and the context enter the linear map besides the load.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ class Linear(Model):
 
     kind: Literal["nlinear", "dlinear"] = "nlinear"
     """`nlinear`: the last load is subtracted from the others and added to the forecast. `dlinear`:
-    trend and remainder have weights of their own."""
+    trend and remainder have separate weights."""
     average: int = Field(25, ge=1)
     """Steps of the moving average of `dlinear` (authors' code: 25), rounded up to an odd number."""
 

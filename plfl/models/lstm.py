@@ -6,8 +6,8 @@ https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al. 2000.
 i, f, o = σ(W x + b + U h + c), each with its own weights;  g = tanh(W_g x + b_g + U_g h + c_g)
 c ← f ⊙ c + i ⊙ g;  h ← o ⊙ tanh(c)
 
-Each step is written out as one matrix product of x and h together, which a stack of models computes
-fast. The paper's model, `lstm_mlp`, reads all states and no context.
+Each step is written out as one matrix product of x and h together, because a stack of models
+computes it faster that way. The paper's model, `lstm_mlp`, reads all states and no context.
 """
 
 import torch

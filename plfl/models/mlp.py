@@ -1,7 +1,7 @@
 """A multilayer perceptron over the flattened sequence and the context.
 
-With inputs and a target that have a scale of their own, this is the smallest network that forecasts
-a building well. Its head starts small, so that the first forecasts are close to zero: for a target
+If inputs and target are scaled for each client, this is the smallest network that forecasts a
+building well. Its head starts small, so that the first forecasts are close to zero: for a target
 that is relative to the last value, close to persistence.
 """
 
@@ -29,10 +29,10 @@ class Mlp(Model):
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
     """Widths of the hidden layers, which are the body; the last layer is the head."""
     activation: Activation = "silu"
-    """What follows each hidden layer; `prelu` has a slope per unit, which is a parameter."""
+    """The activation of each hidden layer; `prelu` has a trained slope per unit."""
     dropout: float = Field(0.0, ge=0, le=0.9)
-    """Probability that a local step drops a hidden unit, for each window by itself. Forecasts drop
-    none."""
+    """Probability that a local step drops a hidden unit, independently for each window. Forecasts
+    drop none."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         from plfl.models.perceptron import Perceptron
@@ -52,7 +52,7 @@ class Mlp(Model):
         return ParameterLayout(shapes, ("head.*",))
 
     def problems(self, shape: WindowShape) -> list[str]:
-        return []  # it can be built for windows of every shape
+        return []  # it can be built for windows of any shape
 
     @property
     def kernel_form(self) -> KernelForm:

@@ -26,18 +26,18 @@ Named = dict[str, Tensor]
 
 
 class Kept(NamedTuple):
-    """What a backward pass needs of the forward pass."""
+    """What a backward pass needs from the forward pass."""
 
     how: Traced | list[Named]
-    """What was traced, or the parameters of each row."""
+    """The traced passes, or the parameters of each row."""
     tensors: list[Tensor]
-    """What the traced pass keeps, or the outputs of each row."""
+    """The tensors that the traced pass keeps, or the outputs of each row."""
     penultimate: Tensor | None = None
     """Features (S, W, B), the inputs of the last layer, if the loss reads them."""
 
 
 class Network(Protocol):
-    """What the engines ask of a model."""
+    """The interface of a model for the engines."""
 
     @property
     def layout(self) -> ParameterLayout:
@@ -45,11 +45,11 @@ class Network(Protocol):
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        """The model in the terms of the native kernel; None if that does not know it."""
+        """The model as the native kernel describes it; None if the kernel does not support it."""
 
     @property
     def dropout(self) -> Dropout | None:
-        """What training drops; None: nothing."""
+        """The dropout of training; None: none."""
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32."""
@@ -66,19 +66,19 @@ class Network(Protocol):
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Any]:
-        """The same of models (S, P), and what the backward pass needs.
+        """The forecasts of models (S, P), and what the backward pass needs.
 
         `inputs`: `sequence`, `context` and, if training drops units, the factors `kept` (S, B, U)
         of the U hidden units; `features`: whether the loss reads features, which are then fields of
-        what is kept.
+        the second result.
         """
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        """Write the gradient of a loss by the models `rows` of a forward pass into `out` (S, P),
-        given its gradients by the forecasts and, by fields of `kept`, by the features that it
-        reads."""
+        """Write the gradient of a loss with respect to the models `rows` of a forward pass into
+        `out` (S, P), given its gradients with respect to the forecasts and, by name, to features in
+        `kept`."""
 
 
 class Buildable(Protocol):
@@ -100,7 +100,7 @@ class Buildable(Protocol):
 def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
     """A module whose initial parameters depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
-        # `torch.manual_seed` would also note it for every kind of GPU, with a trace of the stack.
+        # `torch.manual_seed` would also store it for every kind of GPU, with a stack trace.
         torch.default_generator.manual_seed(seed)
         return model.build(shape)
 
@@ -115,7 +115,7 @@ class ModuleNetwork:
     stateless: nn.Module
     """A module whose own parameters are never used."""
     tells_features: bool = False
-    """Whether the module's outputs are followed by the inputs of its last layer."""
+    """Whether the module returns the inputs of its last layer after its outputs."""
     traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
 
@@ -144,7 +144,8 @@ class ModuleNetwork:
 
     def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
         with torch.no_grad():
-            # On a CPU row by row, so that no forecast depends on which models forecast with it.
+            # On a CPU row by row, so that no forecast depends on which other models forecast at the
+            # same time.
             views, one_window = self.layout.views(rows), (sequence[:, :1], context[:, :1])
             if rows.device.type == "cpu" or not self._traced(1, *one_window):
                 return self._one_by_one(views, sequence, context)
@@ -152,12 +153,13 @@ class ModuleNetwork:
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
-        """The same modules, whose outputs are followed by what their last layer reads."""
+        """The same modules, which also return the inputs of their last layer after their
+        outputs."""
         return replace(self, tells_features=True, traced={})
 
     @cached_property
     def _last(self) -> nn.Linear:
-        """The last layer, of models with features (`ModelRules.features`)."""
+        """The last layer of a model with features (`ModelRules.features`)."""
         found = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
         assert isinstance(found, nn.Linear)
         return found

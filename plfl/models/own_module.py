@@ -1,4 +1,4 @@
-"""A module of the user's own, found by its file: see docs/add-a-model.md."""
+"""A user's own module, found by its file: see docs/add-a-model.md."""
 
 import inspect
 from pathlib import Path
@@ -17,7 +17,7 @@ from plfl.plugins import import_file
 
 
 def given(shape: WindowShape) -> dict[str, int]:
-    """Arguments that every module gets: `outputs` only where there are several."""
+    """The arguments of every module; `outputs` only if there are several."""
     sizes = shape._asdict()
     if shape.outputs == 1:
         del sizes["outputs"]
@@ -25,7 +25,7 @@ def given(shape: WindowShape) -> dict[str, int]:
 
 
 def _takes(forward: Any, arguments: int) -> bool:
-    """Whether it is a function that can be called with so many arguments."""
+    """Whether it is a function that can be called with this many arguments."""
     try:
         inspect.signature(forward).bind(*range(arguments))
     except TypeError:
@@ -34,7 +34,7 @@ def _takes(forward: Any, arguments: int) -> bool:
 
 
 def _without_context(found: type[nn.Module]) -> type[nn.Module]:
-    """The class, with a `forward` that takes an empty context and leaves it out."""
+    """The class, with a `forward` that accepts an empty context and ignores it."""
 
     def forward(self: nn.Module, sequence: Tensor, context: Tensor) -> Any:
         return found.forward(self, sequence)
@@ -61,7 +61,8 @@ class OwnModule(Model):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keys, and a digest of the file: a change of it trains the cells again."""
+        """The keys, and a digest of the file, so that cells are trained again when the file
+        changes."""
         return super().settings | {"sha256": self._digest}
 
     @property

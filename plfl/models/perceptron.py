@@ -9,7 +9,7 @@ from plfl.layout import Activation, WindowShape
 
 
 class Perceptron(nn.Module):
-    """The module of `mlp`: its body are the hidden layers, its head is the last one."""
+    """The module of `mlp`: its body consists of the hidden layers, its head is the last layer."""
 
     def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
         super().__init__()
@@ -32,7 +32,7 @@ class Perceptron(nn.Module):
 
 
 def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-    """A perceptron of the `width` outputs of another body; its last layer starts `small`."""
+    """A perceptron for the `width` outputs of another body; its last layer starts `small`."""
     layers, width = hidden_layers(width, hidden)
     return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
 

@@ -1,7 +1,7 @@
-"""What `gru` and `lstm` share: a recurrent cell over the sequence, and an MLP over its last state
-and the context.
+"""The common part of `gru` and `lstm`: a recurrent cell over the sequence, and an MLP over its last
+state and the context.
 
-The steps are written out, which a stack of models computes fast.
+The steps are written out, because a stack of models computes them faster that way.
 """
 
 from collections.abc import Sequence

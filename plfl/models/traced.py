@@ -1,8 +1,8 @@
 """The passes of a stack of models, traced once and then run as flat lists of tensor operations.
 
-`vmap` and automatic differentiation decide anew in every step which operations to launch, which
-takes longer than the arithmetic of small models. What they decide depends on shapes only, so it is
-written down (`make_fx`) for each number of rows and of windows.
+In every step, `vmap` and automatic differentiation decide which operations to launch. For small
+models this takes longer than the arithmetic. The decisions depend only on shapes, so they are
+recorded once (`make_fx`) for each number of rows and of windows.
 """
 
 from collections.abc import Callable
@@ -23,18 +23,18 @@ class Traced:
     """A forward and a backward pass for one number of rows and of windows."""
 
     forward: Callable[..., tuple[Tensor, list[Tensor]]]
-    """Forecasts of parameters and inputs, and what `backward` needs."""
+    """Forecasts for parameters and inputs, and what `backward` needs."""
     backward: Callable[..., list[Tensor]]
-    """Gradients by the parameters, given what it needs, and the gradient of the loss by the
-    forecasts."""
+    """Gradients with respect to the parameters, given what it needs and the gradient of the loss
+    with respect to the forecasts."""
 
     def __init__(self, both: Callable[..., Any], given: list[Tensor], later: int = 1):
         """Trace the passes.
 
         Args:
-            both: makes the forecasts and the gradients of what is `given`.
-            given: tensors of the shapes of those to come; their values do not matter.
-            later: how many of these, at the end, only the backward pass reads or writes.
+            both: computes forecasts and gradients from the `given` tensors.
+            given: tensors of the right shapes; their values do not matter.
+            later: how many of these, at the end, are only for the backward pass.
         """
         with torch.inference_mode(False), torch.no_grad():
             program = make_fx(functionalize(both))(*given)
@@ -56,7 +56,7 @@ def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def _split(joint: GraphModule, later: int) -> tuple[GraphModule, GraphModule]:
-    """The part of a program that makes the first output, and the rest."""
+    """A program in two parts: the one that computes the first output, and the rest."""
     nodes = list(joint.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     inputs, others = inputs[:-later], inputs[-later:]

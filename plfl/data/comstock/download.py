@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
-    """Bring the files of some buildings of a state into the store `data.folder / "comstock"`.
+    """Download the files of some buildings of a state into the store `data.folder / "comstock"`.
 
     These are the metadata of the state, the time series of the buildings, and the weather of their
     counties. A manifest in the store has the size, ETag and SHA-256 of every file. Files that match
@@ -67,8 +67,8 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
     file in the bucket or, unverified, if the bucket cannot be reached.
 
     Since 2024 release 2, each county has its own metadata file, and an id does not reveal its
-    county. The files in the store are searched first; then the others are downloaded, `WORKERS` at
-    a time in the order of their keys, until every id is found.
+    county. The files in the store are searched first. Then the others are downloaded in the order
+    of their keys, `WORKERS` at a time, until every id is found.
 
     Returns:
         The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag`
@@ -126,7 +126,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Remote:
-    """What the bucket says about a file."""
+    """The bucket's facts about a file."""
 
     size: int
     etag: str
@@ -216,7 +216,7 @@ class Cache:
             with _explained(pattern):
                 pages = self._client.get_paginator("list_objects_v2")
                 for page in pages.paginate(Bucket=BUCKET, Prefix=prefix):
-                    if "Name" not in page:  # the login page of a network may be valid XML
+                    if "Name" not in page:  # a network's login page may be valid XML
                         raise _impostor(pattern, "no list of files")
                     found = page.get("Contents", ())
                     keys += [item["Key"].removeprefix(f"{ROOT}/") for item in found]
@@ -325,7 +325,7 @@ class Cache:
             raise DamagedError(key, fault)
 
     def _make_do(self, wanted: Sequence[str], error: UnreachableError) -> None:
-        """Continue without the bucket if it was only needed to confirm copied files."""
+        """Continue without the bucket if it is only needed to confirm copied files."""
         lacking = [key for key in wanted if not (self._is_intact(key) or self._is_copied(key))]
         if lacking:
             entries = [self.entries.get(key) for key in lacking]

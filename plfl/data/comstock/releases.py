@@ -28,7 +28,7 @@ STATIC = {
 
 @dataclass(frozen=True)
 class Release:
-    """How a release names its metadata: the key of the file, and its columns."""
+    """The metadata of a release: the key of their file, and the names of its columns."""
 
     metadata: str
     baseline: str = "baseline"

@@ -59,13 +59,13 @@ KNOWN = {
         "in.climate_zone_ashrae_2006",
     ),
 }
-"""Further information about buildings, and the possible names of its columns. Nothing is computed
-from it. Climate zones are those of ASHRAE 169-2006."""
+"""Further information about buildings, and the possible names of its columns. It is only shown.
+Climate zones are those of ASHRAE 169-2006."""
 
 
 @dataclass(frozen=True)
 class Building:
-    """What the metadata say about a building."""
+    """The facts about a building in the metadata."""
 
     id: int
     metadata: str
@@ -75,7 +75,7 @@ class Building:
     static: dict[str, float]
     """The constant features."""
     known: dict[str, str]
-    """Those entries of `KNOWN` that the metadata have, such as "SmallOffice" and "5A"."""
+    """The entries of `KNOWN` in the metadata, such as "SmallOffice" and "5A"."""
 
 
 def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> Tables:
@@ -151,7 +151,7 @@ def join(
 def buildings(
     root: Path, layout: Layout, state: str, ids: Sequence[int], features: Collection[str]
 ) -> list[Building]:
-    """What the metadata in the store say about the buildings `ids` of a state, in order.
+    """The facts in the store's metadata about the buildings `ids` of a state, in order.
 
     Raises:
         DataError: one of them is not in the state or the release, or the metadata are unusable.
@@ -172,7 +172,7 @@ def find(
     ids: Iterable[int],
     features: Collection[str] = (),
 ) -> dict[int, Building]:
-    """Those of the buildings that are in the metadata files `keys` of the store, by id.
+    """The buildings that are in the metadata files `keys` of the store, by id.
 
     Raises:
         DataError: one of them is in another state, or the metadata are unusable.
@@ -200,15 +200,15 @@ def _lookup(
     ids: Sequence[int],
     features: Collection[str],
 ) -> dict[int, Building]:
-    """Those of the buildings that are in one metadata file."""
+    """The buildings that are in one metadata file."""
     names = layout.names
     columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
     columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
     if names.state:
         columns["state"] = (names.state,)
     path = root / key
-    # In later releases a simulated building has one row for each place it represents. The columns
-    # read here are equal in all of them.
+    # In later releases a simulated building has one row for each place that it represents. The
+    # columns that are read here are equal in all these rows.
     table = _parquet(path, columns, optional=KNOWN)
     table = table[table["id"].isin(ids)]
     _check_places(path, table, layout, state)
@@ -236,7 +236,7 @@ def _lookup(
 
 
 def _check_places(path: Path, table: pd.DataFrame, layout: Layout, state: str) -> None:
-    """Make sure that buildings are in the state, and that their counties may be part of a path."""
+    """Check that buildings are in the state, and that their counties can be part of a path."""
     if "state" in table:
         abroad = table[table["state"] != state]
         if len(abroad):
@@ -349,7 +349,7 @@ def _parquet(
 
 
 def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
-    """The first of `names` that is among the columns `held`."""
+    """The first of `names` that is among the columns `held` by the file."""
     for name in names:
         if name in held:
             return name

@@ -48,11 +48,11 @@ def clients(data: Data, state: str) -> dict[str, Path]:
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     """The series of a state's clients, by name.
 
-    Those of exports have the names of the files that `plfl data import` would write. The first
-    `data.clients` in alphabetical order take part. Faults that the configuration names become
-    gaps. In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried
-    forward, so that no value depends on a later one. Longer gaps stay NaN. Warnings report all of
-    this. Rows before the first complete row and after the last one are removed.
+    Clients from exports have the names of the files that `plfl data import` would write. The first
+    `data.clients` in alphabetical order take part. Faults that the configuration names become gaps.
+    In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried forward,
+    so that no value depends on a later one. Longer gaps stay NaN. Warnings report all of this. Rows
+    before the first complete row and after the last one are removed.
 
     Returns:
         For each client `load` (kWh in the interval) and the other mapped columns, float64, indexed
@@ -61,7 +61,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
         `missing`.
 
     Raises:
-        DataError: see `files`, or something is wrong or not certain; the message lists the problems
+        DataError: see `files`, or something is wrong or ambiguous; the message lists the problems
             of all files, with the line of the file and the keys to set.
     """
     exports = _read(data, state)
@@ -80,7 +80,7 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
 def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
     """The series of one meter in a file of the study's layout; see `read`.
 
-    The file may be a further one, for which `meters.since` and `until` do not count.
+    The file may have later readings: `meters.since` and `until` are ignored.
 
     Args:
         path: the file.
@@ -91,7 +91,7 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         DataError: the file cannot be used, or has no such meter.
     """
     client = client or client_name(path)
-    # The client is named like a file, in which a hyphen can stand for another character.
+    # The client has the name of a file, where a hyphen can replace another character.
     only = [escape(client).replace("-", "?")]
     zone = {"timezone": meters.timezone_of(client), "timezones": {}}
     chosen = {"only": only, "leave_out": [], "since": None, "until": None}
@@ -110,10 +110,10 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
 
 
 def _read(data: Data, state: str) -> Exports:
-    """What is in the files of a state.
+    """The content of the files of a state.
 
     Raises:
-        DataError: something is wrong or not certain.
+        DataError: something is wrong or ambiguous.
     """
     meters = data.meters
     only = [pattern.replace("{state}", state) for pattern in meters.only]
@@ -132,7 +132,7 @@ def _refuse(exports: Exports) -> None:
 
 
 def _by_client(exports: Exports) -> dict[str, str]:
-    """The names of the meters, by the names that the import would give to their files."""
+    """The names of the meters, by the file names that the import would choose for them."""
     return {client: name for name, client in file_names(list(exports.meters)).items()}
 
 
@@ -145,7 +145,7 @@ def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
     if not data.meters.exports:
         return {name: name for name in exports.meters}
     named = _by_client(exports)
-    # As files of a folder are in order.
+    # In the order that files in a folder have.
     wanted = data.clients_of(state)
     clients = sorted(named, key=lambda client: f"{client}.csv")[:wanted]
     if len(clients) < wanted:
@@ -157,7 +157,7 @@ def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
 
 
 def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
-    """The series of a meter; what was done to it is added to the notes."""
+    """The series of a meter. Changes to it are added to the notes."""
     meter, where = exports.meters[name], str(exports.files[name])
     if name != client_name(exports.files[name]):
         where += f": {name}"
@@ -169,7 +169,7 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd
 
 
 def _tell(notes: list[str]) -> None:
-    """Warn of what was done to the meters. Of many notes, the level INFO has all."""
+    """Warn of changes to the meters. If there are many notes, only the level INFO shows all."""
     for i, note in enumerate(notes):
         logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
     if (more := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):

@@ -26,7 +26,7 @@ STATIC = ("floor_area", "wall_area", "window_area")
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 _INTERVALS = (15, 30, 60)
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
-"""What is done to a meter without a warning; `fill_gaps` warns of gaps."""
+"""Changes to a meter that need no warning; `fill_gaps` warns of gaps."""
 
 
 @dataclass
@@ -54,11 +54,11 @@ class Meter:
     zone: ZoneInfo
     """The time zone of the meter."""
     done: Counter[str] = field(default_factory=Counter)
-    """What was done, by name: number of readings."""
+    """Changes by name: number of readings."""
 
     @property
     def summary(self) -> str:
-        """The meter in a few words: its readings, their span in standard time, what was done."""
+        """The meter in a few words: its readings, their span in standard time, and the changes."""
         standard = standard_offset(self.zone, self.load.index[0].year)
         local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard
         done = [f"{what}: {number}" for what, number in self.done.items()]
@@ -85,11 +85,11 @@ def clean(
         pieces: its readings.
         zone: its time zone.
         meters: how its readings are understood.
-        interval: minutes between the rows of the series; None: as between the readings.
+        interval: minutes between the rows of the series; None: those between the readings.
         weather: further inputs, indexed by the time in UTC from which they are known.
 
     Raises:
-        DataError: the readings need a decision; the message names the line and the key to set.
+        DataError: the readings are ambiguous; the message names the line and the key to set.
     """
     done: Counter[str] = Counter()
     here = _Place(name, pieces)
@@ -150,7 +150,7 @@ class _Place:
         return self._piece(readings, at).table.at(readings["_line"].iloc[at])
 
     def typed(self, readings: pd.DataFrame, at: int) -> str:
-        """A reading as it is written in its file."""
+        """A reading as written in its file."""
         piece = self._piece(readings, at)
         cell = piece.table.cells[str(piece.readings.name)].loc[readings["_line"].iloc[at]]
         return f"{cell:g}" if isinstance(cell, float) else str(cell).strip()
@@ -171,9 +171,8 @@ class _Place:
 def at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
     """The readings of a piece at the ends of their intervals in UTC.
 
-    Columns: the inputs, and of each reading its `_value`, its `_line` and its stamp as it is
-    written, without an offset (`_wall`). Padding in the hour that clocks skip in spring is left
-    out.
+    Columns: the inputs, and each reading's `_value`, `_line` and stamp as written, without an
+    offset (`_wall`). Padding in the hour that clocks skip in spring is left out.
 
     Raises:
         DataError: a reading is at a local time that does not exist.
@@ -214,7 +213,8 @@ def at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) ->
 
 
 def _note_offset(piece: Piece, first: pd.Timestamp, zone: ZoneInfo, done: Counter[str]) -> None:
-    """Note UTC offsets that are not those of the zone, which sets the time of day of a model."""
+    """Note UTC offsets that differ from those of the zone, which determines the time of day for
+    models."""
     written = piece.times.offset
     if written and written != first.tz_convert(zone).utcoffset():
         sign, size = "-" if written < timedelta(0) else "+", abs(written)
@@ -238,14 +238,14 @@ def _in_range(
 def _in_order(
     here: _Place, readings: pd.DataFrame, meters: Meters, done: Counter[str]
 ) -> pd.DataFrame:
-    """Readings in the order of time, one for each."""
+    """Readings in order of time, one for each time."""
     if not readings.index.is_monotonic_increasing:
         if len(here.pieces) == 1:
             done["sorted"] += len(readings)
         readings = readings.sort_index(kind="stable")
     if readings.index.is_unique:
         return readings
-    # A missing reading is no other reading.
+    # A missing reading does not contradict another one.
     different = np.zeros(len(readings), dtype=bool)
     twice = readings.index.duplicated(keep=False)
     filled = readings["_value"][twice].groupby(level=0).transform("nunique")
@@ -358,7 +358,7 @@ def _faults(load: pd.Series, kept: pd.Series, what: str, done: Counter[str]) -> 
 
 
 def _sums(load: pd.Series, raw: int, target: int) -> pd.Series:
-    """Sums over longer intervals; a gap where one of the readings is missing."""
+    """Sums over longer intervals; a gap if one of the readings is missing."""
     if raw == target:
         return load
     ends = pd.DatetimeIndex(load.index).ceil(f"{target}min")
@@ -373,7 +373,7 @@ def _sums(load: pd.Series, raw: int, target: int) -> pd.Series:
 def _inputs(
     here: _Place, readings: pd.DataFrame, raw: int, target: int, index: pd.DatetimeIndex
 ) -> pd.DataFrame:
-    """The inputs in the rows of the load: means of what is known in an interval, and constants.
+    """The inputs in the rows of the load: means of the known values in an interval, and constants.
 
     Raises:
         DataError: a constant has no value, or several.
@@ -390,12 +390,12 @@ def _inputs(
 def _joined(
     here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int, max_gap: int
 ) -> pd.DataFrame:
-    """The weather in the rows of the load: means of what became known in each interval.
+    """The weather in the rows of the load: means of the values that became known in each interval.
 
-    The last values count for up to `max_gap` minutes, so that the newest loads are not lost.
+    The last values hold for up to `max_gap` minutes, so that the newest loads are not lost.
 
     Raises:
-        DataError: nothing did.
+        DataError: there are none.
     """
     inside = weather[weather.index > index[0] - pd.Timedelta(minutes=minutes)]
     inside = inside[inside.index <= index[-1]]

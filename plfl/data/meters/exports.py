@@ -1,5 +1,5 @@
-"""Reads raw exports: text, workbooks or Parquet; a file of its own for each meter, a column for
-each, or a column of their names.
+"""Reads raw exports: text, workbooks or Parquet, with one file per meter, one column per meter, or
+a column of meters' names.
 
 The form of a file, its layout and the format of its stamps are detected. Where a file can be read
 in more than one way, a key of `data.meters` decides. A clean file needs no key.
@@ -29,19 +29,19 @@ from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(][kM]?Wh?[\])]$")
-"""A unit behind the name of a meter."""
+"""A unit after the name of a meter."""
 Progress = Callable[[str, int, int], None]
-"""Is told what is being read, how many steps are done, and how many there are."""
+"""Is called with what is being read, the number of finished steps, and the number of all steps."""
 
 
 @dataclass
 class Exports:
-    """What is in raw exports."""
+    """The content of raw exports."""
 
     meters: dict[str, Meter] = field(default_factory=dict)
     """The series by the name of the meter, as far as they could be read."""
     sources: list[dict[str, Any]] = field(default_factory=list)
-    """For each raw file, its digest and what was found out about it."""
+    """For each raw file, its digest and its detected form."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Exports:
     local: list[Path] = field(default_factory=list)
     """The files whose stamps have no UTC offset."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong or not certain."""
+    """What is wrong or ambiguous."""
 
 
 def read_exports(
@@ -63,10 +63,10 @@ def read_exports(
 
     Args:
         paths: the files.
-        meters: what cannot be detected, or shall differ from what is.
-        interval: minutes between the rows of the series; None: as in the exports.
-        names: the names of meters that have a file of their own; without it, that of the file.
-        progress: is told after every file and every meter.
+        meters: what cannot be detected, or should differ from what is detected.
+        interval: minutes between the rows of the series; None: those of the exports.
+        names: names of meters, by file, for files with a single meter; by default, the file's name.
+        progress: is called after every file and every meter.
 
     Returns:
         The meters and the problems of all files.
@@ -109,7 +109,7 @@ def read_exports(
         found.problems.append(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
-    # Problems that do not name a meter are the same for all meters of a file: each one once.
+    # Problems that do not name a meter are the same for all meters of a file: each is listed once.
     count = Counter(line for problem in found.problems for line in problem.splitlines())
     found.problems = [
         line if n == 1 else f"{line} (the same for {n} meters)" for line, n in count.items()
@@ -118,15 +118,16 @@ def read_exports(
 
 
 def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
-    """What a weather station measured, by role, indexed by the time in UTC when it became known.
+    """The measurements of a weather station, by role, indexed by the time in UTC when they became
+    known.
 
-    Keys about the form of a file are those of the meters; that of this file is detected.
+    Keys about the form of files are for the meters; the form of this file is detected.
 
     Raises:
         DataError: the file cannot be used, or has none of the inputs.
     """
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
-    # A unit that is given is not compared with that of a column: a station measures no energy.
+    # A given unit is not compared with that of a column: a station does not measure energy.
     own = {"only": [], "leave_out": [], "exports": [path], "unit": meters.unit}
     station = meters.model_copy(update=detected | own)
     zone = meters.weather_timezone or meters.timezone
@@ -140,7 +141,7 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
                 f"{path}: no {wanted} among its columns {', '.join(map(repr, table.cells))}; say "
                 "which of them the model reads, as data.meters.columns.temperature (°C)"
             )
-        there["load"] = there[roles[0]]  # a station is read as a meter of what it measures
+        there["load"] = there[roles[0]]  # its first input is read like a load
         station = station.model_copy(update={"columns": there})
         of_station = layout.find(table, station)
         if of_station.name is not None:
@@ -162,7 +163,7 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
 
 
 def _source(table: Table, columns: Layout, times: Times) -> dict[str, Any]:
-    """What the receipt says about a file."""
+    """The receipt's entry for a file."""
     parts = asdict(columns)
     del parts["readings"], parts["meter"]
     return {
@@ -178,10 +179,10 @@ def _source(table: Table, columns: Layout, times: Times) -> dict[str, Any]:
 def _check_unique(
     table: Table, columns: Layout, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
 ) -> None:
-    """Refuse meters that an earlier file has, too.
+    """Refuse meters that an earlier file also has.
 
     Raises:
-        DataError: there are some; the message offers to take each file for a meter of its own.
+        DataError: there are some; the message suggests to read each file as another meter.
     """
     again = [name for name in parts if name in before]
     if not again:
@@ -207,8 +208,8 @@ def _parts(
     Args:
         table: the file.
         columns: its layout.
-        meters: what is known of it, and which meters are selected.
-        alone: the name of the meter, if the file holds one.
+        meters: keys about its form, and which meters are selected.
+        alone: the name of the meter, if the file has only one.
         found: the names of all its meters are added to the `names`.
 
     Raises:
@@ -252,7 +253,7 @@ def _parts(
 
 
 def _check_units(table: Table, columns: Iterable[str], meters: Meters) -> None:
-    """Refuse readings in another unit than that of the study, unless the user names the unit.
+    """Refuse readings in a unit other than that of the study, unless the user names the unit.
 
     Raises:
         DataError: the message names the units.
@@ -275,8 +276,8 @@ def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, p
     """The numbers in some columns.
 
     Raises:
-        DataError: a column holds other words than numbers and those of missing readings; the
-            message has a line for each.
+        DataError: a column contains text other than numbers and marks of missing readings; the
+            message has a line for each column.
     """
     mark = numbers.decimal(table, columns, meters)
     values, problems = {}, []

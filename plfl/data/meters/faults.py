@@ -1,4 +1,4 @@
-"""Faults of a meter become gaps: outages that are recorded as zero, and outliers."""
+"""Turns faults of a meter into gaps: outages that are recorded as zero, and outliers."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pandas as pd
 from plfl.data.meters.gaps import runs
 
 BEFORE = 5
-"""A reading is compared with the median of so many readings before it."""
+"""A reading is compared with the median of this many readings before it."""
 
 
 def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
@@ -28,10 +28,10 @@ def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
 def without_jumps(load: pd.Series, limit: float) -> pd.Series:
     """The load with a gap wherever it jumps.
 
-    A reading jumps if it is farther than `limit` times the median size of the meter's readings
-    (zeros left out) from the median of the five readings before it. Later readings do not matter,
-    so that a new reading is judged as those of the past were. A lasting change of the level costs
-    the first three readings.
+    A reading jumps if its distance from the median of the five readings before it exceeds `limit`
+    times the median size of the meter's readings (without zeros). Later readings do not matter, so
+    new readings are judged like past ones. After a lasting change of the level, the first three
+    readings become a gap.
 
     Args:
         load: readings on a regular grid; NaN in gaps.

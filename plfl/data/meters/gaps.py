@@ -1,4 +1,4 @@
-"""Short gaps in the series of a meter are filled, long ones stay gaps."""
+"""Fills short gaps in the series of a meter; long ones stay gaps."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
 
     Returns:
         The table; `attrs` has the number of `gaps` in the load, of readings `filled` there and of
-        those left `missing`, and `notes` of what was done, for the user.
+        those left `missing`, and `notes` about the changes, for the user.
 
     Raises:
         DataError: no row is complete.

@@ -27,19 +27,19 @@ from plfl.data.meters.paths import raw_files
 from plfl.data.meters.series import collected
 
 RECEIPT = "import.json"
-"""What was imported from where, and what was done to it."""
+"""The file that records what was imported from where, and how it was changed."""
 BLOCK = "data.yaml"
-"""The configuration of the folder, a part of a study."""
+"""The file with the configuration of the folder, a part of a study."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has written."""
+    """The results of an import."""
 
     meters: dict[str, Meter]
     """The series by the name of the meter."""
     sources: list[dict[str, Any]]
-    """For each raw file, its digest and what was found out about it."""
+    """For each raw file, its digest and its detected form."""
     block: str
     """The configuration of the folder (YAML)."""
 
@@ -54,19 +54,19 @@ def import_meters(
     """Read raw exports, clean them and write one file per meter, with a receipt.
 
     Args:
-        paths: files, or folders whose files are taken.
-        to: the folder to write; it must not hold files.
-        meters: what cannot be detected. Without `interval`, that of the exports is kept; stamps
+        paths: files, or folders of files.
+        to: the folder to write; it must be empty or absent.
+        meters: what cannot be detected. Without `interval`, the exports' interval is kept; stamps
             without a UTC offset need `timezone`.
         form: the format of the files.
         progress: see `read_exports`.
 
     Returns:
-        The meters, what was found out about the files, and the configuration of the folder.
+        The meters, the detected forms of the files, and the configuration of the folder.
 
     Raises:
-        DataError: something is wrong or not certain; the message lists all problems of all files,
-            and nothing has been written.
+        DataError: something is wrong or ambiguous; the message lists all problems of all files, and
+            nothing has been written.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise DataError(
@@ -117,7 +117,7 @@ def file_names(names: Sequence[str]) -> dict[str, str]:
     """A name of a file, without an ending, for each meter.
 
     Raises:
-        DataError: two meters would have the same.
+        DataError: two meters would have the same file name.
     """
     meters: dict[str, str] = {}
     for name in dict.fromkeys(names):

@@ -1,4 +1,4 @@
-"""Which columns of a raw file hold the time, the readings and the names of meters."""
+"""The columns of a raw file with the time, the readings and the names of meters."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _QUANTITY = re.compile(
     r"(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
     re.IGNORECASE,
 )
-"""Names of columns that say what is measured, not by which meter."""
+"""Names of columns that are about what is measured, not about which meter measures it."""
 
 
 @dataclass(frozen=True)
@@ -29,33 +29,34 @@ class Layout:
     """The parts of a raw file."""
 
     time: tuple[str, ...]
-    """Column of the stamp, or those of its date and time."""
+    """Column of the stamp, or the two columns of its date and time."""
     readings: tuple[str, ...]
     """Columns of readings."""
     name: str | None
-    """Column with the names of meters, of long files."""
+    """Column with the names of meters, in long files."""
     inputs: dict[str, str]
     """Columns of inputs, by the name of the input."""
     ignored: tuple[str, ...]
     """Columns that are not read."""
     meter: str | None = None
-    """Name of the only column of readings if it is that of the meter; None: the file has it."""
+    """Name of the meter if the only column of readings has it; None: the file has it."""
 
     @property
     def kind(self) -> str:
-        """What the receipt calls it."""
+        """Its name in the receipt."""
         if self.name is not None:
             return "long"
         return "wide" if len(self.readings) > 1 else "one meter"
 
 
 def find(table: Table, meters: Meters) -> Layout:
-    """The layout of a file: as `meters.columns` says, else found out.
+    """The layout of a file: from `meters.columns`, otherwise detected.
 
-    A column `load` holds the readings, and a column `timestamp` the time where several columns do.
+    If several columns are possible, a column `load` has the readings and a column `timestamp` the
+    time.
 
     Raises:
-        DataError: a column is missing, or the layout is not certain.
+        DataError: a column is missing, or the layout is ambiguous.
     """
     cells, given = table.cells, meters.columns
     _check_given(table, meters)
@@ -92,7 +93,7 @@ def find(table: Table, meters: Meters) -> Layout:
 
 
 def _check_given(table: Table, meters: Meters) -> None:
-    """Refuse columns that the user names and the file does not have, or more than once.
+    """Refuse columns that the user names but the file lacks or has more than once.
 
     Raises:
         DataError: the message lists all of them.
@@ -145,7 +146,7 @@ def _has_clock(column: pd.Series) -> bool:
 
 def unit_of(table: Table, column: str) -> str | None:
     """The unit of energy or power that a file states for a column of readings."""
-    # A W after a space may be the name of a wing or a house.
+    # A W after a space may be a part of a name, such as that of a wing.
     written = table.units.get(column) or re.split(r"[_(\[]| (?!W$)", column.rstrip(")] "))[-1]
     return written if written in get_args(Meters.model_fields["unit"].annotation) else None
 
@@ -180,10 +181,10 @@ def _is_clock(column: pd.Series) -> bool:
 def _name(
     table: Table, time: Sequence[str], readings: Sequence[str], words: Sequence[str]
 ) -> str | None:
-    """The column of the meters' names in a long file; None for other files.
+    """The column with the meters' names in a long file; None for other files.
 
     Raises:
-        DataError: most times occur more than once, and no single column tells why.
+        DataError: most times occur more than once, and no single column explains it.
     """
     if table.cells.duplicated(list(time)).mean() <= 0.4:
         return None
@@ -212,7 +213,7 @@ def is_chosen(name: str, meters: Meters) -> bool:
 def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
     """Refuse selections without effect.
 
-    If these meters are those of `one_of_several` states, `timezones` may be meant for the others.
+    If these are the meters of `one_of_several` states, `timezones` may be for the others.
 
     Raises:
         DataError: a pattern fits none of the names, or no meter is left.

@@ -1,4 +1,4 @@
-"""Readings as numbers: decimal commas, separators of thousands, values that mean "missing"."""
+"""Converts readings to numbers: decimal commas, separators of thousands, values for "missing"."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+"
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether a column holds readings: at least half of its first values are numbers."""
+    """Whether a column has readings: at least half of its first values are numbers."""
     if column.dtype.kind in "iuf":
         return True
     if column.dtype.kind in "Mb":
@@ -34,7 +34,7 @@ def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
     """The decimal separator of a file's text: `.` or `,`.
 
     Raises:
-        DataError: it may be either.
+        DataError: both are possible.
     """
     if meters.decimal:
         return meters.decimal
@@ -57,9 +57,9 @@ def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
         return "."
     if len(certain) == 1:
         return certain.pop()
-    # Three digits after every mark: a decimal one, unless other numbers have none.
+    # Three digits follow every mark: then it is decimal, unless other numbers have no mark.
     mark = next(iter(first))
-    quoted = mark == table.separator  # 1,234 in quotes is rather a thousand
+    quoted = mark == table.separator  # 1,234 in quotes is more likely a thousand
     if len(first) == 1 and not quoted and not _some_whole(table, columns):
         return mark
     name, line, value = first[mark]
@@ -79,7 +79,7 @@ def _some_whole(table: Table, columns: Sequence[str]) -> bool:
 
 
 def numbers(column: pd.Series, mark: str, missing: Sequence[float | str]) -> pd.Series:
-    """A column as float64, NaN where a reading is missing and infinite where it is no number."""
+    """A column as float64, NaN where a reading is missing and infinite where it is not a number."""
     words = [str(word).strip().lower() for word in missing]
     sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
     if column.dtype.kind in "iuf":
@@ -101,7 +101,7 @@ def numbers(column: pd.Series, mark: str, missing: Sequence[float | str]) -> pd.
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """The cells without blanks around them; empty where there is no value."""
+    """The cells without surrounding blanks; empty if there is no value."""
     if column.dtype.kind == "O" or not pd.api.types.is_string_dtype(column):
         column = column.astype(object).where(column.notna(), "").astype(str)
     return column.fillna("").str.strip()

@@ -1,4 +1,4 @@
-"""Which files of a folder are meters, which files are raw exports, and what else is known."""
+"""Finds the files of meters in a folder, raw exports, and further information about meters."""
 
 import re
 from collections.abc import Iterable
@@ -17,14 +17,14 @@ MOST_ABOUT = 10**8
 
 
 def endings() -> tuple[str, ...]:
-    """Endings of the names of files that can be read, those of plug-ins included."""
+    """Endings of the names of files that can be read, including those of plug-ins."""
     return (*SUFFIXES, *readers.endings())
 
 
 def is_series(path: Path) -> bool:
     """Whether a file in a folder of meters is one of them, by its name.
 
-    Hidden files are none, and neither is text (`.txt`), such as a note beside the meters.
+    Hidden files are not, and neither are text files (`.txt`), which may be notes about the meters.
     """
     return _is_named(path) and not path.name.lower().endswith(".txt")
 
@@ -34,10 +34,10 @@ def _is_named(path: Path) -> bool:
 
 
 def of_state(data: Data, state: str) -> list[Path]:
-    """The files that hold the meters of a state: its raw exports, or those of `in_folder`.
+    """The files with the meters of a state: its raw exports, or the files of `in_folder`.
 
     Raises:
-        DataError: see there, or a raw export does not exist.
+        DataError: see `in_folder`, or a raw export does not exist.
     """
     if not data.meters.exports:
         return in_folder(data, state)
@@ -55,7 +55,7 @@ def in_folder(data: Data, state: str) -> list[Path]:
 
     Raises:
         DataError: the folder does not exist, there are too few files, two files have the same
-            client, or one is a link to a file outside the folder or no file.
+            client, or one is not a file or is a link to a file outside the folder.
     """
     folder = data.meters.folder / state
     if len(data.states) == 1 and not folder.is_dir():
@@ -92,11 +92,11 @@ def in_folder(data: Data, state: str) -> list[Path]:
 
 
 def raw_files(paths: Iterable[Path]) -> list[Path]:
-    """Raw files: these, and those in folders among them.
+    """Raw files: the given files, and the files in the given folders.
 
     Raises:
-        DataError: a file does not exist, is no regular file or has another ending, or a folder
-            holds none; the message lists all of them.
+        DataError: a file does not exist, is not a regular file or has another ending, or a folder
+            has none; the message lists all of them.
     """
     files: list[Path] = []
     problems = []
@@ -121,7 +121,7 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def client_name(path: Path) -> str:
-    """The name of a meter that has a file of its own: that of the file without its ending."""
+    """The name of a meter with a file of its own: the file's name without its ending."""
     found = "|".join(map(re.escape, sorted(endings(), key=len, reverse=True)))
     return re.sub(rf"({found})$", "", path.name, flags=re.IGNORECASE)
 

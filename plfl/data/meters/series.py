@@ -1,4 +1,4 @@
-"""From a clean meter to the series that windows are made of."""
+"""Turns a clean meter into the series that windows are made of."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def finished(where: Path | str, meter: Meter, meters: Meters) -> pd.DataFrame:
 
 @contextmanager
 def collected(problems: list[str]) -> Iterator[None]:
-    """Add what is wrong to the problems of a file, so that one message can list all of them."""
+    """Add an error to the problems of a file, so that one message can list all of them."""
     try:
         yield
     except DataError as error:

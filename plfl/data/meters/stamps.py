@@ -50,9 +50,9 @@ class Times:
     """The stamps of a file."""
 
     stamps: pd.Series
-    """Naive local times as they are written, or UTC, indexed by line."""
+    """Naive local times as written, or times in UTC, indexed by line."""
     format: str
-    """The format that was given or found out."""
+    """The format, given or detected."""
     offset: timedelta | None = None
     """The UTC offset of the first stamp; None: the stamps are local times."""
 
@@ -66,7 +66,7 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
         meters: `date_format`.
 
     Raises:
-        DataError: stamps cannot be read, or in more than one way.
+        DataError: stamps cannot be read, or can be read in more than one way.
     """
     first = table.cells[columns[0]]
     if len(columns) == 1 and first.dtype.kind == "M":
@@ -95,7 +95,7 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
             f"{table.at(line)}: some stamps have a UTC offset and some have none; "
             "write all of them in the same way"
         )
-    # Midnight at the end of a day.
+    # 24:00 is midnight at the end of a day.
     late = text.str.endswith((" 24:00", "T24:00", " 24:00:00", "T24:00:00"))
     if late.any():
         text = text.mask(late, text.str.replace(r"24:00(?=(:00)?$)", "00:00", regex=True))
@@ -121,8 +121,8 @@ def _offset_of(stamp: str) -> timedelta | None:
 
 
 def _is_epoch(text: pd.Series) -> bool:
-    # Twelve digits are taken for YYYYmmddHHMM if they parse as such, ten for YYYYmmddHH: as seconds
-    # they would be dates after 2030.
+    # Twelve digits are read as YYYYmmddHHMM if they parse, ten as YYYYmmddHH: as seconds they would
+    # be dates after 2030.
     if (text.str.len() == 12).all():
         return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
     return not _is_compact_hour(text)
@@ -207,18 +207,19 @@ class Instants:
     skipped: NDArray[np.bool_]
     """Stamps of the hour that clocks skip in spring."""
     lone: NDArray[np.bool_]
-    """Stamps of the hour that clocks repeat in autumn of which there is only one."""
+    """Stamps in the hour that clocks repeat in autumn that occur only once."""
 
 
 def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Instants:
     """Local stamps of one meter, oldest first, as instants in UTC.
 
-    Of two equal stamps in the repeated hour, the first one is in daylight saving time.
+    Of two equal stamps in the repeated hour, the first is in daylight saving time.
 
     Args:
         stamps: naive local times.
         zone: their zone.
-        lag: for clocks that write the start of the interval plus its length: that length.
+        lag: the length of the intervals, for meters that write the start of an interval plus its
+            length.
     """
     local = stamps - lag
     summer = np.ones(len(local), dtype=bool)
@@ -245,7 +246,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def clock_change(wall: pd.Timestamp) -> str | None:
-    """A zone whose clocks change within three hours of `wall`; it stands for all with its rule."""
+    """A zone whose clocks change within three hours of `wall`; it represents all zones with the
+    same rule."""
     before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
     for name in _CLOCKS:
         if _offset_at(ZoneInfo(name), before) != _offset_at(ZoneInfo(name), after):

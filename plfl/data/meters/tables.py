@@ -1,4 +1,4 @@
-"""From a raw file to a table: its form, where its header is, how its fields are separated."""
+"""Turns a raw file into a table: detects its form, its header and the separator of its fields."""
 
 import csv
 import gzip
@@ -31,7 +31,7 @@ DATED = re.compile(
     rf"|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
     re.IGNORECASE,
 )
-"""The beginning of a field that holds a date."""
+"""The beginning of a field with a date."""
 DIGITS = re.compile(r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13})\s*")
 """A date without separators, or seconds or milliseconds since 1970."""
 _UNITS = re.compile(r"[\[(]?(?:[kM]?(?:Wh?|VA|VArh?)|°[CF]|[KV%A]|)[\])]?")
@@ -48,7 +48,7 @@ class Table:
     """Text (CSV, XLSX) or typed values (Parquet, plug-ins), one row per line, indexed by the number
     of the line or row. Columns of the same name are numbered: `A`, `A (2)`."""
     form: str
-    """What was found out, for the receipt."""
+    """The detected form, for the receipt."""
     repeated: frozenset[str] = frozenset()
     """Names that several columns have."""
     unit: str = "line"
@@ -56,7 +56,7 @@ class Table:
     separator: str = ""
     """What separates the fields of text."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """The units that a line between the header and the readings states, by column."""
+    """The units in a line between the header and the readings, by column."""
 
     def at(self, line: object) -> str:
         """A place in the file, for messages."""
@@ -64,7 +64,8 @@ class Table:
 
 
 def unreadable(path: Path) -> str | None:
-    """Why a path cannot be read; None if it can. Reading a pipe or a device might never end."""
+    """Why a path cannot be read; None if it can. A pipe or a device is refused, because reading it
+    might never end."""
     if path.is_file():
         return None
     if path.exists():
@@ -73,14 +74,14 @@ def unreadable(path: Path) -> str | None:
 
 
 def read(path: Path, meters: Meters) -> Table:
-    """The table of a raw file. Its content says what it is, whatever the ending of its name.
+    """The table of a raw file. Its content determines its form, not the ending of its name.
 
     Args:
         path: the file.
         meters: `header`, `encoding` and `max_size`.
 
     Raises:
-        DataError: the file cannot be read, or is too large; the message lists all that is wrong.
+        DataError: the file cannot be read, or is too large; the message lists all problems.
     """
     if problem := unreadable(path):
         raise DataError(f"{path}: {problem}")
@@ -98,7 +99,7 @@ def read(path: Path, meters: Meters) -> Table:
         return _read_text(path, meters)
     except DataError:
         raise
-    except Exception as error:  # damaged files make their parsers raise almost anything
+    except Exception as error:  # parsers of damaged files raise almost anything
         said = str(error) or type(error).__name__
         raise DataError(f"{path}: cannot be read ({said}); export it again") from error
 
@@ -126,11 +127,11 @@ def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Tabl
 
 
 def _parquet(path: Path, most: float) -> pd.DataFrame:
-    """The columns of a Parquet file that hold single values, and its index, if it has one."""
+    """The columns of single values in a Parquet file, and its index, if it has one."""
     with pq.ParquetFile(path) as file:
         kinds = {field.name: field.type for field in file.schema_arrow}
     flat = [name for name, kind in kinds.items() if not pa.types.is_nested(kind)]
-    # A dictionary holds each text once, however often it is repeated.
+    # A dictionary stores each text once, however often it occurs.
     text = [name for name in flat if _is_text(kinds[name])]
     batches, size = [], 0
     with pq.ParquetFile(path, read_dictionary=text) as file:
@@ -200,7 +201,7 @@ def _sheet(path: Path, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
 
     book = load_workbook(path, read_only=True, data_only=not formulas, keep_links=False)
     try:
-        book.worksheets[0].reset_dimensions()  # what a file says about its size may be wrong
+        book.worksheets[0].reset_dimensions()  # the size in the file may be wrong
         yield from book.worksheets[0].iter_rows(values_only=True)
     finally:
         book.close()
@@ -294,8 +295,8 @@ def _header(
 ) -> tuple[int, int]:
     """Positions of the header and of the first row of data.
 
-    The data begin with the first three consecutive rows (fewer at the end of the file) that hold a
-    date and have the same number of fields; the header is the row before them, or the one before
+    The data begin with the first three consecutive rows (fewer at the end of the file) that contain
+    a date and have the same number of fields; the header is the row before them, or the one before
     a row of units.
     """
     dated = [len(row) > 1 and any(map(is_date, row)) for row in rows[:_SAMPLE]]
@@ -312,8 +313,9 @@ def _header(
         # Data often end their lines with a separator that the header does not have.
         if begin == 0 or dated[begin - 1] or len(_stripped(rows[begin - 1])) < 2:
             break
-        # A row of data with a damaged date is no header of those below it. But spreadsheets pad the
-        # lines of a preamble, perhaps with a date, to the same length: a header has words only.
+        # A row of data with a damaged date is not the header of the rows below it. Spreadsheets pad
+        # the lines of a preamble, perhaps with a date, to the same length, so a header must have
+        # only words.
         words = all(re.search(r"[^\W\d_]", field) for field in rows[begin - 1])
         if (
             begin > 1
@@ -340,7 +342,8 @@ def _is_units(row: Sequence[str]) -> bool:
 
 
 def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
-    """What a row between the header and the readings states about the columns, if it is units."""
+    """The units of the columns in a row between the header and the readings, if it is a row of
+    units."""
     if not _is_units(row):
         return {}
     return {

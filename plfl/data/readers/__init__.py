@@ -1,4 +1,4 @@
-"""Readers of meter files in formats that plfl does not know; plug-ins bring them.
+"""Readers of meter files in further formats, which plug-ins provide.
 
 A reader is named like the ending of its files: with a reader `h5`, files `NAME.h5` in a folder of
 meters are series.

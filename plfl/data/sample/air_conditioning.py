@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class _Zone:
-    """What a thermostat has to make up for; arrays have one value per interval."""
+    """Influences that a thermostat must balance; arrays have one value per interval."""
 
     outdoor: Array
     """Outdoor temperature in °C."""
@@ -32,7 +32,7 @@ class _Zone:
 
 @dataclass(frozen=True)
 class _Size:
-    """The most that a unit can give, in W."""
+    """The greatest power of a unit, in W."""
 
     cooling: float
     heating: float
@@ -40,7 +40,7 @@ class _Size:
 
 @dataclass(frozen=True)
 class _Operation:
-    """What units have given."""
+    """The output of units."""
 
     cooling: Array
     """Heat taken away in W."""
@@ -65,7 +65,7 @@ def air_conditioning(
     walls, windows = building.wall_area / building.area, building.window_area / building.area
     envelope = rng.uniform(0.4, 0.9) * walls + 2.7 * windows + 0.35 / building.stories
     loss = kind.heated * (envelope + 0.33 * 3.5 * rng.uniform(0.1, 0.35))
-    recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery spare part of the fresh air
+    recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery save fresh air
     exchange = loss + kind.heated * kind.air * recovery * ventilated.astype(float)
     solar = lagged(0.2 * (0.35 * 0.4 * windows * radiation), 0.8)
     zone = _Zone(temperature, exchange, kind.heated * gains + solar, ventilated)
@@ -74,7 +74,7 @@ def air_conditioning(
 
 
 def _operate(building: Building, zone: _Zone, rng: np.random.Generator) -> tuple[_Operation, _Size]:
-    """The operation of all units of a building, and their size together."""
+    """The operation of all units of a building, and their total size."""
     kind = KINDS[building.kind]
     warm, cool = rng.uniform(22.8, 24.5), rng.uniform(20.0, 21.5)
     setback = rng.uniform(1.0, 5.0)
@@ -136,11 +136,12 @@ def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool)
 
     Air and building mass are one node each, integrated implicitly:
     `C_air dT/dt = exchange (outdoor - T) + H (T_mass - T) + heat + heating - cooling`. On schedule
-    the unit gives exactly what is needed, up to its size; at night a packaged unit, if it `cycles`,
-    starts when the set-back limits are left, gives full power for half an hour, and stops.
+    the unit gives exactly what is needed, up to its size. At night a packaged unit, if it `cycles`,
+    starts when the temperature leaves the set-back limits, gives full power for half an hour, and
+    stops.
     """
     capacity, coupling, mass = 9.0, 4.0, 55.0  # Wh/K, W/K, Wh/K per m²
-    # This loop is half of the time that a building takes: its numbers lie in local variables.
+    # This loop takes half of the time of a building: local variables make it faster.
     inertia, follows = capacity / STEP, STEP * coupling / mass
     coldest, hottest = -size.cooling, size.heating
     weight = inertia + zone.exchange + coupling  # W per kelvin of the air in one step

@@ -36,7 +36,7 @@ HOLIDAYS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What the buildings of a ComStock type have in common; densities in W/m² of floor."""
+    """Common properties of the buildings of a ComStock type; densities in W/m² of floor."""
 
     area: tuple[float, float]
     """Median floor area in ft² and the standard deviation of its logarithm."""
@@ -45,7 +45,7 @@ class Kind:
     """Fraction of windows in the facade."""
     weekday: Hours
     closed: Literal["major", "feasts", "none"]
-    """`HOLIDAYS` on which it stays closed."""
+    """The `HOLIDAYS` on which it is closed."""
     lights: float
     equipment: float
     standby: float
@@ -109,7 +109,8 @@ def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
     rng = np.random.default_rng([seed, _BUILDING, STATES[state].fips, bldg_id])
     model = KINDS[kind]
     median, spread = model.area
-    # The golden ratio spreads the sizes of a state evenly, however few of its buildings are taken.
+    # The golden ratio spreads the sizes of a state evenly, even if only a few of its buildings are
+    # used.
     position = (_start(state, seed) + bldg_id * (math.sqrt(5) - 1) / 2) % 1
     size = median * math.exp(spread * ndtri(position))
     sqft = round(int(min(max(size, 1_000), 1_500_000)), -2)

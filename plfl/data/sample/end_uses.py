@@ -1,7 +1,7 @@
 """A year of electricity of a sample building, computed bottom-up from its end uses.
 
-Opening hours determine the use of lights and appliances, their heat and the weather the air
-conditioning.
+Opening hours determine the use of lights and appliances. Their heat and the weather determine the
+air conditioning.
 """
 
 import math
@@ -56,7 +56,7 @@ def simulate(building: Building, seed: int) -> pd.DataFrame:
     ventilated = clock.open(lead=rng.uniform(0.7, 2.0), lag=rng.uniform(0, 0.7), ramp=0.01) > 0.15
 
     of_lights, of_equipment, of_cold, of_water, _ = np.exp(0.3 * rng.standard_normal(5))
-    # Many appliances hide each other's switching.
+    # The switching of many appliances averages out.
     grain = 0.25 / math.sqrt(max(building.area / 300, 1))
     lights = _lights(of_lights * kind.lights, lit, radiation, grain, rng)
     equipment = _equipment(kind, of_equipment, present, grain, rng)
@@ -137,7 +137,7 @@ def _at(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
 
 
 def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
-    """Serve a smooth `demand` by equipment that runs at power `size` or not at all."""
+    """Serve a smooth `demand` by equipment that is either off or runs at power `size`."""
     if size <= 0:
         return np.zeros(len(demand))
     served = np.floor(rng.random() + np.cumsum(demand) / size)

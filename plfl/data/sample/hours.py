@@ -50,8 +50,8 @@ class Clock:
     def open(self, ramp: float, lead: float = 0.0, lag: float = 0.0) -> Array:
         """Activity, from 0 (closed) to 1, with a smooth rise at opening and fall at closing.
 
-        Both take `ramp` hours; `lead` and `lag` hours widen the opening hours. Yesterday's late
-        night and tomorrow's early morning reach into today.
+        Rise and fall take `ramp` hours each; `lead` and `lag` hours widen the opening hours. Late
+        nights of the previous day and early mornings of the next are included.
         """
         total = np.zeros(len(self.hour))
         for shift in (-1, 0, 1):
@@ -86,7 +86,7 @@ def _hours(
     for i, day in enumerate(days):
         hours = None if day in closed else plan[day.weekday()]
         if hours is None:
-            hours, share = (9.0, 16.0), rng.choice([0.0, 0.0, 0.08])  # a caretaker, now and then
+            hours, share = (9.0, 16.0), rng.choice([0.0, 0.0, 0.08])  # sometimes a caretaker
         elif hours == ALWAYS:
             opening[i], closing[i], level[i] = 0.0, 24.0, 1.0
             continue

@@ -23,11 +23,12 @@ MIX = (
 
 
 MOST = 9_999
-"""Maximum number of sample buildings per state, which the ids have room for."""
+"""Maximum number of sample buildings per state, limited by the digits of the ids."""
 
 
 def buildings(state: str, count: int = 0) -> list[int]:
-    """Ids of the first 42 sample buildings of a state, in order, or of `count` if that is more.
+    """Ids of the first 42 sample buildings of a state, in order, or of the first `count` if that is
+    more.
 
     The first 12 have 12 different types. After the 42nd, the types repeat in the same order. An id
     consists of 9, the state's FIPS code and a number; no building of ComStock has such an id.

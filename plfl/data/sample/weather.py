@@ -1,8 +1,8 @@
 """Weather of the sample data: generated hourly years with the climates of actual counties.
 
-No day was recorded: the climate (means, swings, ranges, wind) is that of the county, but the days
-are random. Clear-sky radiation follows Haurwitz (1945), its reduction by clouds Kasten & Czeplak
-(1980), its diffuse share Erbs et al. (1982), and humidity the Magnus formula.
+No day is a recorded one: the climate (means, swings, ranges, wind) is that of the county, but the
+days are random. Clear-sky radiation follows Haurwitz (1945), its reduction by clouds Kasten &
+Czeplak (1980), its diffuse share Erbs et al. (1982), and humidity the Magnus formula.
 """
 
 from functools import lru_cache
@@ -27,7 +27,7 @@ _STORMS, _COUNTY = 0, 1  # streams of random numbers
 
 
 def autoregressive(rng: np.random.Generator, size: int, steps: float) -> Array:
-    """A stationary AR(1) series of unit variance that forgets with a time constant of `steps`."""
+    """A stationary AR(1) series of unit variance with a time constant of `steps`."""
     keep = np.exp(-1 / steps)
     noise = rng.standard_normal(size) * np.sqrt(1 - keep**2)
     noise[0] /= np.sqrt(1 - keep**2)

@@ -1,11 +1,11 @@
 """Sources of data, one file per source: where the clients' examples come from.
 
-An example is what a model reads at once: a window of a series of loads, or whatever the source of a
-plug-in gives, such as an image. `fetch` brings the files of a state to this machine; it alone uses
-the network. `save` makes examples of them, and `read` reads these.
+An example is the input of one prediction: a window of a series of loads, or, from the source of a
+plug-in, something else such as an image. `fetch` brings the files of a state to this machine; only
+it uses the network. `save` makes examples from them, and `read` reads these.
 
-Functions import what reads and writes series when they need it: the workflow, which lists files and
-clients each time it starts, does not.
+Functions import the code for reading and writing series only when they need it, because the
+workflow lists files and clients each time it starts.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:  # see above
 
 
 class Counts(NamedTuple):
-    """Windows of a client."""
+    """Numbers of windows of a client."""
 
     train: int
     held_out: int
-    """Those that its models are scored on."""
+    """The windows that its models are scored on."""
 
 
 class Source(SourceRules):
-    """A source of series of loads. Sources of other examples define all functions anew, but not
+    """A source of series of loads. Sources of other examples override all functions except
     `clients` and `load`."""
 
     blocks_read: ClassVar[tuple[str, ...]] = ()
     """Blocks of keys of `data` that determine the series."""
     assumed: ClassVar[str] = "a year of data per client"
-    """What estimates of work assume of the data; empty if their amount is known."""
+    """What estimates of work assume about the amount of data; empty if it is known."""
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
-        """The part of the configuration that determines what `save` writes, but for `windows`."""
+        """The part of the configuration that determines what `save` writes, except `windows`."""
         keys = {"source", "folder", "clients", "features", *self.blocks_read}
         if data.resample:
             keys.add("resample")
@@ -80,7 +80,8 @@ class Source(SourceRules):
         raise NotImplementedError
 
     def series(self, data: Data, state: str) -> Mapping[str, pd.DataFrame]:
-        """What `load` reads, before it is resampled and reduced to `data.features`."""
+        """The series that `load` reads, before they are resampled and reduced to
+        `data.features`."""
         raise NotImplementedError
 
     def load(self, data: Data, state: str) -> Tables:
@@ -88,7 +89,7 @@ class Source(SourceRules):
 
         Raises:
             DataError: a file is missing or unreadable, or contains invalid values. It may be raised
-                only where a table is read.
+                only when a table is accessed.
         """
         from plfl.data.features import assemble, resampled
         from plfl.data.tables import Tables
@@ -119,12 +120,12 @@ class Source(SourceRules):
         return Dataset.load_file(path)
 
     def examples_of(self, study: Study, state: str) -> Examples:
-        """The examples of a state, fetched and read at once, without a file between."""
+        """The examples of a state, fetched and read at once, without an intermediate file."""
         self.fetch(study.data, state)
         return windows_of(study, self.load(study.data, state))
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        """Windows of a client, as far as they are known before anything is read."""
+        """Numbers of windows of a client, as far as they are known before anything is read."""
         from plfl.data.dataset import YEAR
 
         rows = YEAR // data.interval
@@ -132,7 +133,7 @@ class Source(SourceRules):
         return Counts(train, rows - train)
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
-        """Made-up examples of some clients, to measure how long a study takes or what it sends."""
+        """Made-up examples of clients, to measure how long a study takes or how much it sends."""
         from plfl.data.noise import noise
 
         return noise(study, clients)

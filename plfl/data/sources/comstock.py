@@ -38,7 +38,7 @@ class Comstock(Source):
         return data.folder / "comstock"
 
     def listed(self, data: Data, state: str) -> list[int]:
-        """The buildings of a state whose ids the study does not list itself."""
+        """The list of buildings of a state that is used if the study does not list any."""
         return releases.paper_buildings(state)
 
     def buildings(self, data: Data, state: str) -> list[int]:
@@ -79,7 +79,7 @@ class Comstock(Source):
 
 
 def _known(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
-    """What the metadata say about buildings, by client, as text."""
+    """Facts about buildings in the metadata, by client, as text."""
     return {
         str(building.id): {
             **building.known,
