@@ -1,18 +1,17 @@
 """Seeded faults in downloads, trainings and readers; the name of a test has its seed; hours.
 
-`tests/faults` makes a few of these tries.
+`tests/faults` and `tests/data/comstock` make a few of these tries.
 """
 
 import random
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.faults import downloads, inputs, kills
-from tests.helpers.faults.proxy import FaultProxy, fault_proxy
+from tests.helpers.faults.proxy import FaultProxy
 
 
 @pytest.fixture(scope="module")
@@ -20,23 +19,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> downloads.Store:
     return downloads.make_store(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture(scope="module", params=["moto", "s3rver"])
-def proxy(
-    request: pytest.FixtureRequest,
-    store: downloads.Store,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[FaultProxy]:
-    folder = tmp_path_factory.mktemp("server")
-    with ExitStack() as stack:
-        stack.enter_context(downloads.without_aws(folder))
-        try:
-            server = downloads.moto() if request.param == "moto" else downloads.s3rver(folder)
-            bucket = stack.enter_context(server)
-        except FileNotFoundError as error:
-            pytest.skip(str(error))
-        bucket.put(store)
-        page_size = downloads.PAGE_SIZE if request.param == "moto" else 1000
-        yield stack.enter_context(fault_proxy(bucket.address, page_size))
+@pytest.fixture(scope="module")
+def proxy(store: downloads.Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultProxy]:
+    with downloads.without_aws(tmp_path_factory.mktemp("user")), downloads.bucket(store) as proxy:
+        yield proxy
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -1,4 +1,7 @@
-"""Downloading from a real S3 server on loopback that keeps public files in the bucket's layout."""
+"""Downloads from a real S3 server on loopback, and whatever the network does to them.
+
+`make campaign NAME=torture` makes hundreds of the downloads of which `test_campaign` makes a few.
+"""
 
 import hashlib
 import json
@@ -9,67 +12,74 @@ from typing import Any
 
 import boto3
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from s3transfer.utils import DeferredOpenFile  # type: ignore[import-untyped]
 
 from plfl.base.errors import DataError, PlflError
 from plfl.config.sections import Data
+from plfl.data import receipts
 from plfl.data.comstock import download
 from plfl.data.comstock import series as comstock
-from plfl.data.comstock.releases import PAPER_RELEASE, Layout
-from tests.helpers.comstock_files import COUNTIES, study, write_store, write_weather
+from plfl.data.comstock.releases import PAPER_RELEASE, ROOT, Layout
+from tests.helpers.comstock_files import study, write_load, write_weather
+from tests.helpers.faults import downloads
 from tests.helpers.faults.downloads import (
     BY_COUNTY,
-    Bucket,
+    COUNTIES,
+    IDS,
+    UPGRADES,
     Store,
-    contents,
-    moto,
+    check_cache,
+    check_complete,
+    check_message,
+    fetch,
+    manifest,
+    needed,
     offline,
-    without_aws,
+    root,
 )
+from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
+from tests.helpers.refusals import naming
 
-IDS = list(COUNTIES)
+FEW = IDS[5::6]
+"""The buildings of one county."""
 LAYOUT = Layout(PAPER_RELEASE, 10)
+SERIES = LAYOUT.load("NY", IDS[5])
+WEATHER = LAYOUT.weather(COUNTIES[IDS[5]])
 METADATA = LAYOUT.metadata("NY")
-SERIES = LAYOUT.load("NY", IDS[0])
-WEATHER = LAYOUT.weather(COUNTIES[IDS[0]])
-MANIFEST = f"{PAPER_RELEASE}/manifest-NY-upgrade10.json"
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A user without AWS credentials, settings or proxies, who does not wait for retries."""
-    monkeypatch.setattr(download, "ATTEMPTS", 1)
-    with without_aws(tmp_path):
-        yield
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Bucket]:
-    with moto() as bucket:
-        yield bucket
-
-
-@pytest.fixture
-def bucket(server: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """An empty bucket at `AWS_ENDPOINT_URL_S3`."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.address)
-    yield server
-    server.delete()
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Three buildings of New York."""
-    folder = tmp_path_factory.mktemp("store")
-    write_store(folder)
-    return contents(folder)
+    return downloads.make_store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def bucket(store: Store) -> Iterator[FaultProxy]:
+    with downloads.bucket(store) as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def full(bucket: Bucket, store: Store) -> Bucket:
-    """A bucket with three buildings of New York."""
-    bucket.put(store)
+def proxy(bucket: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
+    """The bucket at `AWS_ENDPOINT_URL_S3`, without faults."""
+    bucket.play({})
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", bucket.url)
     return bucket
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path) -> Iterator[None]:
+    """A user without AWS credentials, settings or proxies."""
+    with downloads.without_aws(tmp_path):
+        yield
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    with downloads.impatient():
+        yield
 
 
 @pytest.fixture
@@ -78,18 +88,23 @@ def data(tmp_path: Path) -> Data:
     return study(tmp_path / "data")
 
 
-def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
-    return download.download(data, "NY", ids)
+@pytest.fixture
+def copied(data: Data, store: Store) -> Path:
+    """The cache of `data`, which was filled by hand with `FEW` buildings."""
+    for key in needed(PAPER_RELEASE, FEW):
+        path = root(data) / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store[key])
+    return root(data)
 
 
 def cached(data: Data) -> set[str]:
     """Keys of all files in the cache, temporary ones too; not the manifests."""
-    root = data.folder / "comstock"
-    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    return {key for key in files if "manifest" not in key}
+    files = [path for path in root(data).rglob("*") if path.is_file() and path != manifest(data)]
+    return {path.relative_to(root(data)).as_posix() for path in files}
 
 
-def refused(data: Data, ids: list[int] = IDS) -> str:
+def refused(data: Data, ids: list[int] = FEW) -> str:
     """The message with which a download ends."""
     with pytest.raises(DataError) as error:
         fetch(data, ids)
@@ -99,184 +114,131 @@ def refused(data: Data, ids: list[int] = IDS) -> str:
 # -- cold ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "release",
-    [
-        "2021/comstock_tmy3_release_1",
-        "2023/comstock_amy2018_release_1",
-        "2024/comstock_amy2018_release_2",
-        "2025/comstock_amy2012_release_2",
-    ],
-)
+@pytest.mark.parametrize("release", UPGRADES)
 def test_each_form_of_release_is_downloaded_and_read(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
+    proxy: FaultProxy,
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    release: str,
 ) -> None:
-    upgrade = 0 if release.startswith("2021") else 10
-    write_store(tmp_path / "store", release, upgrade)
-    bucket.put(contents(tmp_path / "store"))
-    data = study(tmp_path / "data", release=release, upgrade=upgrade)
-    receipt = fetch(data)
-    assert set(receipt["files"]) == cached(data)
+    data = study(tmp_path / "data", release=release, upgrade=UPGRADES[release])
+    receipt = fetch(data, FEW)
+    check_complete(data, store, receipt, FEW)
     for key, entry in receipt["files"].items():
-        content = (tmp_path / "store" / key).read_bytes()
-        assert (data.folder / "comstock" / key).read_bytes() == content
-        assert entry == {
-            "size": len(content),
-            "etag": hashlib.md5(content).hexdigest(),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
-    assert list(comstock.read(data.folder / "comstock", data, "NY", IDS)) == [str(i) for i in IDS]
+        assert entry["etag"] == hashlib.md5(store[key]).hexdigest()
+    assert list(comstock.read(root(data), data, "NY", FEW)) == [str(i) for i in FEW]
     # With everything here there is no look at the network.
     monkeypatch.setattr(boto3, "client", None)
-    assert fetch(data) == receipt
+    assert fetch(data, FEW) == receipt
 
 
-def test_only_what_the_study_names_is_downloaded(full: Bucket, data: Data) -> None:
-    fetch(data.model_copy(update={"features": ["load", "time_index", "floor_area"]}), IDS[:1])
+def test_only_what_the_study_names_is_downloaded(proxy: FaultProxy, data: Data) -> None:
+    fetch(data.model_copy(update={"features": ["load", "time_index", "floor_area"]}), FEW[:1])
     assert cached(data) == {METADATA, SERIES}
-    receipt = fetch(data, IDS[:1])
+    receipt = fetch(data, FEW[:1])
     assert cached(data) == {METADATA, SERIES, WEATHER}
     assert receipt["release"] == PAPER_RELEASE
     assert (receipt["upgrade"], receipt["state"]) == (10, "NY")
 
 
-def test_the_manifest_grows_with_what_is_downloaded(full: Bucket, data: Data) -> None:
-    first = fetch(data, IDS[:1])
-    second = fetch(data, IDS[2:])
-    manifest = json.loads((data.folder / "comstock" / MANIFEST).read_text(encoding="utf-8"))
-    assert manifest == {**first, "files": first["files"] | second["files"]}
+def test_the_manifest_grows_with_what_is_downloaded(proxy: FaultProxy, data: Data) -> None:
+    first, second = fetch(data, FEW[:1]), fetch(data, FEW[2:])
+    known = json.loads(manifest(data).read_text(encoding="utf-8"))
+    assert known == {**first, "files": first["files"] | second["files"]}
     assert SERIES not in second["files"]
 
 
-def test_files_have_the_rights_of_any_other_file(full: Bucket, data: Data, tmp_path: Path) -> None:
-    fetch(data, IDS[:1])
+def test_files_have_the_rights_of_any_other_file(
+    proxy: FaultProxy, data: Data, tmp_path: Path
+) -> None:
+    fetch(data, FEW[:1])
     (tmp_path / "other").touch()
-    mode = (data.folder / "comstock" / SERIES).stat().st_mode
-    assert mode == (tmp_path / "other").stat().st_mode
-
-
-# -- cached --------------------------------------------------------------------------------------
-
-
-def test_a_changed_file_is_downloaded_anew_and_no_other(full: Bucket, data: Data) -> None:
-    receipt = fetch(data)
-    root = data.folder / "comstock"
-    path, content = root / SERIES, (root / SERIES).read_bytes()
-    path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    others = receipt["files"].keys() - {SERIES}
-    times = {key: (root / key).stat().st_mtime_ns for key in others}
-    full.delete(*others)
-    assert fetch(data) == receipt
-    assert path.read_bytes() == content
-    assert {key: (root / key).stat().st_mtime_ns for key in others} == times
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"files": {"a": {"size": 1}}}'])
-def test_an_unreadable_manifest_is_made_anew(
-    full: Bucket, data: Data, content: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    receipt = fetch(data, IDS[:1])
-    manifest = data.folder / "comstock" / MANIFEST
-    manifest.write_text(content, encoding="utf-8")
-    before = (data.folder / "comstock" / SERIES).stat().st_mtime_ns
-    with caplog.at_level(logging.WARNING, "plfl"):
-        assert fetch(data, IDS[:1]) == receipt
-    assert f"{manifest} cannot be read" in caplog.text
-    assert json.loads(manifest.read_text(encoding="utf-8")) == receipt
-    assert (data.folder / "comstock" / SERIES).stat().st_mtime_ns == before
-
-
-# -- files copied by hand ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def copied(data: Data) -> Path:
-    """A cache that was filled by hand."""
-    root = data.folder / "comstock"
-    write_store(root)
-    return root
-
-
-def test_copied_files_do_without_the_bucket_until_it_confirms_them(
-    data: Data, copied: Path, bucket: Bucket, caplog: pytest.LogCaptureFixture
-) -> None:
-    with offline(), caplog.at_level(logging.WARNING, "plfl"):
-        receipt = fetch(data)
-        assert fetch(data) == receipt
-    assert "cannot be reached" in caplog.text
-    assert str(copied) in caplog.text
-    assert {entry["etag"] for entry in receipt["files"].values()} == {None}
-
-    times = {key: (copied / key).stat().st_mtime_ns for key in cached(data)}
-    bucket.put({key: (copied / key).read_bytes() for key in times})
-    confirmed = fetch(data)
-    assert all(entry.pop("etag") for entry in confirmed["files"].values())
-    for key, entry in confirmed["files"].items():
-        assert receipt["files"][key] == {**entry, "etag": None}
-    assert {key: (copied / key).stat().st_mtime_ns for key in cached(data)} == times
-
-
-def test_copied_files_are_not_enough_if_one_lacks(data: Data, copied: Path) -> None:
-    (copied / SERIES).unlink()
-    with offline():
-        message = refused(data)
-    assert "cannot be reached" in message
-    assert message.endswith(f"{copied}: {SERIES}")
-
-
-# -- metadata by county --------------------------------------------------------------------------
+    assert (root(data) / SERIES).stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_counties_are_fetched_until_every_building_is_found(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counties = {11: "G3600010", 12: "G3600030", 13: "G3600050", 14: "G3600070"}
-    layout = write_store(tmp_path / "store", BY_COUNTY, 10, counties=counties)
-    bucket.put(contents(tmp_path / "store"))
     monkeypatch.setattr(download, "WORKERS", 1)
-    data = study(tmp_path / "data", release=BY_COUNTY)
+    data, layout = study(tmp_path / "data", release=BY_COUNTY), Layout(BY_COUNTY, 10)
 
     def metadata() -> list[str]:
-        return comstock.metadata_keys(data.folder / "comstock", layout, "NY")
+        return comstock.metadata_keys(root(data), layout, "NY")
 
-    receipt = fetch(data, [13, 12])
-    assert metadata() == [layout.metadata("NY", counties[i]) for i in (11, 12, 13)]
-    assert set(receipt["files"]) == {
-        *(layout.metadata("NY", counties[i]) for i in (12, 13)),
-        *(layout.load("NY", i) for i in (12, 13)),
-        *(layout.weather(counties[i]) for i in (12, 13)),
-    }
-    fetch(data, [11])
+    found = IDS[2:0:-1]
+    receipt = fetch(data, found)
+    assert metadata() == [layout.metadata("NY", COUNTIES[i]) for i in IDS[:3]]
+    assert set(receipt["files"]) == needed(BY_COUNTY, found)
+    fetch(data, IDS[:1])
     assert len(metadata()) == 3
-    message = refused(data, [11, 99])
+    message = refused(data, [IDS[0], 99])
     assert f"{BY_COUNTY}, upgrade 10" in message and "building 99 in NY" in message
-    assert len(metadata()) == 4
-    assert not [key for key in cached(data) if key == layout.load("NY", 14)]
+    assert len(metadata()) == 6
+    assert layout.load("NY", IDS[3]) not in cached(data)
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- what goes wrong in the network --------------------------------------------------------------
 
 
-def test_an_unknown_building_is_refused_before_anything_but_metadata(
-    full: Bucket, data: Data
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("403", "404", "429")])
+def test_what_goes_wrong_once_is_corrected(
+    proxy: FaultProxy, data: Data, store: Store, kind: str
 ) -> None:
-    assert "no building 7 in NY" in refused(data, [*IDS, 7])
-    assert cached(data) == {METADATA}
+    plan = {f"{ROOT}/{key}": Fault(kind) for key in (METADATA, SERIES, WEATHER)}
+    proxy.play(plan)
+    check_complete(data, store, fetch(data, FEW), FEW)
+    assert {name for name, _ in proxy.met} == set(plan)
 
 
-def test_an_upgrade_that_the_release_lacks(full: Bucket, tmp_path: Path) -> None:
-    data = study(tmp_path / "data", upgrade=77)
-    message = refused(data)
-    assert Layout(PAPER_RELEASE, 77).metadata("NY") in message
-    assert "upgrade" in message
-    assert not cached(data)
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("kind", "method", "key"),
+    [
+        *((kind, "GET", SERIES) for kind in KINDS),
+        *((kind, "GET", WEATHER) for kind in ("cut unnoticed", "flip", "HTML", "empty")),
+        *((kind, "GET", METADATA) for kind in ("cut unnoticed", "flip", "HTML", "hang")),
+        *((kind, "HEAD", SERIES) for kind in ("HTML", "garbage", "hang", "429")),
+        ("HTML without length", "HEAD", SERIES),
+    ],
+)
+def test_what_stays_wrong_is_told(
+    proxy: FaultProxy, data: Data, store: Store, kind: str, method: str, key: str
+) -> None:
+    proxy.play({f"{ROOT}/{key}": Fault(kind, method, times=ALWAYS)})
+    check_message(refused(data), {key})
+    check_cache(data, store)
+    assert not (root(data) / key).exists()
+    proxy.play({})
+    check_complete(data, store, fetch(data, FEW), FEW)
 
 
-def test_all_absent_files_are_named_before_any_is_downloaded(full: Bucket, data: Data) -> None:
-    absent = [LAYOUT.load("NY", building) for building in IDS[:2]]
-    full.delete(*absent)
-    assert f"{absent[0]}, {absent[1]}" in refused(data)
-    assert cached(data) == {METADATA}
+@pytest.mark.usefixtures("impatient")
+def test_a_page_of_a_list(proxy: FaultProxy, tmp_path: Path, store: Store) -> None:
+    data = study(tmp_path / "data", release=BY_COUNTY)
+    # HTML may be sound XML, in which boto3 sees an empty list.
+    for fault in ({"page 2": Fault("hang", times=ALWAYS)}, {"page 1": Fault("HTML", times=ALWAYS)}):
+        proxy.play(fault)
+        check_message(refused(data, IDS), {Layout(BY_COUNTY, 10).metadata("NY")})
+        assert not data.folder.exists()
+
+    proxy.play({"page 2": Fault("hang")})
+    check_complete(data, store, fetch(data))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_etag_that_is_no_md5_is_no_reason_to_refuse(
+    proxy: FaultProxy, data: Data, store: Store
+) -> None:
+    proxy.play({f"{ROOT}/{SERIES}": Fault("other ETag", "HEAD", times=ALWAYS)})
+    assert fetch(data, FEW)["files"][SERIES]["etag"] == "0123456789abcdef-3"
+    assert (root(data) / SERIES).read_bytes() == store[SERIES]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_campaign(seed: int, proxy: FaultProxy, store: Store, tmp_path: Path) -> None:
+    downloads.survive(seed, proxy, store, tmp_path / "data")
 
 
 @pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])
@@ -300,16 +262,153 @@ def test_an_address_or_profile_that_is_none(
     assert "check the AWS_ environment variables" in refused(data)
 
 
-def test_a_full_disk(full: Bucket, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+# -- what lies in the cache ----------------------------------------------------------------------
+
+
+def test_a_changed_file_is_downloaded_anew_and_no_other(
+    proxy: FaultProxy, data: Data, store: Store
+) -> None:
+    receipt = fetch(data, FEW)
+    path, others = root(data) / SERIES, receipt["files"].keys() - {SERIES}
+    path.write_bytes(store[SERIES][:50] + b"?" + store[SERIES][51:])
+    times = {key: (root(data) / key).stat().st_mtime_ns for key in others}
+    proxy.play({f"{ROOT}/{key}": Fault("404", "HEAD", times=ALWAYS) for key in others})
+    assert fetch(data, FEW) == receipt
+    assert path.read_bytes() == store[SERIES]
+    assert {key: (root(data) / key).stat().st_mtime_ns for key in others} == times
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": {"a": {"size": 1}}}'])
+def test_an_unreadable_manifest_is_made_anew(
+    proxy: FaultProxy, data: Data, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    receipt = fetch(data, FEW[:1])
+    manifest(data).write_text(content, encoding="utf-8")
+    before = (root(data) / SERIES).stat().st_mtime_ns
+    with caplog.at_level(logging.WARNING, "plfl"):
+        assert fetch(data, FEW[:1]) == receipt
+    assert f"{manifest(data)} cannot be read" in caplog.text
+    assert json.loads(manifest(data).read_text(encoding="utf-8")) == receipt
+    assert (root(data) / SERIES).stat().st_mtime_ns == before
+
+
+def test_copied_files_do_without_the_bucket_until_it_confirms_them(
+    data: Data, copied: Path, proxy: FaultProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with offline(), caplog.at_level(logging.WARNING, "plfl"):
+        receipt = fetch(data, FEW)
+        assert fetch(data, FEW) == receipt
+    assert "cannot be reached" in caplog.text
+    assert str(copied) in caplog.text
+    assert {entry["etag"] for entry in receipt["files"].values()} == {None}
+
+    times = {key: (copied / key).stat().st_mtime_ns for key in cached(data)}
+    confirmed = fetch(data, FEW)
+    assert all(entry.pop("etag") for entry in confirmed["files"].values())
+    for key, entry in confirmed["files"].items():
+        assert receipt["files"][key] == {**entry, "etag": None}
+    assert {key: (copied / key).stat().st_mtime_ns for key in cached(data)} == times
+
+
+def test_copied_files_are_not_enough_if_one_lacks(data: Data, copied: Path) -> None:
+    (copied / SERIES).unlink()
+    with offline():
+        message = refused(data)
+    assert "cannot be reached" in message
+    assert message.endswith(f"{copied}: {SERIES}")
+
+
+def test_a_copy_that_changes_before_the_bucket_confirms_it_is_found_out(
+    data: Data, copied: Path
+) -> None:
+    with offline():
+        fetch(data, FEW)
+        write_load(copied / SERIES, IDS[4])
+        message = refused(data)
+        assert "copies that you changed yourself, delete" in message
+        check_message(message, {SERIES})
+        manifest(data).unlink()
+        assert fetch(data, FEW)["files"][SERIES]["etag"] is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_copy_that_the_bucket_refutes_is_not_used_when_the_download_fails(
+    proxy: FaultProxy, data: Data, store: Store
+) -> None:
+    write_load(root(data) / SERIES, IDS[4])
+    proxy.play({f"{ROOT}/{SERIES}": Fault("reset", times=ALWAYS)})
+    assert SERIES in refused(data)
+    proxy.play({})
+    check_complete(data, store, fetch(data, FEW), FEW)
+
+
+def test_any_change_of_a_cached_file_is_found_out(
+    proxy: FaultProxy, data: Data, store: Store
+) -> None:
+    receipt = fetch(data, FEW)
+    digests = {str(root(data) / key): entry["sha256"] for key, entry in receipt["files"].items()}
+
+    @settings(max_examples=40, deadline=None, database=None)
+    @given(st.sampled_from(sorted(receipt["files"])), st.data())
+    def change(key: str, draw: st.DataObject) -> None:
+        path, whole = root(data) / key, store[key]
+        at = draw.draw(st.integers(0, len(whole) - 1))
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+        changes = [whole[:at], flipped, whole[:at] + whole[at + 1 :], whole + whole[:1]]
+        path.write_bytes(draw.draw(st.sampled_from(changes)))
+        check_message(refused(data), {key})
+        with pytest.raises(DataError, match="has changed since the data were fetched"):
+            receipts.verify({"files": digests})
+        path.write_bytes(whole)
+
+    with offline():
+        assert fetch(data, FEW) == receipt
+        change()
+        assert fetch(data, FEW) == receipt
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_an_unknown_building_is_refused_before_anything_but_metadata(
+    proxy: FaultProxy, data: Data
+) -> None:
+    assert "no building 7 in NY" in refused(data, [*FEW, 7])
+    assert cached(data) == {METADATA}
+
+
+def test_an_upgrade_that_the_release_lacks(proxy: FaultProxy, tmp_path: Path) -> None:
+    data = study(tmp_path / "data", upgrade=77)
+    message = refused(data)
+    assert Layout(PAPER_RELEASE, 77).metadata("NY") in message
+    assert "upgrade" in message
+    assert not cached(data)
+
+
+def test_all_absent_files_are_named_before_any_is_downloaded(proxy: FaultProxy, data: Data) -> None:
+    absent = [LAYOUT.load("NY", building) for building in FEW[:2]]
+    proxy.play({f"{ROOT}/{key}": Fault("404", "HEAD", times=ALWAYS) for key in absent})
+    assert f"{absent[0]}, {absent[1]}" in refused(data)
+    assert cached(data) == {METADATA}
+
+
+def test_a_full_disk(proxy: FaultProxy, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(DeferredOpenFile, "write", write)
         with pytest.raises(PlflError, match="parquet: the disk is full; free some space"):
-            fetch(data)
+            fetch(data, FEW)
     assert not cached(data)
-    assert set(fetch(data)["files"]) == cached(data)
+    assert set(fetch(data, FEW)["files"]) == cached(data)
+
+
+@pytest.mark.parametrize("key", ["../outside.csv", "/outside.csv", "a/../../outside.csv"])
+def test_no_key_leads_out_of_the_store(tmp_path: Path, key: str) -> None:
+    cache = download.Cache(tmp_path / "store", LAYOUT, "NY")
+    with naming(DataError, "points outside the store"):
+        cache.fetch([key])
 
 
 def test_a_weather_file_is_known_by_its_first_column(tmp_path: Path) -> None:

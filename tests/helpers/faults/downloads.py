@@ -4,10 +4,7 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,13 +21,20 @@ from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
 from tests.helpers.comstock_files import study, write_store
-from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
+from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
 from tests.helpers.s3 import empty, serving
 
 COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
 """36 buildings in six counties."""
 IDS = list(COUNTIES)
 BY_COUNTY = "2024/comstock_amy2018_release_2"
+UPGRADES = {
+    PAPER_RELEASE: 10,
+    BY_COUNTY: 10,
+    "2021/comstock_tmy3_release_1": 0,
+    "2025/comstock_amy2012_release_2": 10,
+}
+"""A release of each form, and the upgrade of its files."""
 PAGE_SIZE = 4
 """Keys on a page of a list, so that there are several pages."""
 
@@ -41,80 +45,27 @@ Store = dict[str, bytes]
 # -- servers -------------------------------------------------------------------------------------
 
 
-def contents(folder: Path) -> Store:
-    """The files of a store in a folder."""
+def make_store(folder: Path) -> Store:
+    """All buildings in each release of `UPGRADES`."""
+    for release, upgrade in UPGRADES.items():
+        write_store(folder, release, upgrade, counties=COUNTIES)
     files = [path for path in folder.rglob("*.*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def make_store(folder: Path) -> Store:
-    """36 buildings in a release with metadata by state and in one with metadata by county."""
-    for release in (PAPER_RELEASE, BY_COUNTY):
-        write_store(folder, release, counties=COUNTIES)
-    return contents(folder)
-
-
-class Bucket:
-    """The ComStock bucket on a server, as its owner sees it; empty at first."""
-
-    def __init__(self, address: str):
-        self.address = address
-        keys = {"aws_access_key_id": "S3RVER", "aws_secret_access_key": "S3RVER"}
-        config = Config(proxies={}, s3={"addressing_style": "path"})
-        self.s3 = boto3.client(
-            "s3", endpoint_url=address, region_name=REGION, config=config, **keys
-        )
-        where = {"LocationConstraint": REGION}
-        self.s3.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
-        self.keys: set[str] = set()
-
-    def put(self, store: Store) -> None:
-        """Put files into it that everyone may read."""
-        self.keys |= store.keys()
-        for key, content in store.items():
-            name = f"{ROOT}/{key}"
-            self.s3.put_object(Bucket=BUCKET, Key=name, Body=content, ACL="public-read")
-
-    def delete(self, *keys: str) -> None:
-        """Remove files; all without `keys`."""
-        for key in keys or self.keys:
-            self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
-
-
 @contextmanager
-def moto() -> Iterator[Bucket]:
-    """The bucket on moto's S3 server."""
-    with serving() as (_, address):
+def bucket(store: Store) -> Iterator[FaultProxy]:
+    """The ComStock bucket with these files on moto's S3 server, behind a proxy."""
+    with serving() as (_, address), fault_proxy(address, PAGE_SIZE) as proxy:
         empty(address)
-        yield Bucket(address)
-
-
-@contextmanager
-def s3rver(folder: Path) -> Iterator[Bucket]:
-    """The bucket on https://github.com/jamhall/s3rver, an independent server.
-
-    It answers 500 when it is asked for the second page of a list.
-
-    Raises:
-        FileNotFoundError: it is not on the PATH.
-    """
-    command = shutil.which("s3rver")
-    if command is None:
-        raise FileNotFoundError("no s3rver on the PATH; `npm install --global s3rver` installs it")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = ["--directory", str(folder), "--address", "127.0.0.1", "--port", str(port)]
-    with subprocess.Popen([command, *arguments, "--silent"]) as process:
-        try:
-            for _ in range(200):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.05)
-            yield Bucket(f"http://127.0.0.1:{port}")
-        finally:
-            process.terminate()
+        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
+        of = {"endpoint_url": address, "region_name": REGION, "config": Config(proxies={})}
+        s3 = boto3.client("s3", **of, **keys)
+        where = {"LocationConstraint": REGION}
+        s3.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
+        for key, content in store.items():
+            s3.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
+        yield proxy
 
 
 # -- the client ----------------------------------------------------------------------------------
@@ -166,9 +117,14 @@ def root(data: Data) -> Path:
     return data.folder / "comstock"
 
 
+def manifest(data: Data) -> Path:
+    """What the cache knows of its files."""
+    return root(data) / data.comstock.release / f"manifest-NY-upgrade{data.comstock.upgrade}.json"
+
+
 def needed(release: str, ids: list[int] = IDS) -> set[str]:
     """The keys that a download of these buildings is about."""
-    layout = Layout(release, 10)
+    layout = Layout(release, UPGRADES[release])
     counties = [COUNTIES[building] for building in ids]
     return {
         *(layout.metadata("NY", county if layout.by_county else "*") for county in counties),
@@ -183,12 +139,11 @@ def needed(release: str, ids: list[int] = IDS) -> set[str]:
 def check_cache(data: Data, store: Store, stale: dict[str, bytes] | None = None) -> None:
     """Every file in the cache is the bucket's, or the one that lay there before and no manifest
     calls good; nothing half-written is left; the manifest tells the truth."""
-    folder = root(data)
-    manifest = folder / data.comstock.release / "manifest-NY-upgrade10.json"
-    entries = json.loads(manifest.read_text())["files"] if manifest.exists() else {}
+    folder, known = root(data), manifest(data)
+    entries = json.loads(known.read_text())["files"] if known.exists() else {}
     for path in folder.rglob("*"):
         key = path.relative_to(folder).as_posix()
-        if path.is_file() and path != manifest:
+        if path.is_file() and path != known:
             content = path.read_bytes()
             assert content == store.get(key) or content == (stale or {}).get(key), key
     for key, entry in entries.items():
@@ -203,6 +158,7 @@ def check_complete(data: Data, store: Store, receipt: dict[str, Any], ids: list[
     for key, entry in receipt["files"].items():
         content = (root(data) / key).read_bytes()
         assert content == store[key], key
+        assert entry["size"] == len(content)
         assert entry["sha256"] == hashlib.sha256(content).hexdigest()
     check_cache(data, store)
 

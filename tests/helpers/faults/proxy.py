@@ -234,16 +234,6 @@ def _no_length(handler: _Handler, answer: Answer, over: Event) -> None:
     handler.close_connection = True
 
 
-def _slow(handler: _Handler, answer: Answer, over: Event) -> None:
-    """About 20 kB/s."""
-    handler.start(answer)
-    if handler.command == "HEAD":
-        return
-    for at in range(0, len(answer.body), 1000):
-        handler.wfile.write(answer.body[at : at + 1000])
-        over.wait(0.05)
-
-
 def _garbage(handler: _Handler, answer: Answer, over: Event) -> None:
     """Not even HTTP."""
     handler.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
@@ -270,7 +260,6 @@ KINDS: dict[str, Spoil] = {
     "HTML without length": _no_length,
     "empty": _page(200, "application/octet-stream", b""),
     "garbage": _garbage,
-    "slow": _slow,
 }
 """What can go wrong with an answer."""
 HARMLESS: dict[str, Spoil] = {"other ETag": _answering(_of_a_mirror)}
