@@ -21,7 +21,7 @@ def written(tmp_path_factory) -> Path:
     """The page of a study with figures as they are drawn."""
     folder = tmp_path_factory.mktemp("page")
     results = folder / "results"
-    fake_results.write(results, fake_results.SMALL, (LOST,))
+    fake_results.write(results, fake_results.SMALL, diverged=(LOST,))
     for name in figures.available():
         fake_results.render(name, results, folder / "figures")
     page.write(results, folder / "figures", results / "index.html")

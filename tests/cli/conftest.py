@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.constructed import write
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 
 
 @pytest.fixture(scope="session")
@@ -18,5 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     data = {"states": ["NY"], "clients": 12}
     rounds = {"rounds": 2, "evaluate_every": 1}
-    write(folder, level, data=data, grid={"client_opt": ["adam"]}, federation=rounds)
+    write(
+        folder, config(data=data, grid={"client_opt": ["adam"]}, federation=rounds), level, noise=0
+    )
     return folder

@@ -26,7 +26,7 @@ def test_compare_prints_both_sides(folder: Path, capsys: pytest.CaptureFixture[s
     cell = f"{folder}:NY-P1-fedopt-adam-fedavg"
     assert cli.main(["compare", cell, cell.replace("P1", "P2")]) == 0
     said = capsys.readouterr().out
-    assert "client11" in said
+    assert "ny507" in said
     assert "negative where B is better" in said
 
 

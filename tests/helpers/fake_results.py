@@ -1,8 +1,8 @@
 """Writes a results folder of synthetic numbers in the form that `plfl.results` writes real ones."""
 
 import json
-import shutil
-import tempfile
+import math
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import catalogue
-from plfl.config.study import Cell, Study
+from plfl.baselines import BASELINE, find
+from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
-from plfl.results.records import MODELS
-from tests.helpers.constructed import store
+from plfl.results.records import CELL, MODELS, write_table
+from plfl.results.statistics import Array
+from plfl.results.summary import summarise, summarise_baselines, with_baselines
+from plfl.results.tables import Tables
+
+Level = Callable[[dict[str, Any], str, str, int], float]
+"""True MASE of a cell (its axes by name), given also split, model and round; NaN: it diverged."""
 
 PAPER: dict[str, Any] = {"name": "paper"}
 """The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
@@ -129,70 +134,163 @@ BASELINES = {
     "lightgbm_lags": 0.56,
     "lightgbm_pooled": 0.58,
 }
-"""Test MASE of each baseline, mean over clients."""
+"""MASE of each baseline, mean over clients."""
 
-SCALE = {"CA": 1.15, "IL": 0.92, "NY": 0.8}
-OPTIMISER = {"adam": 1.0, "adamams": 1.02, "prox": 2.6, "proxadam": 1.06, "sgd": 1.5}
-METHOD = {"scaffold": 0.8, "ifca": 0.72, "moon": 0.95, "fedeff": 1.3}
+FACTORS = {
+    **{"CA": 1.15, "IL": 0.92, "NY": 0.8},
+    **{"adamams": 1.02, "prox": 2.6, "proxadam": 1.06, "sgd": 1.5},
+    **{"scaffold": 0.8, "ifca": 0.72, "moon": 0.95, "fedeff": 1.3},
+    **{"P2": 0.96, "alone": 0.96, "fedadam": 1.015, "fedavgadaptive": 1.015, "fedyogi": 1.015},
+}
+"""What each part of a cell's name does to `plausible` scores."""
+ALONE = ("P3", "alone", "none")
+"""Schemes of these studies that share nothing."""
 COPIES = {"scaffold": 2, "ifca": 3, "fedac": 2}
 """How many times the shared part a method sends in each direction."""
 CLUSTERS = {"ifca": [1, 0, 1], "fedac": [-1, 4, 2]}
 """Cluster of each client of METHODS."""
+GIVEN = {"lr": 0.002, "server_lr": 0.3, "hyperparameters": "", "trials": 1, "trial_steps": 100.0}
+"""What every cell says it was given; other rates than those configured."""
 
 
-_kept = tempfile.TemporaryDirectory(prefix="plfl-fake-results-")
-_made: dict[str, Path] = {}
-"""What this process has made up, by configuration and diverged cells."""
+def plausible(cell: dict[str, Any], split: str, model: str, t: int) -> float:
+    """Scores that fall from round to round; all are worse than the best baselines."""
+    level = math.prod(FACTORS.get(value, 1.0) for value in cell.values())
+    level *= 1 + 1.4 * math.exp(-t / 6)
+    level *= 0.97 if split == "validation" else 1
+    return level * (1.08 if model == "global" and cell["sharing"] not in ALONE else 1)
 
 
-def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) -> Study:
-    """Fill `folder`; cells whose name is in `diverged` end in NaN after half of their rounds."""
-    study, key = Study.parse(config, "fake"), json.dumps([config, diverged], default=str)
-    if key not in _made:
-        _make_up(study, made := Path(_kept.name) / str(len(_made)), diverged)
-        _made[key] = made
-    shutil.copytree(_made[key], folder, dirs_exist_ok=True)
-    return study
+def write(
+    folder: Path,
+    config: dict[str, Any],
+    level: Level = plausible,
+    *,
+    diverged: tuple[str, ...] = (),
+    noise: float = 0.02,
+    spread: float = 1.5,
+    sent: dict[str, int] | None = None,
+    baseline: Callable[[str], float] = BASELINES.__getitem__,
+    constant: int | None = None,
+) -> Tables:
+    """Fill `folder` with results in which every cell has the MASE that `level` says.
 
-
-def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(1)
-    curves: dict[Cell, np.ndarray] = {}
-    parts = []
-    for cell in study.cells:
-        # Where nothing is shared, one training stands for all methods and servers.
-        first = {"method": study.grid.method[0], "server_opt": study.grid.server_opt[0]}
-        own = replace(cell, **first) if study.is_alone(cell) else cell
-        if own not in curves:
-            curves[own] = _curve(study, own, str(own) in diverged, rng)
-        parts.append(_records(study, cell, curves[own]))
-    records = pd.concat(parts, ignore_index=True)
-    clients = _clients(study, rng)
+    Args:
+        folder: where to write.
+        config: the study's.
+        level: true MASE of every cell.
+        diverged: names of cells that end in NaN after half of their rounds.
+        noise: standard deviation of log MASE, of each client, round and training on its own.
+        spread: standard deviation of the logarithm of the clients' loads.
+        sent: bytes of a client in a round in one direction, by scheme; otherwise as they would be.
+        baseline: MASE of each baseline, by its name.
+        constant: which client of each state has no persistence error, so no MASE.
+    """
+    study = Study.parse(config, "fake")
+    folder.mkdir(parents=True, exist_ok=True)
+    clients = _clients(study, spread)
+    records = _records(study, clients, _curves(study, level, noise, diverged), sent or {})
+    baselines = _baselines(study, clients, baseline)
+    forecasts = _forecasts(study, clients)
+    if constant is not None:
+        names = clients["client"][clients["order"] == constant]
+        for table in (records, baselines):
+            table.loc[table["client"].isin(names), "mase"] = np.nan
+    tables = {
+        "records": records,
+        "baselines": baselines,
+        "errors": _errors(records, baselines, study.federation.rounds),
+        "clients": clients,
+        "forecasts": forecasts,
+        "baseline_forecasts": _baseline_forecasts(forecasts),
+    }
+    for name, table in tables.items():
+        write_table(table, folder / f"{name}.parquet")
+    summary = summarise(records, study.data.source)
+    summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
+    summary.to_csv(folder / "summary.csv", index=False)
     about = {
+        "format": FORMAT,
+        "version": "0.1.0",
+        "study": study.model_dump(mode="json"),
         "git": "0123abc",
         "sources": {state: _receipt(study, state) for state in study.data.states[:1]},
         "cells": {str(cell): f"{i:016x}" for i, cell in enumerate(study.cells)},
     }
-    store(folder, study, records, _baselines(study, clients), clients, **about)
-    forecasts = _forecasts(study, clients)
-    forecasts.to_parquet(folder / "forecasts.parquet")
-    _baseline_forecasts(forecasts).to_parquet(folder / "baseline_forecasts.parquet")
+    (folder / "study.json").write_text(json.dumps(about))
+    return Tables(folder)
 
 
-GIVEN = {
-    "lr": 0.002,
-    "server_lr": 0.3,
-    "hyperparameters": "",
-    "trials": 1,
-    "trial_steps": 100.0,
-}
-"""What every cell says it was given; other rates than those configured."""
+def _kinds(study: Study) -> list[tuple[str, str, int]]:
+    """Split, model and round of the rows of a cell and client."""
+    rounds = range(1, study.federation.rounds + 1)
+    every = product(("train", "validation", "test"), MODELS, rounds)
+    return [kind for kind in every if kind[0] == "train" or study.federation.evaluates(kind[2])]
+
+
+def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...]) -> Array:
+    """MASE of shape (cells, kinds of rows, clients); NaN in training."""
+    rng = np.random.default_rng(7)
+    last, count = study.federation.rounds, study.data.clients
+    drawn: dict[Cell, Array] = {}
+    curves = []
+    for cell in study.cells:
+        # Where nothing is shared, one training stands for all methods and servers.
+        first = {"method": study.grid.method[0], "server_opt": study.grid.server_opt[0]}
+        own = replace(cell, **first) if study.is_alone(cell) else cell
+        if own not in drawn:
+            factors = np.exp(rng.normal(0, noise, (last + 1, count)))
+            factors *= np.linspace(0.98, 1.02, count)
+            levels = [
+                np.nan
+                if split == "train" or (str(own) in diverged and 2 * t > last)
+                else level(asdict(own), split, model, t)
+                for split, model, t in _kinds(study)
+            ]
+            drawn[own] = np.array(levels)[:, None] * factors[[t for *_, t in _kinds(study)]]
+        curves.append(drawn[own])
+    return np.stack(curves)
 
 
 def _columns(study: Study, cell: Cell) -> dict[str, Any]:
     alone = {"server_lr": float("nan")} if study.is_alone(cell) else {}
     return asdict(cell) | GIVEN | alone
+
+
+def _bytes(study: Study, cell: Cell) -> int:
+    if study.is_alone(cell):
+        return 0
+    shared = 60276 if study.sharing[cell.sharing] == ["*"] else 3500
+    return 4 * shared * COPIES.get(cell.method, 1)
+
+
+def _exchanged(study: Study, cell: Cell, sent: dict[str, int]) -> dict[str, Any]:
+    count = sent.get(cell.sharing, _bytes(study, cell))
+    return {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
+
+
+def _records(
+    study: Study, clients: pd.DataFrame, curves: Array, sent: dict[str, int]
+) -> pd.DataFrame:
+    cells = [_columns(study, cell) | _exchanged(study, cell, sent) for cell in study.cells]
+    kinds = pd.DataFrame(_kinds(study), columns=["split", "model", "round"])
+    names = clients[["state", "client", "persistence_mae_test"]]
+    records = pd.DataFrame(cells).merge(kinds, how="cross").merge(names, on="state")
+    mase, persistence = curves.ravel(), records.pop("persistence_mae_test")
+    train, nan = records["split"] == "train", float("nan")
+    work = {"loss": 1 / records["round"], "steps": float(study.federation.local_steps)}
+    work |= {"epochs": 0.05}
+    if takes_time(study.federation.simulation):
+        seconds = 25 + 8e-6 * records["bytes_up"]
+        work |= {"seconds": 0.8 * seconds, "round_seconds": seconds}
+    of_training = {name: np.where(train, value, nan) for name, value in work.items()}
+    scores = {"mae": mase * persistence, "rmse": 1.5 * mase * persistence, "mase": mase}
+    records = records.assign(**of_training, **scores)
+    found = [np.resize(CLUSTERS.get(c.method, nan), study.data.clients) for c in study.cells]
+    if not np.isnan(found).all():
+        cluster = np.broadcast_to(np.array(found)[:, None], curves.shape).ravel()
+        records["cluster"] = np.where(train, nan, cluster)
+    return records
 
 
 def _names(study: Study, state: str) -> list[str]:
@@ -208,80 +306,69 @@ def _receipt(study: Study, state: str) -> dict[str, Any]:
     }
 
 
-def _evaluated(study: Study) -> list[int]:
-    federation = study.federation
-    return [t for t in range(1, federation.rounds + 1) if federation.evaluates(t)]
+def _clients(study: Study, spread: float) -> pd.DataFrame:
+    # Equal steps in log load, of just this standard deviation.
+    count = study.data.clients
+    steps = np.arange(count) - (count - 1) / 2
+    load = 10 * np.exp(spread * steps / (steps.std(ddof=1) if count > 1 else 1))
+    of_state = {
+        "order": range(count),
+        "mean": load,
+        "std": 0.5 * load,
+        "rows": 35040,
+        "interval": study.data.meters.interval if study.data.source == "meters" else 15,
+        "persistence_mae_validation": 0.1 * load,
+        "persistence_mae_test": 0.1 * load,
+    }
+    parts = [
+        pd.DataFrame({"state": state, "client": _names(study, state), **of_state})
+        for state in study.data.states
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
-def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -> np.ndarray:
-    """MASE of shape (evaluated rounds, clients, models): local and global."""
-    rounds = np.array(_evaluated(study), dtype=float)
-    grid = study.grid
-    level = SCALE.get(cell.state, 1.0) * OPTIMISER.get(cell.client_opt, 1.1)
-    level *= METHOD.get(cell.method, 1.0)
-    level *= 1 - 0.04 * (grid.sharing.index(cell.sharing) == 1)
-    level *= 1 + 0.015 * grid.server_opt.index(cell.server_opt)
-    fall = 1 + 1.4 * np.exp(-rounds / 6)
-    spread = np.linspace(0.8, 1.25, study.data.clients)
-    local = level * fall[:, None] * spread * rng.normal(1, 0.02, (len(rounds), len(spread)))
-    worse = 1.0 if study.is_alone(cell) else 1.08
-    both = np.stack([local, worse * local], axis=-1)
-    if diverged:
-        both[len(rounds) // 2 :] = np.nan
-    return both
+def _baselines(
+    study: Study, clients: pd.DataFrame, baseline: Callable[[str], float]
+) -> pd.DataFrame:
+    """The four weeks of `naive_weeks` do not fit before validation."""
+    keys = pd.DataFrame(product(BASELINES, ("validation", "test")), columns=["baseline", "split"])
+    table = keys.merge(clients, how="cross")
+    lacking = (table["baseline"] == "naive_weeks") & (table["split"] == "validation")
+    mase = table["baseline"].map(baseline).mask(lacking)
+    mae = mase * table["persistence_mae_test"]
+    raw = table["baseline"].map(lambda name: find(name).crosses == "raw data")
+    scores = {"mae": mae, "rmse": 1.5 * mae, "mase": mase}
+    table = table.assign(**scores, bytes=(4 * 0.9 * table["rows"] * raw).astype(int))
+    return table[["state", "baseline", "split", "client", *scores, "bytes"]]
 
 
-def _bytes(study: Study, cell: Cell) -> int:
-    if study.is_alone(cell):
-        return 0
-    shared = 60276 if study.sharing[cell.sharing] == ["*"] else 3500
-    return 4 * shared * COPIES.get(cell.method, 1)
+def _errors(records: pd.DataFrame, baselines: pd.DataFrame, last: int) -> pd.DataFrame:
+    """Those by day of the test scores of the last round and of baselines."""
+    rng = np.random.default_rng(11)
+    rows = records[(records["split"] == "test") & (records["round"] == last)]
+    test = baselines[baselines["split"] == "test"].rename(columns={"baseline": "method"})
+    labels = {"sharing": BASELINE, "client_opt": "none", "server_opt": "none", "model": BASELINE}
+    kept = [*CELL, "model", "client", "mase"]
+    tables = [_by_day(part.reindex(columns=kept), rng) for part in (rows, test.assign(**labels))]
+    return pd.concat(tables, ignore_index=True)
 
 
-def _seconds(study: Study, cell: Cell) -> dict[str, float]:
-    """Simulated seconds of a round, in a study that simulates time."""
-    if not takes_time(study.federation.simulation):
-        return {}
-    seconds = 25 + 8e-6 * _bytes(study, cell)
-    return {"seconds": 0.8 * seconds, "round_seconds": seconds}
-
-
-def _clusters(cell: Cell, rounds: int) -> dict[str, Any]:
-    found = CLUSTERS.get(cell.method)
-    return {} if found is None else {"cluster": np.tile(np.array(found, float), rounds)}
-
-
-def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
-    names, place = _names(study, cell.state), ["round", "client"]
-    train = pd.DataFrame(product(range(1, study.federation.rounds + 1), names), columns=place)
-    steps = float(study.federation.local_steps)
-    train = train.assign(split="train", loss=1 / train["round"], steps=steps, epochs=0.05)
-    parts = [train.assign(model=model, **_seconds(study, cell)) for model in MODELS]
-    scored = pd.DataFrame(product(_evaluated(study), names), columns=place)
-    scored = scored.assign(**_clusters(cell, len(curve)))
-    for split, factor in (("validation", 0.97), ("test", 1.0)):
-        for k, model in enumerate(MODELS):
-            mase = factor * curve[:, :, k].ravel()
-            scores = {"mae": 2 * mase, "rmse": 3 * mase, "mase": mase}
-            parts.append(scored.assign(split=split, model=model, **scores))
-    count = _bytes(study, cell)
-    exchanged = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
-    return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **exchanged)
-
-
-def _clients(study: Study, rng: np.random.Generator) -> pd.DataFrame:
-    count, tables = study.data.clients, []
-    for state in study.data.states:
-        mean = rng.lognormal(2.6, 1.1, count)
-        table = pd.DataFrame({"state": state, "client": _names(study, state), "mean": mean})
-        tables.append(table.assign(order=range(count), std=mean * rng.uniform(0.25, 0.9, count)))
-    clients = pd.concat(tables, ignore_index=True)
-    error = 0.1 * clients["mean"]
-    return clients.assign(
-        rows=35040,
-        interval=study.data.meters.interval if study.data.source == "meters" else 15,
-        persistence_mae_validation=error,
-        persistence_mae_test=error,
+def _by_day(
+    scores: pd.DataFrame, rng: np.random.Generator, days: int = 28, noise: float = 0.05
+) -> pd.DataFrame:
+    """Errors by day whose sums give the `mase` of each row; one without a MASE has no scale."""
+    mase = scores["mase"].to_numpy(float)
+    # One training under several names has the same errors.
+    different, which = np.unique(mase, return_inverse=True)
+    parts = rng.normal(1, noise, (len(different), days))[which]
+    parts /= parts.mean(axis=1, keepdims=True)
+    table = scores.loc[scores.index.repeat(days)].reset_index(drop=True)
+    scale = np.where(np.isnan(mase), 0, 1)
+    return table.drop(columns="mase").assign(
+        day=np.tile(pd.date_range("2018-12-01", periods=days), len(scores)),
+        error=np.float32((np.nan_to_num(mase)[:, None] * parts).ravel()),
+        forecasts=np.int32(1),
+        scale=np.float32(scale.repeat(days)),
     )
 
 
@@ -311,24 +398,6 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(
         [of_state[c.state].assign(**_columns(study, c)) for c in shown], ignore_index=True
     )
-
-
-def _baselines(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
-    """Scores around `BASELINES`; the four weeks of `naive_weeks` do not fit before validation."""
-    rng = np.random.default_rng(3)
-    rows = []
-    for state, name, split in product(study.data.states, BASELINES, ("validation", "test")):
-        here = clients[clients["state"] == state]
-        spread = rng.normal(1, 0.05, len(here)) if name != "persistence" else np.ones(len(here))
-        mase = BASELINES[name] * SCALE.get(state, 1.0) ** (name != "persistence") * spread
-        if (name, split) == ("naive_weeks", "validation"):
-            mase[:] = np.nan
-        mae = mase * here[f"persistence_mae_{split}"].to_numpy()
-        sent = 4 * 0.9 * here["rows"].to_numpy() * (catalogue()[name].crosses == "raw data")
-        keys = {"state": state, "baseline": name, "split": split, "client": here["client"]}
-        scores = {"mae": mae, "rmse": 1.5 * mae, "mase": mase, "bytes": sent.astype(int)}
-        rows.append(pd.DataFrame(keys | scores))
-    return pd.concat(rows, ignore_index=True)
 
 
 def _baseline_forecasts(forecasts: pd.DataFrame) -> pd.DataFrame:

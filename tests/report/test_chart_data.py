@@ -33,7 +33,7 @@ SEEDS = fake_results.SMALL | {
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     folder = tmp_path_factory.mktemp("results")
-    fake_results.write(folder, SEEDS, (LOST,))
+    fake_results.write(folder, SEEDS, diverged=(LOST,))
     return Tables(folder)
 
 

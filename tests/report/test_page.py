@@ -102,7 +102,7 @@ def _pictures(folder: Path) -> None:
 
 def _write(folder: Path, config: dict[str, Any], *diverged: str) -> Path:
     """What a page of a study needs; where it will be."""
-    fake_results.write(folder / "results", config, diverged)
+    fake_results.write(folder / "results", config, diverged=diverged)
     _pictures(folder / "figures")
     return folder / "results" / "index.html"
 

@@ -14,7 +14,7 @@ from plfl.results import axis_claims
 from plfl.results.axis_claims import HEAD, HISTORY, LAM, LEARNED, SHARE
 from plfl.results.variants import Variant
 from plfl.results.verdict import Verdict
-from tests.helpers import constructed
+from tests.helpers import constructed, fake_results
 
 Score = Callable[[dict[str, Any], str], float]
 """MASE, given the values on the axes and the method."""
@@ -150,11 +150,8 @@ def test_plfl_claims_ends_with_them(tmp_path: Path, capsys: pytest.CaptureFixtur
     for label, own in of.variants.items():
         whole, (history,) = own.description(), of.places[label].values()
         at = {HISTORY: None if history == "null" else int(history)}
-        (tmp_path / label).mkdir()
-        constructed.write(
-            tmp_path / label,
-            lambda cell, *_, at=at: true(at, cell["method"]),
-            **{key: whole[key] for key in ("data", "federation", "windows", "grid")},
+        fake_results.write(
+            tmp_path / label, whole, lambda cell, *_, at=at: true(at, cell["method"])
         )
     about = {"format": FORMAT, "version": "0", "study": of.description()}
     (tmp_path / "study.json").write_text(json.dumps(about | {"variants": of.places}))

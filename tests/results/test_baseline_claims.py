@@ -7,7 +7,8 @@ import pytest
 
 from plfl.results import claims
 from plfl.results.baseline_claims import ABOUT_SCORES
-from tests.helpers.constructed import judged, study, write
+from tests.helpers.constructed import config, judged, study
+from tests.helpers.fake_results import write
 
 GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2", "P3"]}
 LEVEL = {"P1": 1.2, "P2": 1.0, "P3": 0.5}
@@ -24,7 +25,7 @@ def rivals(name: str, split: str = "test") -> float:
 
 def test_each_state_has_its_own_verdict_and_they_stand_first(tmp_path: Path) -> None:
     data = {"states": ["CA", "NY"]}
-    tables = write(tmp_path, level, data=data, grid=GRID, baseline=rivals)
+    tables = write(tmp_path, config(data=data, grid=GRID), level, baseline=rivals)
     verdicts = claims.verdicts(tables)
     assert [(v.claim, v.state, v.model) for v in verdicts[:4]] == [
         ("n1", state, model) for state in ("CA", "NY") for model in ("local", "global")

@@ -15,7 +15,8 @@ from plfl.results.records import CELL, MODELS
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict, settle
-from tests.helpers.constructed import BYTES, judged, scored, study, write, wrong_verdicts
+from tests.helpers.constructed import config, judged, scored, study, wrong_verdicts
+from tests.helpers.fake_results import write
 
 STATE = {"CA": 1.5, "IL": 0.8, "NY": 0.7}
 OPTIMISER = {"adam": 1.0, "adamams": 1.1, "prox": 1.6, "proxadam": 1.3}
@@ -37,7 +38,7 @@ def half(cell: dict[str, Any], split: str, model: str, t: int) -> float:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return write(tmp_path_factory.mktemp("half"), half)
+    return write(tmp_path_factory.mktemp("half"), config(), half, baseline=lambda _: 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -97,27 +98,30 @@ def test_spread_of_loads_has_its_textbook_interval(found: list[Verdict]) -> None
 
 
 @pytest.mark.parametrize(
-    ("config", "claim", "answer", "said"),
+    ("made", "claim", "answer", "said"),
     [
         ({"spread": 0.1}, "f", "does not hold", ""),
         ({"spread": 0.75}, "f", "undecided", ""),
-        ({"sent": {**BYTES, "P2": 4 * 4000}}, "d", "does not hold", ""),
+        ({"sent": {"P2": 4 * 4000}}, "d", "does not hold", ""),
         # Who sends all parameters in double precision saves nothing.
         (
-            {"sent": dict.fromkeys(BYTES, 8 * 60276), "grid": {"method": ["authors_code"]}},
+            {
+                "sent": dict.fromkeys(["P1", "P2", "P3"], 8 * 60276),
+                "grid": {"method": ["authors_code"]},
+            },
             "d",
             "does not hold",
             "",
         ),
-        ({"sent": {**BYTES, "P1": 239104}}, "d", "not in this study", "59,776 parameters"),
+        ({"sent": {"P1": 239104}}, "d", "not in this study", "59,776 parameters"),
         ({"grid": {"sharing": ["P1", "P3"]}}, "d", "not in this study", "PL-FL (shares body)"),
     ],
 )
 def test_claims_about_bytes_and_loads(
-    config: dict[str, Any], claim: str, answer: str, said: str, tmp_path: Path
+    made: dict[str, Any], claim: str, answer: str, said: str, tmp_path: Path
 ) -> None:
-    grid = {"client_opt": ["adam"], "seeds": [1], **config.pop("grid", {})}
-    tables = write(tmp_path, true, grid=grid, data={"states": ["CA"]}, **config)
+    grid = {"client_opt": ["adam"], "seeds": [1], **made.pop("grid", {})}
+    tables = write(tmp_path, config(grid=grid, data={"states": ["CA"]}), true, **made)
     (verdict,) = (v for v in settle(paper_claims.about_tables(tables)) if v.claim == claim)
     assert verdict.answer == answer
     assert said in verdict.reason
@@ -151,7 +155,7 @@ def test_one_seed_decides_nothing_about_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "lost", "reason"),
+    ("blocks", "lost", "reason"),
     [
         (
             {"grid": {"client_opt": ["adam", "prox"]}},
@@ -165,9 +169,9 @@ def test_one_seed_decides_nothing_about_scores() -> None:
     ids=["clients", "no P3", "no P2", "states"],
 )
 def test_a_grid_without_the_cells_says_so(
-    config: dict[str, Any], lost: list[str], reason: str
+    blocks: dict[str, Any], lost: list[str], reason: str
 ) -> None:
-    for verdict in judged(ABOUT_SCORES, true, study(**config)).values():
+    for verdict in judged(ABOUT_SCORES, true, study(**blocks)).values():
         missing = any(verdict.claim.startswith(name) for name in lost)
         assert (verdict.answer == "not in this study") == missing, verdict
         assert (reason in verdict.reason) == missing
@@ -227,16 +231,16 @@ METHODS = {
 
 
 @pytest.mark.parametrize(
-    "config",
+    "content",
     [
         {"data": {"source": "sample"}, "grid": {"server_opt": ["fedavg"], "seeds": [1, 2, 3]}},
         METHODS,
     ],
     ids=["paper", "methods"],
 )
-def test_no_effect_no_verdict(config: dict[str, Any]) -> None:
+def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
     """At most the nominal rate, by simulation; docs/claims.md has longer ones."""
-    found = wrong_verdicts(Study.parse(config, "null"), 30, noise=0.1, shock=0.1, between=0.3)
+    found = wrong_verdicts(Study.parse(content, "null"), 30, noise=0.1, shock=0.1, between=0.3)
     assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 30, ALPHA)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from plfl.base.errors import ResultsError
 from plfl.results.compare import as_text, compare
-from tests.helpers.constructed import write
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 from tests.helpers.refusals import naming
 
 FL, PL = "NY-P1-fedopt-adam-fedavg", "NY-P2-fedopt-adam-fedavg"
@@ -24,10 +25,18 @@ def better(cell: dict[str, Any], *rest: Any) -> float:
     return 0.8 * level(cell, *rest)
 
 
+def dull(name: str) -> float:
+    return 2.0
+
+
+def of(*states: str, clients: int = 8, **grid: Any) -> dict[str, Any]:
+    return config(data={"states": list(states), "clients": clients}, grid=GRID | grid)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a")
-    write(folder, level, data={"states": ["NY", "CA"], "clients": 8}, grid=GRID)
+    write(folder, of("NY", "CA"), level, baseline=dull)
     return folder
 
 
@@ -35,9 +44,8 @@ def ridge(name: str) -> float:
     return {"ridge": 1.25, "lightgbm_pooled": 1.0}.get(name, 2.0)
 
 
-def _other(folder: Path, **config: Any) -> Path:
-    data = {"states": ["NY", "IL"], "clients": 8, **config.pop("data", {})}
-    write(folder, better, data=data, grid={**GRID, **config}, baseline=ridge)
+def _other(folder: Path, clients: int = 8, **grid: Any) -> Path:
+    write(folder, of("NY", "IL", clients=clients, **grid), better, baseline=ridge)
     return folder
 
 
@@ -98,7 +106,7 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
 
 
 def test_what_is_compared_of_other_clients(folder: Path, tmp_path: Path) -> None:
-    other, key = _other(tmp_path, data={"clients": 6}), ["a", "model"]
+    other, key = _other(tmp_path, clients=6), ["a", "model"]
     found = compare(str(folder), str(other))
     assert (found.rows["clients"] == 6).all()
     assert any("2 clients" in note and "one side only" in note for note in found.notes)
@@ -109,7 +117,7 @@ def test_what_is_compared_of_other_clients(folder: Path, tmp_path: Path) -> None
     assert (study[single.index] > single).any()
     # MASE that mean something else are named.
     path = tmp_path / "clients.parquet"
-    pd.read_parquet(path).assign(persistence_mae_test=2.0).to_parquet(path)
+    pd.read_parquet(path).assign(persistence_mae_test=77.0).to_parquet(path)
     notes = compare(str(folder), str(tmp_path)).notes
     assert any("MASE are not comparable" in note for note in notes)
     assert not any("comparable" in note for note in compare(str(folder), str(folder)).notes)
@@ -119,7 +127,7 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
     def broken(cell: dict[str, Any], *rest: Any) -> float:
         return np.nan if cell["sharing"] == "P1" else level(cell, *rest)
 
-    write(tmp_path, broken, data={"states": ["NY"], "clients": 8}, grid=GRID)
+    write(tmp_path, of("NY"), broken)
     rows = compare(str(folder), str(tmp_path)).rows.set_index(["a", "model"])
     assert rows.loc[(FL, "local"), ["mase_b", "difference", "low", "p"]].isna().all()
     assert np.isfinite(rows.loc[(PL, "local"), ["difference", "low", "p"]].astype(float)).all()
@@ -129,8 +137,8 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
 def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Results of another state, and of the same one with other clients."""
     il, renamed = (tmp_path_factory.mktemp(name) for name in ("il", "renamed"))
-    write(il, level, data={"states": ["IL"], "clients": 2}, grid=GRID)
-    write(renamed, level, data={"states": ["NY"], "clients": 2}, grid=GRID)
+    write(il, of("IL", clients=2), level)
+    write(renamed, of("NY", clients=2), level)
     for name in ("records.parquet", "clients.parquet", "baselines.parquet", "errors.parquet"):
         table = pd.read_parquet(renamed / name)
         table.assign(client=table["client"] + "x").to_parquet(renamed / name)
@@ -171,8 +179,7 @@ def test_a_baseline_is_compared_with_a_cell(folder: Path) -> None:
 
 
 def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
-    data = {"states": ["NY"], "clients": 8}
-    write(tmp_path, level, data=data, grid=GRID, baseline=lambda name: 1.5)
+    write(tmp_path, of("NY"), level, baseline=lambda name: 1.5)
     found = compare(f"{folder}:NY-baseline-ridge", f"{tmp_path}:NY-baseline-ridge")
     (row,) = found.rows.to_dict("records")
     assert row["model"] == "baseline"
@@ -180,7 +187,7 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
     assert np.isnan(row["seeds"])
     assert row["p"] < 0.01
     assert not any("seed" in note for note in found.notes)
-    assert "client7" in as_text(found)
+    assert "ny359" in as_text(found)
 
 
 def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
@@ -190,7 +197,7 @@ def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
 
 def test_hyperparameters_that_differ_are_counted_and_named(folder: Path, tmp_path: Path) -> None:
     def tuned(to: Path, rates: dict[str, str]) -> Path:
-        write(to, level, data={"states": ["NY"], "clients": 8}, grid=GRID)
+        write(to, of("NY"), level)
         summary = pd.read_csv(to / "summary.csv", keep_default_na=False)
         keys = summary["sharing"] + summary["model"]
         summary["hyperparameters"] = keys.map(rates).fillna("")

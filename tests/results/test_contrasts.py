@@ -16,7 +16,7 @@ from plfl.results.overview import Overview, gather
 from plfl.results.pooling import Piece, pooled
 from plfl.results.statistics import holm
 from plfl.results.variants import Variant
-from tests.helpers import constructed
+from tests.helpers import fake_results
 
 CONFIG: dict[str, Any] = {
     "name": "named",
@@ -58,17 +58,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
         study = Study.parse(CONFIG, "named")
         family.note(study)
         for variant in study.variants.values():
-            variant.results.mkdir(parents=True)
-            whole = variant.description()
             long = variant.windows.history == 16
-            constructed.write(
+            fake_results.write(
                 variant.results,
+                variant.description(),
                 lambda cell, _, model, *__: LEVELS[cell["sharing"]] + 0.1 * (model == "global"),
                 sent={"P1": 100, "P3": 0, "raw": 70},
                 baseline=lambda name, at=long: (
                     0.6 if at and name == "lightgbm" else 0.7 if name == "lightgbm_pooled" else 1.0
                 ),
-                **{key: whole[key] for key in ("data", "sharing", "grid", "windows", "federation")},
             )
         gather(study, study.results, None)
         make(study.results, study.figures, study.results / "index.html")

@@ -9,7 +9,8 @@ from scipy import stats
 
 from plfl.results.findings import LOCAL_TRAINING, RIVALS, Findings, findings
 from plfl.results.tables import Tables
-from tests.helpers.constructed import write
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import Level, write
 
 LEVEL = {"P1": 0.9, "P2": 0.8, "P3": 0.7}
 RIVAL = {"naive_week": 1.2, "ridge": 1.1, "ridge_lags": 0.6, "lightgbm": 0.5, "persistence": 1.0}
@@ -30,11 +31,12 @@ def rival(name: str) -> float:
     return RIVAL.get(name, 2.0)
 
 
-def study(folder: Path, **config: Any) -> Tables:
-    data = {"states": ["CA", "NY"], **config.pop("data", {})}
-    grid = {"client_opt": ["adam", "sgd"], **config.pop("grid", {})}
-    config = {"baseline": rival, **config}
-    return write(folder, config.pop("level", level), data=data, grid=grid, **config)
+def study(
+    folder: Path, level: Level = level, constant: int | None = None, **grid: list[str]
+) -> Tables:
+    grid = {"client_opt": ["adam", "sgd"], **grid}
+    of = config(data={"states": ["CA", "NY"]}, grid=grid)
+    return write(folder, of, level, baseline=rival, constant=constant)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +75,9 @@ def test_the_best_are_chosen_on_validation(tmp_path: Path) -> None:
     def misled(cell: dict[str, Any], split: str, *_: object) -> float:
         return 0.1 if (cell["sharing"] == "P1") == (split == "validation") else 0.3
 
-    tables = study(tmp_path, level=misled, data={"states": ["CA"]})
+    tables = study(tmp_path, misled)
     found = findings(tables)
-    (best,), (federated,) = found.best, found.federated
+    (best, _), (federated, _) = found.best, found.federated
     assert best == federated
     assert best.cell is not None and best.cell.sharing == "P1"
     assert best.mase == pytest.approx(0.3, abs=0.01)
@@ -97,9 +99,9 @@ def test_the_interval_of_the_best_is_about_its_mean(tables: Tables, found: Findi
 
 
 def test_what_the_study_lacks_is_left_out(tmp_path: Path) -> None:
-    no_local = findings(study(tmp_path / "a", grid={"sharing": ["P1", "P2"]}))
+    no_local = findings(study(tmp_path / "a", sharing=["P1", "P2"]))
     assert {v.claim for v in no_local.verdicts} == set(RIVALS) - {LOCAL_TRAINING}
-    no_federation = findings(study(tmp_path / "b", grid={"sharing": ["P3"]}))
+    no_federation = findings(study(tmp_path / "b", sharing=["P3"]))
     assert no_federation.verdicts == no_federation.federated == []
     assert len(no_federation.best) == 2
 
@@ -108,13 +110,13 @@ def test_federations_that_diverged_beat_nothing(tmp_path: Path) -> None:
     def lost(cell: dict[str, Any], *_: object) -> float:
         return 0.7 if cell["sharing"] == "P3" else np.nan
 
-    found = findings(study(tmp_path, level=lost))
+    found = findings(study(tmp_path, lost))
     assert found.federated == []
     assert {(v.answer, v.effect) for v in found.verdicts} == {("undecided", None)}
     assert all("diverged" in v.reason for v in found.verdicts)
 
 
 def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
-    found = findings(study(tmp_path, constant="client3"))
+    found = findings(study(tmp_path, constant=3))
     assert {v.clients for v in found.verdicts} == {11}
     assert all(np.isfinite([one.mase, one.low, one.high]).all() for one in found.best)

@@ -13,7 +13,8 @@ from plfl.report.answer import answer
 from plfl.results.findings import findings
 from plfl.results.meters import ALONE, BOOSTING, FEDERATION, MONTH, choices, meters
 from plfl.results.tables import Tables
-from tests.helpers import constructed
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
 LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
@@ -21,13 +22,12 @@ LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
 
 def study(folder: Path, levels: dict[str, float], clients: int = 4) -> Tables:
     """Results with these levels; the last client has no scale."""
-    return constructed.write(
+    return write(
         folder,
+        config(data={"states": ["CA"], "clients": clients}, grid={"client_opt": ["adam"]}),
         lambda cell, *_: levels[cell["sharing"]],
-        data={"states": ["CA"], "clients": clients},
-        grid={"client_opt": ["adam"]},
         baseline=lambda name: 0.4 if name == "lightgbm_lags" else 2.0,
-        constant=f"client{clients - 1}",
+        constant=clients - 1,
     )
 
 
@@ -48,7 +48,7 @@ def test_gains_and_their_intervals(tmp_path: Path) -> None:
     assert choice.rival == BOOSTING
     found = meters(tables, choice)
     error_of_persistence = tables.clients.set_index("client")["persistence_mae_test"]
-    assert [one.client for one in found] == ["client0", "client1", "client2"]  # the last: no scale
+    assert [one.client for one in found] == ["ca100", "ca137", "ca174"]  # the last: no scale
     for one in found:
         rival = weekly(tables, one.client, sharing=BASELINE, method="lightgbm_lags")
         ours = weekly(tables, one.client, sharing="P2", model="local")

@@ -14,7 +14,8 @@ from plfl.results.records import MODELS
 from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
-from tests.helpers.constructed import judged, scored, study, write
+from tests.helpers.constructed import config, judged, scored, study
+from tests.helpers.fake_results import write
 
 LEVEL = {
     "fedadc_plus": 0.5,
@@ -194,7 +195,7 @@ def test_one_of_many_methods_that_diverged_keeps_a_claim_from_holding(
 def counted(folder: Path, federation: dict[str, Any] | None = None, **changes: Any) -> Any:
     """The verdicts on what is counted, with these changes to the records."""
     few = of_methods("fedopt", "fedeff", "ifca")
-    write(folder, true, **few | {"federation": federation or {}})
+    write(folder, config(**few | {"federation": federation or {}}), true)
     records = pd.read_parquet(folder / "records.parquet")
     records = records.assign(**changes)
     records.to_parquet(folder / "records.parquet")
@@ -231,7 +232,7 @@ def test_waiting_and_time_are_those_of_the_simulated_clock(tmp_path: Path) -> No
 @pytest.mark.parametrize(("factor", "answer"), [(2, "holds"), (1, "does not hold")])
 def test_ifca_sends_all_its_models(factor: int, answer: str, tmp_path: Path) -> None:
     def sent(records: pd.DataFrame) -> pd.Series:
-        return records["bytes_down"] * np.where(records["method"] == "ifca", factor, 1)
+        return 1000 * (records["method"] == "ifca").map({True: factor, False: 1})
 
     found = counted(tmp_path, bytes_down=sent)
     assert (found["m"].answer, found["m"].effect) == (answer, factor)
@@ -242,5 +243,5 @@ def test_ifca_sends_all_its_models(factor: int, answer: str, tmp_path: Path) -> 
 
 def test_a_study_of_the_paper_alone_is_not_asked(tmp_path: Path) -> None:
     grid = {"client_opt": ["adam"], "seeds": [1]}
-    tables = write(tmp_path, lambda *_: 1.0, data={"states": ["CA"]}, grid=grid)
+    tables = write(tmp_path, config(data={"states": ["CA"]}, grid=grid), lambda *_: 1.0)
     assert not [v for v in claims.verdicts(tables) if v.claim in method_claims.CLAIMS]

@@ -10,7 +10,8 @@ from plfl.results.records import CELL
 from plfl.results.scores import scores
 from plfl.results.statistics import ALPHA, Array, Comparison, holm
 from plfl.results.tables import Tables
-from tests.helpers.constructed import write
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     folder = tmp_path_factory.mktemp("statistics")
     grid = {"client_opt": ["adam", "prox"]}
     data = {"states": ["NY", "CA"], "clients": 6}
-    return write(folder, level, grid=grid, data=data, constant="client2")
+    return write(folder, config(grid=grid, data=data), level, constant=2)
 
 
 def test_scores_are_those_of_the_summary(tables: Tables) -> None:
@@ -37,7 +38,7 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
     assert list(found) == ["NY", "CA"]
     for state, of_state in found.items():
         assert of_state.mase.shape == (6, 3, 6)
-        assert np.isnan(of_state.mase[:, :, of_state.clients.index("client2")]).all()
+        assert np.isnan(of_state.mase[:, :, 2]).all()
         summary = tables.summary.query("state == @state and model == 'global' and chosen == 'last'")
         means = summary.groupby(CELL[1:-1])[["mase_mean", "validation_mase"]].mean()
         for k, key in enumerate(of_state.combinations):

@@ -23,7 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     def tables(config: str, *diverged: str) -> Tables:
         folder = tmp_path_factory.mktemp(config.lower())
         content: dict[str, Any] = getattr(fake_results, config)
-        fake_results.write(folder, content, diverged)
+        fake_results.write(folder, content, diverged=diverged)
         return Tables(folder)
 
     return tables

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from plfl.report.figures import draw
-from tests.helpers import constructed
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 from tests.report.figures.conftest import Drawn, Results
 
 
@@ -47,7 +48,7 @@ def test_curves_that_coincide_take_turns(tmp_path: Path) -> None:
     grid = {"client_opt": ["adam", "prox", "proxadam"], "sharing": ["P3"], "seeds": [1]}
     rounds = {"rounds": 40, "evaluate_every": 1}
     data = {"states": ["CA"], "clients": 2}
-    tables = constructed.write(tmp_path, level, noise=0, grid=grid, federation=rounds, data=data)
+    tables = write(tmp_path, config(grid=grid, federation=rounds, data=data), level, noise=0)
     # In the order in which curves that coincide are drawn: they come one after another.
     adam, proxadam, prox, *_ = draw("convergence", tables)["convergence"].axes[0].get_lines()
     assert prox.get_linestyle() == "-"

@@ -190,7 +190,7 @@ def test_a_figure_with_nothing_to_show_says_so(
 ) -> None:
     grid = fake_results.TINY["grid"] | {"sharing": [sharing]}
     diverged = (f"CA-{sharing}-fedopt-adam-fedavg-10",) if lost else ()
-    fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}, diverged)
+    fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}, diverged=diverged)
     (figure,) = draw(name, Tables(tmp_path)).values()
     assert [text.get_gid() for text in figure.axes[0].texts] == [EMPTY]
     for full in drawn(name, "METHODS").values():

@@ -12,7 +12,8 @@ from plfl.report.figures.ranks import _groups, blocks
 from plfl.results.ranking import ranking
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
-from tests.helpers.constructed import write
+from tests.helpers.constructed import config
+from tests.helpers.fake_results import write
 
 OPTIMISER = {"adam": 1.0, "adamams": 1.001, "prox": 2.0, "proxadam": 3.0}
 
@@ -27,7 +28,8 @@ def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     grid = {"sharing": ["P2"], "server_opt": ["fedavg", "fedadam"]}
     data = {"states": ["CA", "NY"], "clients": 12}
-    return write(tmp_path_factory.mktemp("ranks"), level, grid=grid, data=data, constant="client4")
+    folder = tmp_path_factory.mktemp("ranks")
+    return write(folder, config(grid=grid, data=data), level, constant=4)
 
 
 def _ranks(axis: Axes) -> dict[str, float]:
@@ -102,6 +104,7 @@ def test_a_diverged_method_has_no_score(tmp_path: Path) -> None:
         return np.nan if cell["client_opt"] == "adam" else level(cell, *rest)
 
     grid = {"sharing": ["P2"], "client_opt": ["adam", "prox"]}
-    tables = write(tmp_path, broken, grid=grid, data={"states": ["CA"], "clients": 5})
+    of = config(grid=grid, data={"states": ["CA"], "clients": 5})
+    tables = write(tmp_path, of, broken)
     table = blocks(tables.study, scores(tables, "local"))
     assert table["P2 adam"].isna().all() and table["P2 prox"].notna().all()
