@@ -1,6 +1,6 @@
 """Runs a cell of a study as a federation of separate processes or hosts, connected by Flower.
 
-Server and client run the same method, step by step, and exchange data through the channel only:
+Server and client run the same method, step by step, and exchange data only through the channel:
 what one endpoint sends, the other receives. No update rule is implemented here.
 
 - `protocol`: the messages, and what server and client do with them, over any transport

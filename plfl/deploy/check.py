@@ -1,4 +1,4 @@
-"""Checks on sample data that a federation of real processes gives the bits of the simulator."""
+"""Checks on sample data that a federation of real processes has the same bits as the simulator."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
 def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     """Run a federation and its simulation in a temporary folder, and compare them.
 
-    The folder is removed if they agree; the last line is `identical bits` then.
+    If they agree, the last line is `identical bits` and the folder is removed.
     """
     here = Path(tempfile.mkdtemp(prefix="plfl-"))
     raw = study_of(clients, rounds, here / "data")
@@ -76,9 +76,9 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
 
 
 def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator[str]:
-    """Differences between a cell that was deployed on this machine and its simulation, which `f` is
-    after the last round: the name of each part that differs, which is the records, an array of the
-    server, or the parameters of a client."""
+    """Differences between a cell that was deployed on this machine and its simulation `f` after the
+    last round. Each is the name of a part: the records, an array of the server, or the parameters
+    of a client."""
     records = Tables(folders.results).records(result.records.columns.tolist())
     simulated = _scored(result.records, records, folders.history)
     try:

@@ -41,7 +41,7 @@ FORMATS = {"json": "application/json", "parquet": "application/vnd.apache.parque
 PATIENCE = 10.0
 """Seconds that a connection may be silent, in the handshake, too."""
 MOST = 16
-"""Connections that are open at once; others wait until one is closed."""
+"""Most connections that are open at once; others wait until one is closed."""
 _PARAMETERS = {"format": tuple(FORMATS), "model": MODELS}
 
 
@@ -66,9 +66,9 @@ class Forecasts:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, model: Model) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """The forecasts, indexed by `timestamp`, and what they are.
+        """The forecasts, indexed by `timestamp`, and a description.
 
-        Made once for each state of the model's and the readings' files, however often one asks.
+        They are computed once for each version of the model's and the readings' files.
 
         Raises:
             PlflError: the client has no model yet, the readings are unusable, or the last one is in
@@ -121,8 +121,8 @@ class Forecasts:
 class ForecastServer(ThreadingHTTPServer):
     """Answers `GET /forecasts` with what `forecasts` returns.
 
-    Port 0 stands for any free one, see `server_port`. `keys`: its certificate, and the public keys
-    of those who may ask; None: no encryption, and everyone on this machine may ask.
+    Port 0 means any free port, see `server_port`. `keys`: its certificate, and the public keys of
+    those who may ask; None: no encryption, and everyone on this machine may ask.
     """
 
     daemon_threads = True
@@ -140,12 +140,12 @@ class ForecastServer(ThreadingHTTPServer):
             ) from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, once there are fewer than `MOST` of them."""
+        """Answer in a new thread, once there are fewer than `MOST` of them."""
         self._free.acquire()
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Do the handshake in the thread, so that a silent peer delays nobody."""
+        """Do the handshake in the thread, so that a silent peer does not delay others."""
         try:
             request.settimeout(PATIENCE)
             if self._context is not None:
@@ -158,7 +158,8 @@ class ForecastServer(ThreadingHTTPServer):
             self._free.release()
 
     def who(self, connection: Any) -> str | None:
-        """The name of the key that the peer has proved; None if the owner does not know it."""
+        """The name of the peer's key, which it has proved to own; None if the owner does not know
+        the key."""
         if self.keys is None:
             return "anyone on this machine"
         from cryptography import x509
@@ -197,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answer with forecasts, or with what is wrong."""
+        """Answer with forecasts, or with an error."""
         server = cast(ForecastServer, self.server)
         name = server.who(self.connection)
         if name is None:
@@ -211,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, f"there is only {RESOURCE}")
         except _BadRequestError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        except Exception as error:  # messages hold paths and readings, which stay here
+        except Exception as error:  # messages contain paths and readings, which must not leave
             known = isinstance(error, PlflError)
             log.error("no forecasts: %s", error, exc_info=None if known else error)
             self._refuse(
@@ -232,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log where plfl logs."""
+        """Log through plfl's logger."""
         log.info("%s: %s", self.client_address[0], format % args)
 
 

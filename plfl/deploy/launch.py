@@ -69,11 +69,11 @@ def attend(
     retry_seconds: float = RETRY_SECONDS,
     calibrate: int = 0,
 ) -> None:
-    """Run a client, that is the worker of a building and its SuperNode, until it is stopped.
+    """Run a client, which is the worker of a building and its SuperNode, until it is stopped.
 
-    A SuperNode that ends is restarted, except when the connection cannot succeed: the server has
-    refused it for `retry_seconds` seconds, or lacks a certificate that `keys` trust. `calibrate`:
-    see `plfl.deploy.protocol.client.Client`.
+    A SuperNode that ends is restarted, unless the connection cannot succeed: the server has refused
+    it for `retry_seconds` seconds, or has no certificate that `keys` trust. `calibrate`: see
+    `plfl.deploy.protocol.client.Client`.
 
     Raises:
         PlflError: the server is not trusted or refuses this client; see also `worker.work`.

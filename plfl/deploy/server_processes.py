@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
 log = logging.getLogger(__name__)
 
 MAX_RESTARTS = 6
-"""Number of restarts of its processes after which a server gives up."""
+"""A server gives up after this many restarts of its processes."""
 START = 300.0
-"""Seconds within which a SuperLink has to listen."""
+"""Seconds within which a SuperLink must listen."""
 SILENCE = 60.0
 """Seconds to wait for a ServerApp to start before asking Flower for its status."""
 PAUSE = 0.2
@@ -49,7 +49,7 @@ PAUSE = 0.2
 
 @dataclass
 class ServerProcesses:
-    """The processes of a server. Each of them may die and is then restarted."""
+    """The processes of a server; each is restarted if it dies."""
 
     group: Processes
     link: flower.Link
@@ -168,14 +168,15 @@ def run_rounds(
         temporary.write_text(json.dumps(plan), encoding="utf-8")
     processes.start_rounds(folder)
     _watch(processes, folders, tell)
-    # Not before the results are written: a restarted ServerApp needs the checkpoint.
+    # Only after the results are written: a restarted ServerApp needs the checkpoint.
     shutil.rmtree(folder / CHECKPOINT)
 
 
 def _watch(
     processes: ServerProcesses, folders: CellFolders, tell: Callable[[RoundSummary], None]
 ) -> None:
-    """Report the rounds until the ServerApp has written its outcome; restart what died."""
+    """Report the rounds until the ServerApp has written its outcome; restart processes that
+    died."""
     reported, asked = 0, time.monotonic()
     folder, outcome = folders.server, folders.server / OUTCOME
     while True:
@@ -208,7 +209,7 @@ def _watch(
 
 
 def _is_gone(folder: Path) -> bool:
-    """Whether a ServerApp has started and ended, for whatever reason: its lock is then free."""
+    """Whether a ServerApp has started and ended, for any reason: its lock is then free."""
     if not (folder / APP_STARTED).exists():
         return False
     try:

@@ -58,7 +58,8 @@ def _serve(listener: Listener, client: Client) -> None:
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
-    """The series of a building: its owner's table, or else that of the study's data source.
+    """The series of a building: its owner's table, or otherwise the series of the study's data
+    source.
 
     The latter is stored in the folder. Its file name contains a digest of the settings that
     determine it.

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from plfl.deploy.hosts.sockets import ask
 
 RECORD, FIELD = "plfl", "message"
-"""Where a message of Flower holds the bytes of a message of plfl."""
+"""The record and the field of a Flower message that contain the bytes of a plfl message."""
 
 app = ClientApp()
 
@@ -27,7 +27,8 @@ def carry(message: Message, context: Context) -> Message:
 
 
 def message_in(message: Message) -> bytes:
-    """The bytes of plfl in a message of Flower; empty if it has none, which is no message."""
+    """The bytes of plfl in a message of Flower. They are empty, and not a valid message, if it has
+    none."""
     record = message.content.config_records.get(RECORD)
     data = None if record is None else record.get(FIELD)
     return data if isinstance(data, bytes) else b""

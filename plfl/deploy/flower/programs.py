@@ -1,7 +1,7 @@
 """Flower's programs with changes to private parts: `python -m plfl.deploy.flower.programs NAME`.
 
-This is the only module that uses private parts of Flower. Its test says which, and what to change
-here if another version of Flower lacks them.
+This is the only module that uses private parts of Flower. Its test lists them, and says what to
+change here if another version of Flower lacks them.
 """
 
 import os
@@ -24,8 +24,8 @@ OFFLINE = 1.5
 def returning(activate: Callable[..., Any]) -> Callable[..., Any]:
     """`activate`, for a SuperNode that returns after a kill.
 
-    Flower takes a killed SuperNode for connected for another minute and refuses a second activation
-    meanwhile. So the returning SuperNode first deactivates its node.
+    For a minute after a SuperNode is killed, Flower considers it connected and refuses a second
+    activation. So the returning SuperNode first deactivates its node.
     """
     import httpx
     from flwr.proto.fleet_pb2 import DeactivateNodeRequest
@@ -63,7 +63,7 @@ def change(name: str) -> Callable[[], None]:
         vars(node)["subprocess"] = SimpleNamespace(Popen=start)
         setattr(Client, "ActivateNode", returning(Client.ActivateNode))  # noqa: B010 - not exported
         entry = flower_supernode
-    elif name == "superexec":  # that of a SuperNode
+    elif name == "superexec":  # of a SuperNode
         from flwr.supercore.cli import flower_superexec
         from flwr.supercore.superexec.executor import subprocess_executor
         from flwr.supernode.cli import flwr_clientapp

@@ -14,7 +14,7 @@ from typing import Any
 from plfl.base.errors import PlflError
 
 SERIES = "1.41"
-"""The versions of Flower that can be used, as in the extra `deploy`: any patch of this one."""
+"""The version of Flower that can be used, with any patch level, as in the extra `deploy`."""
 PROGRAMS = [sys.executable, "-P", "-m", "plfl.deploy.flower.programs"]
 """Command that runs a program of Flower with changes. With -P, modules are not imported from the
 current folder, which is the user's."""
@@ -65,7 +65,7 @@ class Link:
 
 
 def require() -> str:
-    """The installed version of Flower, which is one that can be used.
+    """The installed version of Flower, if it can be used.
 
     Raises:
         PlflError: it is not.
@@ -99,12 +99,12 @@ def superlink(
 ) -> list[str]:
     """Command of a SuperLink that listens on a host and port.
 
-    Without `database` it keeps all in memory. `certificates`: certificate of the CA, certificate
-    and private key of the server; None: no encryption, no authentication.
+    Without `database` it keeps everything in memory. `certificates`: certificate of the CA,
+    certificate and private key of the server; None: no encryption, no authentication.
     """
     command = [*PROGRAMS, "superlink"]
     command += ["--host", host, "--port", str(port)]
-    # Otherwise it starts a SuperExec in a session of its own, which `Processes` cannot end.
+    # Otherwise it starts a SuperExec in a separate session, which `Processes` cannot end.
     command += ["--isolation", "process"]
     if database is not None:
         command += ["--database", str(database.resolve())]
@@ -123,8 +123,9 @@ def superexec(link: Link) -> list[str]:
 
 
 def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
-    """Command of the SuperNode of the worker in `folder`, whose own processes use a `port` of this
-    machine. Without `key`, the private key of the client, there is no authentication."""
+    """Command of the SuperNode for the worker in `folder`. The SuperNode's own processes use a
+    `port` of this machine. `key` is the private key of the client; without it there is no
+    authentication."""
     command = [*PROGRAMS, "supernode"]
     command += ["--superlink", link.address]
     command += ["--host", "127.0.0.1", "--port", str(port)]
@@ -142,8 +143,8 @@ def _trust(link: Link) -> list[str]:
 
 
 def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]:
-    """Register clients, given the files with their public keys, with a SuperLink; the name of each
-    by the id of its node."""
+    """Register clients, given the files with their public keys, with a SuperLink; return the name
+    of each by the id of its node."""
     _configure(link, home)
     nodes = {}
     for name, path in keys.items():

@@ -48,7 +48,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds of the plan in the server's folder."""
-    # Without its SuperLink it must not write to the folder: another ServerApp may use it by then.
+    # Without its SuperLink it must not write to the folder, which another ServerApp may use
+    # already.
     end_with_parent(signal.SIGKILL)
     folder = Path(os.environ[FOLDER])
     logging.basicConfig(

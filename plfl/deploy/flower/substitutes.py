@@ -1,4 +1,5 @@
-"""What `programs` puts in the place of private parts of Flower. Nothing here imports Flower."""
+"""Replacements for private parts of Flower, installed by `programs`. Nothing here imports
+Flower."""
 
 import ipaddress
 import os
@@ -10,11 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 PAUSES = {3: 0.5, 0.5: 0.1}
-"""Shorter pauses, in seconds, by the fixed ones of Flower's SuperNode: between two polls for
-messages, and between two checks for a reply."""
+"""Shorter pauses, in seconds, by the pauses of Flower's SuperNode that they replace: between two
+polls for messages, and between two checks for a reply."""
 FACTOR = 10.0
-"""A pause lasts at least this many times as long as the SuperNode worked before it, up to Flower's
-own, so that a busy server is polled less often."""
+"""A pause lasts at least this many times as long as the work before it, but at most as long as
+Flower's own pause. So a busy server is polled less often."""
 FLEET = "/v1/fleet/"
 """The part of a SuperLink's interface that other machines may access. It requires authentication;
 the other parts, such as starting a run or registering a key, do not."""
@@ -37,7 +38,7 @@ def sleeper() -> Callable[[float], None]:
 
 
 def fork(program: Callable[[], object], command: list[str], **options: object) -> None:
-    """Run a `program` with the words of a `command` in a copy of this process.
+    """Run a `program` with the arguments of a `command` in a copy of this process.
 
     The copy has done all imports, so it starts in milliseconds instead of a second.
     """
@@ -60,7 +61,7 @@ def fork(program: Callable[[], object], command: list[str], **options: object) -
 
 
 def guarded(app: Asgi) -> Asgi:
-    """`app`, with access for other machines limited to `FLEET`; other paths get status 403."""
+    """`app`, where other machines can only access `FLEET`; other paths get status 403."""
 
     async def guard(scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and not scope["path"].startswith(FLEET):

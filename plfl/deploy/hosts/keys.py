@@ -1,14 +1,14 @@
 """Keys and certificates, by which clients authenticate the server and the server its clients.
 
-Each host gets one folder, which is copied to that host only::
+Each host gets one folder, which is copied only to that host::
 
     keys/ca.key            signs the server's certificates; stays where it was created
     keys/server/           server.key, server.crt, ca.crt, clients/NAME.pub
     keys/clients/NAME/     client.key, client.pem, ca.crt
 
-`client.pem` holds the key of `client.key` and a certificate of it, in the form that programs for
-HTTPS read. A client is identified by its private key: its name is the one under which the server
-stores the matching public key. All keys use the curve P-384.
+`client.pem` contains the key of `client.key` and its certificate, in the form that HTTPS programs
+read. A client is identified by its private key: its name is the one under which the server stores
+the matching public key. All keys use the curve P-384.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class ClientKeys:
 def make(
     folder: Path, clients: Sequence[str], hosts: Sequence[str] = (), *, replace: bool = False
 ) -> list[Path]:
-    """Create keys and certificates, with the CA in `folder` or, if there is none, a new one; the
-    folders to copy to the hosts.
+    """Create keys and certificates with the CA in `folder`, or with a new one if there is none;
+    return the folders to copy to the hosts.
 
     The keys of a server are created together with a new CA, and whenever `hosts` are given: names
     and addresses at which clients reach the server, in addition to `ALWAYS`.

@@ -19,7 +19,7 @@ def private_folder(folder: Path) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Make sure that only its user can read a file or folder."""
+    """Check that only its user can read a file or folder."""
     if path.stat().st_mode & 0o077:
         raise PlflError(
             f"{path}: other users can read it; run `chmod {700 if path.is_dir() else 600} {path}`"

@@ -78,7 +78,7 @@ class Processes:
         return ""
 
     def check(self, name: str) -> None:
-        """Make sure that a process is still running."""
+        """Check that a process is still running."""
         code = self.running[name].poll()
         if code is not None:
             raise PlflError(
@@ -94,7 +94,7 @@ class Processes:
         for process in chosen:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
-            # Ends all that remains of its session.
+            # Ends the remaining processes of its session.
             _signal(process, signal.SIGKILL)
             process.wait()
 
@@ -105,7 +105,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Have the kernel send this process a signal when its parent dies, for whatever reason."""
+    """Make the kernel send this process a signal when its parent dies, for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
@@ -128,7 +128,7 @@ def is_open(address: str) -> bool:
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Have SIGTERM end this process as Ctrl-C does: all `with` and `finally` blocks run."""
+    """Make SIGTERM end this process like Ctrl-C: all `with` and `finally` blocks run."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""The socket in a worker's folder, by which a relay on the same machine reaches the worker.
+"""The socket in a worker's folder, through which a relay on the same machine reaches the worker.
 
 Only the user of the folder can access the socket.
 """
@@ -32,8 +32,8 @@ def ask(folder: Path, data: bytes) -> bytes:
 def listen(folder: Path) -> Iterator[Listener]:
     """The worker's end of the socket.
 
-    The caller must hold the lock of the folder: an existing socket is taken for that of a worker
-    that has died, and removed.
+    The caller must hold the lock of the folder: an existing socket is assumed to belong to a dead
+    worker and is removed.
     """
     with contextlib.chdir(folder):
         Path(SOCKET).unlink(missing_ok=True)

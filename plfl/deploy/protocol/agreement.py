@@ -1,4 +1,4 @@
-"""What server and clients must have in common before they can work together."""
+"""Settings that server and clients must have in common before they can work together."""
 
 from plfl.base.errors import ConfigError, PlflError, did_you_mean
 from plfl.base.files import digest
@@ -13,7 +13,7 @@ from plfl.results.records import MODELS, CellResult
 VERSION = 5
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
-"""End of the names of deployed studies."""
+"""Suffix of the names of deployed studies."""
 
 
 def fingerprint(study: Study, cell: Cell) -> str:
@@ -63,7 +63,8 @@ def reason_against(study: Study, cell: Cell) -> str | None:
 
 
 def check_calibration(study: Study, cell: Cell) -> None:
-    """Check that clients of a cell that join late can train their personal part before."""
+    """Check that clients of a cell that join late can train their personal part before they take
+    part."""
     if reason := study.method(cell).no_calibration:
         raise PlflError(
             f"--calibrate does not work with {cell.method}: {reason}; start the client without it"
@@ -91,7 +92,7 @@ def deployable(study: Study, name: str | None, source: str) -> Cell:
 
 
 def narrowed(study: Study, cell: Cell) -> Study:
-    """The study reduced to one cell, with a name of its own.
+    """The study reduced to one cell, with another name.
 
     Narrowing a narrowed study again changes nothing.
     """

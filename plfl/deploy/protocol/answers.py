@@ -1,11 +1,11 @@
-"""What an answer must be before the server uses any part of it.
+"""The checks that an answer must pass before the server uses any part of it.
 
 A client with a valid key may be faulty or hostile. The server therefore reads answers only through
-`Answers`, which checks each of them whole: that it answers the message that was sent, that it comes
+`Answers`, which checks the whole answer: that it answers the message that was sent, that it comes
 from the client that was asked, its types and shapes, and that its numbers are finite and plausible.
 The server counts a client whose answer is refused as absent.
 
-These checks find what cannot be true. A false answer of a plausible form looks like any other.
+These checks find impossible answers. They cannot recognise a false answer that is plausible.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,16 @@ from plfl.results.records import MODELS
 from plfl.tasks import task_of
 
 LARGEST_READING = 1e6
-"""Largest size of a reading: a load in kWh per interval, or another feature in its own unit."""
+"""Largest magnitude of a reading: a load in kWh per interval, or another feature in its own
+unit."""
 CENTURY = 100 * 366 * 24 * 60
 """Minutes; no series is longer."""
 FACTOR = 1000.0
 """A client's numbers are implausible if they exceed the median of all clients by this factor."""
 FEWEST = 3
-"""Clients that such a median needs, so that a single one cannot determine it."""
+"""Least number of clients for such a median, so that a single client cannot determine it."""
 ROOM = 1 << 20
-"""Bytes of an answer beside its arrays."""
+"""Most bytes of an answer in addition to its arrays."""
 
 
 def _not_infinite(score: float) -> float:
@@ -52,16 +53,16 @@ Count = Annotated[int, Field(ge=0, le=CENTURY)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 Reading = Annotated[float, Field(ge=-LARGEST_READING, le=LARGEST_READING)]
 Score = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_not_infinite)]
-"""It is not a number where a score is undefined, such as a MASE if persistence has no error."""
+"""A score; NaN if it is undefined, such as a MASE if persistence has no error."""
 
 
 class Facts(BaseModel):
-    """What every answer says."""
+    """The facts in every answer."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 
     request: str
-    """Number of the message that it answers."""
+    """The number of the message that it answers."""
     name: str
     """Name of the client."""
 
@@ -106,7 +107,7 @@ class Trained(Facts):
     loss: Number
     """Mean minibatch loss."""
     steps: Count
-    """Local steps that it took."""
+    """Number of local steps that it took."""
     calibrated: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
     """Passes over its own data by which it prepared its personal part, if it joined late."""
 
@@ -132,16 +133,16 @@ class Answer(Generic[F]):
     facts: F
     arrays: Mapping[str, Tensor]
     update: Tensor | None = None
-    """What the coded parameters among the arrays stand for."""
+    """The decoded values of the coded parameters among the arrays."""
 
     @property
     def rows(self) -> Rows:
-        """What crossed the channel."""
+        """The rows that crossed the channel."""
         return arrays_as_rows(self.arrays)
 
     @property
     def meant(self) -> Rows:
-        """The same with what coded parameters stand for."""
+        """The rows that crossed the channel, with coded parameters decoded."""
         return self.rows if self.update is None else [self.update, *self.rows[1:]]
 
 
@@ -155,8 +156,8 @@ class Answers:
         self.study, self.cell = study, cell
 
     def joined(self, data: bytes, request: str, proved: str, names: list[str]) -> Answer[Joined]:
-        """The answer of a client that joins, whose key has `proved` its name; an empty one without
-        authentication."""
+        """The answer of a client that joins. `proved` is the name that its key proves; empty
+        without authentication."""
         inputs, limits = self.study.data.inputs, {}
         if self.study.windows.scaling == "pooled":
             limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
@@ -185,8 +186,8 @@ class Answers:
         is_first: bool,
         coder: Coder | None = None,
     ) -> Answer[Trained]:
-        """The answer of a client that has trained, of which the method expects `rows` of these
-        shapes and types. `is_first`: whether it joined late and takes part for the first time."""
+        """The answer of a client that has trained. The method expects `rows` of these shapes and
+        types. `is_first`: whether the client joined late and takes part for the first time."""
         coded = coder if coder is not None and rows and coder.codes("up") else None
         answer = _read(data, Trained, request, name, rows_as_arrays(rows), coded)
         _require(
@@ -197,8 +198,8 @@ class Answers:
     def margins(
         self, data: bytes, request: str, name: str, rows: Rows, windows: int
     ) -> Answer[MarginsSent]:
-        """The answer of a client that shares margins: `rows` of these shapes and types, each with
-        the number of its windows, of which the client has so many in all."""
+        """The answer of a client that shares margins: `rows` of these shapes and types, with the
+        numbers of windows that margins come from. The client has `windows` windows in total."""
         answer = _read(data, MarginsSent, request, name, rows_as_arrays(rows))
         fewest = task_of(self.study).fewest_windows
         for count in answer.rows[1::2]:
@@ -238,8 +239,8 @@ class Answers:
 
 
 def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
-    """Clients whose numbers are implausibly large beside those of the others, and why, given the
-    sizes of each client's numbers, of which all have as many."""
+    """Clients whose numbers are implausibly large compared with those of the others, and why.
+    `sizes` has the magnitudes of each client's numbers, the same count for all clients."""
     if len(sizes) < FEWEST:
         return {}
     medians = [median(some) for some in zip(*sizes.values(), strict=True)]
@@ -264,7 +265,7 @@ def _read(
     expected: Mapping[str, Tensor],
     coder: Coder | None = None,
 ) -> Answer[F]:
-    """An answer with facts of some kind and arrays as the `expected` ones.
+    """An answer with facts of this kind and arrays like the `expected` ones.
 
     With a `coder`, the first array is a coded message.
     """

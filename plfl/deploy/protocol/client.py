@@ -1,4 +1,4 @@
-"""One building: trains on request; its data, model and memory stay in its folder.
+"""One building, which trains on request; its data, model and state stay in its folder.
 
 The client saves its state after each round in which it trains. A message names the round from which
 the client continues: the last one whose answer the server received. A lost answer therefore has no
@@ -46,7 +46,7 @@ from plfl.results.records import MODELS, Margins, Models
 log = logging.getLogger(__name__)
 
 Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
-"""The facts and the arrays of an answer; `Client.answer` adds which message it answers."""
+"""The facts and the arrays of an answer; `Client.answer` adds the number of the message."""
 MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
 LATEST = "latest.json"
@@ -149,7 +149,7 @@ class Client:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
         self._channel(f).inbox = arrays_as_rows(message.arrays)
-        # Until the state is saved, the federation in memory is ahead of the disk.
+        # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
         calibration = {}
         if self.calibrate and f.channel.shared and t > 1 and not before:
@@ -168,7 +168,7 @@ class Client:
         return facts | calibration, rows_as_arrays(rows)
 
     def _margins(self, message: Message) -> Reply:
-        """The client's margins of its models, of which the server chooses those for all."""
+        """The client's margins of its models; the server chooses among those of all clients."""
         f = self._at(message)
         received, _ = self._received(f, message)
         try:
@@ -186,16 +186,16 @@ class Client:
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
     def _received(self, f: Federation, message: Message) -> tuple[Tensor | None, Rows]:
-        """The model (1, P) that the server would send now, and the further rows of a message."""
+        """The model (1, P) that the server would send now, and further rows of a message."""
         rows = arrays_as_rows(message.arrays)
         if f.channel.shared:
             return f.models(f.everyone, rows[0][None].to(f.local.device)), rows[1:]
         return f.global_models if f.has_global else None, rows
 
     def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
-        """Save the models that were scored last, as `plfl forecast` reads them."""
+        """Save the models that were scored last in the form that `plfl forecast` reads."""
         rows = {} if received is None else {"global": received}
-        if not f.method.mixes:  # what such clients forecast with is no model
+        if not f.method.mixes:  # such clients do not forecast with a model alone
             rows = {"local": f.own_models(received), **rows}
         if not rows:
             return
@@ -237,7 +237,7 @@ class Client:
 
     @property
     def trainer(self) -> Trainer:
-        """What trains and forecasts on this building's data, scaled by the agreed limits."""
+        """The trainer on this building's data, which are scaled by the agreed limits."""
         if self._trainer is None:
             self._trainer = Trainer.of(self.study, self._dataset())
         return self._trainer
@@ -255,7 +255,7 @@ class Client:
         return windows_of(self.study, self.windows, self._limits).refit()
 
     def _store_limits(self, message: Message) -> None:
-        """Adopt and save the limits of the features, if the message contains them."""
+        """Adopt and save the limits of the features if the message contains them."""
         if "low" not in message.arrays:
             return
         low, high = message.arrays["low"], message.arrays["high"]
@@ -264,7 +264,7 @@ class Client:
             temporary.write_bytes(safetensors.torch.save({"low": low, "high": high}))
 
     def _keep(self, f: Federation, t: int, before: int) -> None:
-        """Save the state after round `t` and remove all others but that after round `before`."""
+        """Save the state after round `t`; remove all others except the one after round `before`."""
         with private(self._file(t)) as temporary:
             temporary.write_bytes(safetensors.torch.save(tensors(f)))
         for file in self._file(t).parent.glob("round-*.safetensors"):

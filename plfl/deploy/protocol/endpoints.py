@@ -1,9 +1,9 @@
-"""The two ends of the channel. Neither side knows anything of the other that it did not receive.
+"""The two ends of the channel. Each side knows only what it has received from the other.
 
 Both sides run the same method from beginning to end. Downwards, the client's channel returns what
 the server's channel sent; upwards, the server's channel returns what the clients' channels sent.
 Each side also executes the steps of the method that belong to the other side. Values that only the
-other side has are *not a number* there, so an update that used them would yield *not a number*.
+other side has are NaN, so an update that used them would be NaN.
 """
 
 import copy
@@ -27,11 +27,11 @@ from plfl.tasks import Task
 from plfl.training.task import Engine
 
 Rows = list[Tensor]
-"""What crosses the channel for one client: its row of each array, shared parameters first."""
+"""The rows that cross the channel for one client, one of each array, shared parameters first."""
 
 
 class ClientSent(Exception):  # noqa: N818 - not an error
-    """The client has sent its rows. The rest of the method is executed by the server."""
+    """The client has sent its rows; the server executes the rest of the method."""
 
     def __init__(self, rows: Rows):
         super().__init__("the client has sent its rows")
@@ -44,7 +44,7 @@ class ClientChannel(Channel):
     sends: frozenset[Direction] = frozenset({"up"})
     receives: frozenset[Direction] = frozenset({"down"})
     inbox: Rows
-    """What the server sent for this round."""
+    """The rows that the server sent for this round."""
 
     def received(self, t: int, like: Tensor) -> Tensor:
         """The shared parameters (1, d_s) that the server sent for round `t`, as `like`."""
@@ -102,8 +102,8 @@ class ServerChannel(Channel):
 
 
 class PartlyHeard(Channel):
-    """A channel on which only the extras of the clients `heard`, given by their indices, arrive at
-    the server. Another `channel` carries them."""
+    """A channel that delivers to the server only the extras of the clients `heard`, given by their
+    indices. Another `channel` carries them."""
 
     def __init__(self, channel: Channel, heard: Sequence[int]):
         super().__init__(channel.shared, channel.clients)
@@ -121,7 +121,7 @@ class PartlyHeard(Channel):
 
 
 def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> None:
-    """Make sure that the rows found have the shapes and types of the expected ones, (1, ...) each.
+    """Check that the received rows have the shapes and types of the expected ones, (1, ...) each.
 
     The lengths of coded messages are checked when they are decoded.
     """
@@ -143,9 +143,9 @@ class NoEngine:
 
 
 class Roster(ClientData):
-    """What the server knows of the clients: their names and their numbers of training windows.
+    """The server's knowledge of the clients: their names and their numbers of training windows.
 
-    `windows` (N,) is *not a number* for a client that has not joined yet.
+    `windows` (N,) is NaN for a client that has not joined yet.
     """
 
     def __init__(self, names: Sequence[str], settings: Settings, seed: int, task: Task):
@@ -159,7 +159,7 @@ class Roster(ClientData):
 
 
 def as_server(f: Federation) -> ServerChannel:
-    """Turn a federation into the server's: it forgets what only clients know.
+    """Turn a federation into the server's: remove everything that only clients know.
 
     Returns:
         The server's end of the channel.
@@ -174,7 +174,7 @@ def as_server(f: Federation) -> ServerChannel:
 def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Cohort:
     """The clients of a cohort that have `reported` their mean loss and their steps, by index.
 
-    What else they have done is unknown: the server receives it when the cohort is closed.
+    Their other results are unknown; the server receives them when the cohort is closed.
     """
     heard = copy.copy(cohort)
     heard.clients = torch.tensor([*reported])
@@ -190,10 +190,10 @@ def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Coh
 def awaited(
     act: Callable[[Channel], object], shared: int, clients: int, coder: Coder | None = None
 ) -> Rows:
-    """What each client has to send, as shapes and types, if server and clients `act` on the
-    clients' end of a channel with so many shared parameters and clients.
+    """Shapes and types of the rows that each client has to send when `act` runs on the clients' end
+    of a channel with this number of shared parameters and clients.
 
-    Of coded parameters it is the longest message.
+    For coded parameters it is the longest message.
     """
     end = ClientChannel(shared, clients, coder)
     end.sends = frozenset()
@@ -208,7 +208,7 @@ def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
     """Models (N, P) from which clients that join late start.
 
     The shared part (N, d_s) is the server's. The personal part is that of the initial model,
-    trained in some epochs on the client's own data while the shared part is fixed.
+    trained for some epochs on the client's own data while the shared part is fixed.
     """
     models = f.models(f.everyone, shared)
     return calibrate(models, f.client_data, ~f.shared, f.client_opt, Calibration(epochs=epochs))
@@ -225,5 +225,5 @@ def arrays_as_rows(arrays: Mapping[str, Tensor]) -> Rows:
 
 
 def _unknown(rows: Tensor) -> Tensor:
-    """Rows of the same shape without information: *not a number*, or −1 for integers."""
+    """Rows of the same shape without information: NaN, or −1 for integers."""
     return torch.full_like(rows, torch.nan if rows.is_floating_point() else -1)

@@ -45,8 +45,8 @@ class Transport(Protocol):
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
-        """Send each address its message, of kind `train` or `query`; the answers that come in time,
-        within so many seconds."""
+        """Send each address its message, of kind `train` or `query`; return the answers that arrive
+        within `timeout` seconds."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Membership:
         self.names, self.transport, self.policy = names, transport, policy
         self.answers = Answers(study, cell)
         self.windows: dict[str, int] = {}
-        """Numbers of training windows of the clients that have ever joined."""
+        """Numbers of training windows of all clients that have ever joined."""
         self.limits: dict[str, Tensor] = {}
         """The limits by which all clients scale; empty before round 1, or if each has its own."""
         self.has_limits: set[str] = set()
@@ -84,7 +84,7 @@ class Membership:
         self.refused: dict[str, list[str]] = {}
         """Reasons why answers were refused, by client, which no round has recorded yet."""
         self._joined: dict[str, _Member] = {}
-        # When an address that has not joined is asked again (monotonic seconds).
+        # When to ask an address again that has not joined (monotonic seconds).
         self._retry_at: dict[Node, float] = {}
         self._retired: set[Node] = set()
 
@@ -155,7 +155,7 @@ class Membership:
         return self._joined[name].answer.facts.describes.windows
 
     def refuse(self, name: str, reason: object) -> None:
-        """Note why an answer of the client `name` is refused, in the log and for the summary."""
+        """Note, in the log and for the summary, why an answer of the client `name` is refused."""
         line = str(reason)[:LONGEST_REASON]
         line = line if line.isprintable() else ascii(line)
         log.warning("the answer of client %s is refused: %s", name, line)
@@ -179,7 +179,7 @@ class Membership:
     def pool_limits(self) -> None:
         """Set the limits by which all clients scale, unless they are set.
 
-        They are taken over the clients that have joined by then.
+        They are those of the clients that have joined by then.
         """
         if self.limits:
             return
@@ -190,8 +190,8 @@ class Membership:
         }
 
     def exchange(self, messages: Mapping[str, bytes], kind: str) -> dict[str, bytes]:
-        """Send messages to clients that have joined; the answers in time. `kind` is that of
-        `Transport.exchange`."""
+        """Send messages to clients that have joined; return the answers that arrive in time.
+        `kind`: see `Transport.exchange`."""
         nodes = {self._joined[name].node: name for name in messages}
         to = {node: messages[name] for node, name in nodes.items()}
         answers = self.transport.exchange(to, self.policy.timeout, kind)

@@ -1,4 +1,4 @@
-"""Participation as it was observed, in a deployed round and in its simulation."""
+"""Participation as observed, in a deployed round and in its simulation."""
 
 from collections.abc import Collection, Mapping
 
@@ -15,7 +15,8 @@ from plfl.federated.round import Round
 
 
 class Observed(Clock):
-    """Participation as observed: who can be reached in a round, and who of them is silent."""
+    """Participation as observed: which clients can be reached in a round, and which of these are
+    silent."""
 
     def observe(self, reached: Collection[str], answering: Collection[str]) -> None:
         """Set the names of the clients that a round can reach, and of those that answer."""
@@ -37,9 +38,9 @@ def record(
     evaluation: Evaluation | None,
     counts: Mapping[str, NDArray[np.int64]],
 ) -> None:
-    """Record a finished round: what the clients that answered did, and their scores, if any.
+    """Record a finished round: the work of the clients that answered, and their scores, if any.
 
-    `counts`: further columns (N,). A client with a count above 0 has a row, though silent.
+    `counts`: further columns (N,). A client with a count above 0 has a row even if it was silent.
     """
     t, present, traffic = finished.t, finished.present, finished.traffic
     if evaluation is not None:

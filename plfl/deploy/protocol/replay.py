@@ -21,7 +21,7 @@ from plfl.federated.round import Round, run
 from plfl.results.records import CellResult
 
 ASKED = "asked"
-"""Temporary column of the records. It gives every client that was sent a message a row."""
+"""Temporary column of the records, through which every client that was sent a message has a row."""
 
 
 def replay(

@@ -59,11 +59,11 @@ MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
 RELEASES = "releases"
 """File next to it, with a byte for each time that a private round drew noise. A round that is
-repeated after a restart may have sent its first model already, so both count."""
+repeated after a restart may already have sent its model, so both times count."""
 
 
 class Server:
-    """One cell among real clients. `folder` is that of the checkpoint."""
+    """The server of one cell with real clients. `folder`: the folder of the checkpoint."""
 
     def __init__(
         self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
@@ -152,7 +152,7 @@ class Server:
             wire, evaluation = self._wire_bytes, None
             if self.study.federation.evaluates(t):
                 is_last = t == self.study.federation.rounds
-                self._wire_bytes = self._no_bytes()  # scores are sent to be recorded
+                self._wire_bytes = self._no_bytes()  # sending scores does not count
                 evaluation, heard, shared = self._evaluate(f, is_last)
                 summary = replace(summary, margins=heard)
                 if is_last:
@@ -176,7 +176,7 @@ class Server:
         return self.checkpoint.folder.parent / RELEASES
 
     def _train(self, cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
-        """Let the clients of `cohorts` train; those of each cohort that answered."""
+        """Let the clients of `cohorts` train; yield the part of each cohort that answered."""
         for cohort in cohorts:
             clients = {self.names[i]: i for i in cohort.clients.tolist()}
             messages = {
@@ -185,7 +185,8 @@ class Server:
             }
             answers = self._ask(messages, "train", self._reader(cohort))
             sizes = {name: _sizes(answer.meant) for name, answer in answers.items()}
-            # Whether a client counts must not depend on the others; privacy bounds all alike.
+            # With privacy, whether a client counts must not depend on others; all updates are
+            # clipped anyway.
             strange = {} if cohort.f.privacy else outliers(sizes)
             for name, reason in strange.items():
                 self.members.refuse(name, reason)
@@ -203,7 +204,8 @@ class Server:
             yield heard_from(cohort, {i: (own.loss, own.steps) for i, own in facts.items()})
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
-        """Reads the answers of the clients of a cohort, which have to fit the method."""
+        """A function that reads the answers of the clients of a cohort, which must fit the
+        method."""
 
         tried = copy.deepcopy(cohort)
 
@@ -246,7 +248,7 @@ class Server:
             name: self._message("evaluate", name, sent[name] + own) for name, own in margins.items()
         }
         for name, own in margins.items():
-            if own and is_last:  # only then they are recorded
+            if own and is_last:  # only these are recorded
                 without = self._message("evaluate", name, sent[name])
                 size = len(messages[name].pack()) - len(without.pack())
                 added["wire_down"][self.names.index(name)] += size
@@ -270,8 +272,8 @@ class Server:
         """The margins that the server chooses from the answers, for every connected client; and the
         names of the clients that answered.
 
-        A client that did not answer gets them as well, so that it can still be scored. If no client
-        answers, there are no margins, and no client is scored.
+        A client that did not answer receives them as well, so that it can still be scored. If no
+        client answers, there are no margins, and no client is scored.
         """
         task, clients = task_of(self.study), [i for i, n in enumerate(self.names) if n in sent]
         shape = len(clients), *task.margins_shape(self.study.windows.horizons)
@@ -319,8 +321,8 @@ class Server:
         kind: str,
         read: Callable[[bytes, str, str], Answer[F]],
     ) -> dict[str, Answer[F]]:
-        """Send messages; the answers, by name, that arrived in time and that `read` accepted, given
-        the number of the message and the name of the client."""
+        """Send messages; return, by name, the answers that arrived in time and that `read`
+        accepted. `read` also gets the number of the message and the name of the client."""
         packed = {name: message.pack() for name, message in messages.items()}
         arrived = self.members.exchange(packed, kind)
         answers = {}
@@ -347,7 +349,7 @@ class Server:
             self._wire_bytes["wire_up"][i] += up
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
-        """Counters of the bytes of complete messages, per client and direction, at zero."""
+        """Counters, at zero, of the bytes of complete messages per client and direction."""
         blank = np.zeros(len(self.names), dtype=np.int64)
         return {"wire_down": blank, "wire_up": blank.copy()}
 
@@ -382,7 +384,8 @@ class Server:
 
 
 def _sizes(rows: Rows) -> list[float]:
-    """The largest size of the numbers in each row; 0 for whole numbers, which are no quantities."""
+    """The largest magnitude of the numbers in each row; 0 for rows of integers, which are not
+    quantities."""
     return [
         float(row.abs().amax()) if row.is_floating_point() and row.numel() else 0.0 for row in rows
     ]

@@ -19,7 +19,7 @@ from plfl.base.errors import PlflError
 
 _ABOUT = "plfl"
 _HEADER = 8
-"""Bytes that hold the length of the safetensors header."""
+"""Number of bytes for the length of the safetensors header."""
 
 
 class WireError(PlflError):
@@ -28,10 +28,10 @@ class WireError(PlflError):
 
 @dataclass(frozen=True)
 class Message:
-    """What one side sends to the other."""
+    """A message from one side to the other."""
 
     about: Mapping[str, Any]
-    """Facts that JSON can represent."""
+    """Facts, as JSON values."""
     arrays: Mapping[str, Tensor] = field(default_factory=dict)
 
     def pack(self) -> bytes:
@@ -52,7 +52,7 @@ class Message:
             length = int.from_bytes(data[:_HEADER], "little")
             header = json.loads(data[_HEADER : _HEADER + length])
             about = json.loads(header["__metadata__"][_ABOUT])
-        except Exception as error:  # bytes of any content can raise almost any
+        except Exception as error:  # arbitrary bytes can raise almost anything
             raise WireError(f"{len(data)} bytes are not a plfl message: {error}") from None
         if not isinstance(about, dict):
             raise WireError(f"{len(data)} bytes are not a plfl message: its facts are missing")

@@ -33,8 +33,8 @@ def publish(
 ) -> contents.Published:
     """Write the crate of a finished study.
 
-    Readings of own meters are left out unless `data` is set: the forecasts, which stand beside the
-    loads, are empty, and page and figures are made again without them.
+    Readings of own meters are left out unless `data` is set. The table of forecasts, which also
+    contains loads, is then empty, and page and figures are made again without it.
 
     Args:
         results: the results folder of the study.
@@ -43,11 +43,11 @@ def publish(
         published: the date of publication.
         models: whether to include the models.
         data: whether to include the files that the study read.
-        outside: folders whose files may be included, beside the results, the figures and the
-            current folder. Any other file is refused, also one that a link leads to.
+        outside: further folders whose files may be included, in addition to the results, the
+            figures and the current folder. Any other file is refused, also as the target of a link.
 
     Returns:
-        What is published.
+        A description of the published crate.
 
     Raises:
         PlflError: `to` exists or cannot be written.

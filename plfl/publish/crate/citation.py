@@ -13,7 +13,7 @@ message: Please cite these results.
 title: Forecasts of our campus
 authors: [{given-names: Ada, family-names: Example, orcid: https://orcid.org/0000-0000-0000-0000}]
 license: CC-BY-4.0"""
-"""The least that is needed, for messages."""
+"""The least that a file needs, for messages."""
 
 
 class Author(BaseModel):
@@ -36,12 +36,13 @@ class Author(BaseModel):
 
 
 class Citation(BaseModel):
-    """What a crate needs of a CITATION.cff."""
+    """The keys of a CITATION.cff that a crate needs."""
 
     title: str = Field(min_length=1)
     authors: list[Author] = Field(min_length=1)
     license: Annotated[str, BeforeValidator(lambda raw: raw[0] if isinstance(raw, list) else raw)]
-    """An identifier of the SPDX list, such as `CC-BY-4.0`. Of several, the first one holds."""
+    """An identifier of the SPDX list, such as `CC-BY-4.0`. If there are several, the first is
+    used."""
     url: str | None = None
     """Where the results are presented, if anywhere."""
 

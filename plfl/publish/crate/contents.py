@@ -1,4 +1,4 @@
-"""The files of a crate: which ones a finished study has, and what they are.
+"""The files of a crate of a finished study, and what they contain.
 
 The root of the crate corresponds to the results folder, with the figures in `figures/`.
 """
@@ -29,7 +29,7 @@ SUMS = "SHA256SUMS"
 CONFIGURATION = "study.yaml"
 REQUIREMENTS = "requirements.txt"
 _LOADS = "forecasts.parquet"
-"""Ends the names of tables that hold loads, or forecasts that repeat them."""
+"""Endings of the names of tables with loads, or with forecasts that repeat them."""
 _DESCRIPTIONS = {
     **overview.FILES,
     **page.FILES,
@@ -57,7 +57,7 @@ class Source:
     """A file that the study read."""
 
     path: str
-    """From the working directory of the study."""
+    """The path from the working directory of the study."""
     sha256: str
     included: str | None
     """Its path in the crate, if it is there."""
@@ -65,7 +65,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Published:
-    """What the metadata say about a study beside its files."""
+    """Facts about a study in the metadata, in addition to its files."""
 
     study: Study
     about: dict[str, Any]
@@ -167,7 +167,7 @@ def media_type(path: Path) -> str:
 
 
 def address(path: str, study: Study) -> str | None:
-    """Where anyone can download the file that a study read at `path`; None if nowhere."""
+    """Public address of the file that a study read at `path`; None if there is none."""
     if study.data.source != "comstock":
         return None
     folder = (study.data.folder / "comstock").as_posix()
@@ -206,7 +206,7 @@ def _require(place: Path, names: list[str]) -> None:
 
 
 def _refuse_outside(paths: Iterable[Path], folders: Iterable[Path]) -> None:
-    """Refuse files that lie in none of the folders, also where a link leads to them."""
+    """Refuse files that are in none of the folders, also as targets of links."""
     roots = [folder.resolve() for folder in folders]
     found = [path for path in paths if not any(map(path.resolve().is_relative_to, roots))]
     if found:
@@ -238,7 +238,7 @@ def _requirements(about: dict[str, Any]) -> str:
 def _sources(places: list[Path], data: bool) -> list[Source]:
     """The files that the study read, each once, with its place in the crate if `data` is set.
 
-    The files of a state keep their paths from the folder that has all of them.
+    The files of a state keep their paths relative to their common folder.
     """
     digests: dict[str, dict[str, str]] = {}
     for place in places:

@@ -12,7 +12,7 @@ from plfl.publish.crate.contents import CONFIGURATION, Published, address, entri
 NAME = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
-"""Process Run Crate: which software made these files from which others."""
+"""The profile Process Run Crate: which software made which files from which others."""
 CONTEXT = [f"{SPECIFICATION}/context", {"sha256": "https://schema.org/sha256"}]
 MIT = "https://spdx.org/licenses/MIT"
 
@@ -27,9 +27,9 @@ class Graph:
         self.entities: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, kind: str, /, **properties: Any) -> Reference:
-        """Add an entity, once for each name, without the properties that are empty.
+        """Add an entity, once for each name, without empty properties.
 
-        A list of one is given as its element, as RO-Crate recommends.
+        A list of one element is replaced by the element, as RO-Crate recommends.
 
         Returns:
             A reference to it.
@@ -136,7 +136,7 @@ def _files(
 
 
 def _software(graph: Graph, about: dict[str, Any]) -> Reference:
-    """plfl, with what it ran with."""
+    """plfl, and the software that it ran with."""
     commit = f", commit {about['git']}" if about.get("git") else ""
     packages = []
     for name, number in about.get("versions", {}).items():

@@ -5,8 +5,8 @@ Training never calls MLflow. `store.track` reads the finished tables of a result
 from the tables. `server.serve` opens them in a browser.
 
 MLflow takes more than a second to import. Only `store`, which reads and writes the database, and
-`server` import it; what is logged (`content`) and how it is shown (`views`) do not. MLflow is
-an extra (`pip install 'plfl[mlflow]'`): without it, studies have no database.
+`server` import it; `content` (what is logged) and `views` (how it is shown) do not. MLflow is an
+extra (`pip install 'plfl[mlflow]'`): without it, studies have no database.
 """
 
 from importlib.util import find_spec
@@ -20,10 +20,10 @@ def installed() -> bool:
 
 
 def check_installed() -> None:
-    """Refuse to go on without MLflow.
+    """Check that MLflow is installed.
 
     Raises:
-        PlflError: the message says how to install it.
+        PlflError: it is not; the message says how to install it.
     """
     if not installed():
         raise PlflError("MLflow is not installed; run pip install 'plfl[mlflow]'")

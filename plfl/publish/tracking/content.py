@@ -1,4 +1,4 @@
-"""What is logged for each cell and baseline, computed from the tables without using MLflow.
+"""Computes what is logged for each cell and baseline from the tables, without using MLflow.
 
 Metrics are named `section/score`. MLflow sorts sections by name; the names are chosen so that the
 curves of the test MASE come first.
@@ -42,9 +42,10 @@ PRICES = {"rounds": "rounds", "bytes": "mb", "seconds": "seconds"}
 """Costs until the target MASE is reached; `seconds` only if time is simulated."""
 SENT = {"bytes_down": "mb_down", "bytes_up": "mb_up"}
 WIRE = {"wire_down": "wire_mb_down", "wire_up": "wire_mb_up"}
-"""Bytes of whole messages, which a deployed study measures as well."""
+"""Bytes of complete messages, which only a deployed study measures."""
 GIVEN = ["lr", "server_lr", "hyperparameters", "trials"]
-"""Hyperparameters of the local model of a cell, and the number of candidates they are from."""
+"""Hyperparameters of the local model of a cell, and the number of candidates that they were chosen
+from."""
 MEGABYTE = 1e6
 _RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
 _POINT = ["cell", "key", "round", "value"]
@@ -74,7 +75,7 @@ class Run:
     note: str
     """Description, in Markdown."""
     trained: Span | None
-    """When its job ran, if that is known."""
+    """When its job ran, if known."""
 
     @property
     def fingerprint(self) -> str:
@@ -89,15 +90,15 @@ def title(tables: Tables) -> str:
 
 
 def engine(tables: Tables) -> str:
-    """What ran the rounds: `simulator` or `flower`."""
+    """The engine of the rounds: `simulator` or `flower`."""
     return str(tables.about.get("engine", "simulator"))
 
 
 def runs(tables: Tables) -> Iterator[Run]:
     """The runs of all trainings that have records; in each state, those of the baselines follow.
 
-    Cells that repeat another one, as under each ServerOpt where nothing is shared, are the same
-    training and have no run of their own.
+    Cells that repeat another cell's training, for example with other ServerOpts if nothing is
+    shared, have no run.
     """
     with fitting(tables.folder):
         states, summary = tables.study.data.states, _with_names(tables.summary)

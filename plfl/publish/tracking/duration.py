@@ -19,10 +19,10 @@ class Span:
 
 
 def of_cell(results: Path, cell: Cell) -> Span | None:
-    """The job that trained a cell, alone or with others; None if there is no trace of it."""
+    """The job that trained a cell, alone or with others; None if it left no file."""
     values = {axis: str(value) for axis, value in asdict(cell).items()}
     optional = [axis for axis in CELL if axis != "state"]
-    # The file is named after the axes on which the cells of the job agree, or `study`.
+    # The file is named after the axes in which the cells of the job are equal, or `study`.
     for named in product((True, False), repeat=len(optional)):
         shown = {"state", *(axis for axis, yes in zip(optional, named, strict=True) if yes)}
         stem = "-".join(values[axis] for axis in CELL if axis in shown)
@@ -33,7 +33,7 @@ def of_cell(results: Path, cell: Cell) -> Span | None:
 
 
 def of_baselines(results: Path, state: str) -> Span | None:
-    """The job that computed the baselines of a state; None if there is no trace of it."""
+    """The job that computed the baselines of a state; None if it left no file."""
     return _read(results / "benchmarks" / "baselines" / f"{state}.tsv")
 
 

@@ -27,12 +27,12 @@ START_SECONDS = 120
 def ui_command(results: Path, port: int) -> list[str]:
     """The command line that serves the database of `results`."""
     folder = results.resolve()
-    # MLflow's jobs evaluate language models; here they would use 8 processes and 2 GB in vain.
+    # MLflow's jobs evaluate language models; here they would waste 8 processes and 2 GB.
     return [
         "env",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",
         "MLFLOW_DISABLE_TELEMETRY=true",
-        # A `click.py` in the current folder is the user's, and no module of MLflow's.
+        # A `click.py` in the current folder belongs to the user and must not be imported by MLflow.
         "PYTHONSAFEPATH=true",
         *(sys.executable, "-m", "mlflow", "server"),
         *("--backend-store-uri", f"sqlite:///{folder / DATABASE}"),
@@ -79,14 +79,14 @@ def serve(results: Path, port: int, browse: bool = False) -> int:
 def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
     """Run `command` during the block, and end it afterwards in any case.
 
-    The command runs in its own session, so that Ctrl-C reaches this process only. Ctrl-C and
+    The command runs in its own session, so that Ctrl-C reaches only this process. Ctrl-C and
     SIGTERM end the block without an exception.
     """
     in_charge = threading.current_thread() is threading.main_thread()
     if in_charge:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # uvicorn, which MLflow starts, imports modules from the current folder in spite of
-    # PYTHONSAFEPATH; a `yaml.py` there is the user's.
+    # PYTHONSAFEPATH, such as a `yaml.py` of the user.
     with tempfile.TemporaryDirectory() as empty:
         server = subprocess.Popen(
             command,
@@ -112,7 +112,7 @@ def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]
 
 def _refuse_taken(port: int) -> None:
     with socket.socket() as probe:
-        # As servers do: a port with connections in TIME_WAIT counts as free.
+        # As for servers: a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

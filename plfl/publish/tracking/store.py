@@ -65,7 +65,8 @@ PATIENCE = 20.0
 _REBUILD = "remove it and log the study again (plfl track); the tables contain everything"
 _STUDY = "plfl.study"
 _SUBJECT = "plfl.name"
-"""The cell or baseline of a run. It is not its hash: cells that share one training share a hash."""
+"""The tag with the cell or baseline of a run. A hash would not identify it: cells that share a
+training share a hash."""
 _HASH = "plfl.cell"
 _CONTENT = "plfl.content"
 _DONE = ("FINISHED", "FAILED")
@@ -87,11 +88,11 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
 def track_one(results: Path, figures: Path | None, home: Path, *, progress: bool = True) -> Path:
     """Log a study without further axes into the database in the folder `home`; return its path.
 
-    Each cell and each baseline is one run of the study's experiment. The run `overview` holds the
+    Each cell and each baseline is one run of the study's experiment. The run `overview` has the
     figures and tables of the whole study. The study need not be finished: all existing results are
     logged. Calling this again updates the experiment: unchanged cells are kept, changed ones and
     those whose logging was interrupted are logged again, and runs of cells that are no longer in
-    the study are deleted. Runs of other origin are not touched.
+    the study are deleted. Runs of other programs are not touched.
 
     Raises:
         ResultsError: a table is missing, `mlflow.db` is not a database of this MLflow or damaged,
@@ -104,7 +105,7 @@ def track_one(results: Path, figures: Path | None, home: Path, *, progress: bool
         experiment = _experiment(client, tables)
         log = _Log(client, experiment, home / ARTIFACTS, _logged(client, experiment))
         log.forget_all_but({OVERVIEW, *(run.subject for run in wanted)})
-        # None: tqdm shows its bar on a terminal only.
+        # None: tqdm shows its bar only on a terminal.
         silent = None if progress else True
         for run in tqdm(wanted, desc="mlflow", unit="run", disable=silent, leave=False):
             _log_run(log, run, tables)
@@ -150,7 +151,7 @@ def check(results: Path) -> Path:
 def _without_waiting(connection: object, record: object) -> None:
     """Do not wait for the disk after each of the hundreds of commits of a study.
 
-    A database that a power cut damages is made again from the tables.
+    A database that is damaged by a power cut can be made again from the tables.
     """
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")
@@ -162,9 +163,9 @@ def connect(database: Path) -> MlflowClient:
 
 
 def find_experiment(client: MlflowClient, variant: str | None = None) -> Experiment | None:
-    """The experiment of the study, even if it is deleted; None without one.
+    """The experiment of the study, even if it is deleted; None if there is none.
 
-    With the name of a `variant`, the one of this variant.
+    With the name of a `variant`, the experiment of this variant.
     """
     named = f"tags.`{_STUDY}` = '{variant}'" if variant else f"tags.`{_STUDY}` != ''"
     found = client.search_experiments(view_type=ViewType.ALL, filter_string=named, max_results=1)
@@ -205,7 +206,7 @@ def _unlocked(database: Path) -> Iterator[None]:
                 f"{database}: the disk is full; free some space, then run again"
             ) from None
         if "malformed" in str(error):
-            cause = str(error).splitlines()[0]  # then MLflow's query
+            cause = str(error).splitlines()[0]  # MLflow's query follows
             raise ResultsError(f"{database}: is damaged ({cause}); {_REBUILD}") from None
         if not _is_busy(error) and "database is locked" not in str(error):
             raise
@@ -267,7 +268,7 @@ def _logged(client: MlflowClient, experiment: str) -> dict[str, list[LoggedRun]]
 
 @dataclass(frozen=True)
 class _Log:
-    """The study's experiment as it was found, with functions that add runs to it."""
+    """The study's existing experiment, with functions that add runs to it."""
 
     client: MlflowClient
     experiment: str
@@ -344,14 +345,14 @@ def _log_run(log: _Log, run: Run, tables: Tables) -> None:
     log.client.log_batch(id, params=params, metrics=metrics[: MOST_METRICS - len(params)])
     for start in range(MOST_METRICS - len(params), len(metrics), MOST_METRICS):
         log.client.log_batch(id, metrics=metrics[start : start + MOST_METRICS])
-    # As MlflowClient.log_table writes it, which would need a running server for these addresses.
+    # In the form of MlflowClient.log_table, which would need a running server for these addresses.
     run.clients.to_json(folder / PER_CLIENT, orient="split", index=False)
     log.client.log_inputs(id, [_dataset(run, tables)])
     log.finish(id, span.end, "FINISHED" if run.diverged_round is None else "FAILED")
 
 
 def _now() -> Span:
-    """No time at all: how long the training took is not known."""
+    """Start and end at the same moment: the duration of the training is unknown."""
     now = int(time.time() * 1000)
     return Span(now, now)
 
@@ -391,7 +392,7 @@ def _log_overview(log: _Log, figures: Path | None, tables: Tables) -> str:
 def _decorate(
     client: MlflowClient, experiment: str, tables: Tables, wanted: list[Run], figures_link: str
 ) -> None:
-    """Write the views, and a note of one line with links to them; MLflow shows one line only."""
+    """Write the views, and a note with links to them in one line, because MLflow shows only one."""
     places = [(run.state, run.scheme) for run in wanted]
     grid = tables.study.grid
     views = list(presets(places, len(grid.seeds), len(grid.method)))
@@ -413,7 +414,7 @@ def _decorate(
 
 
 def _in_one_line(links: list[str]) -> str:
-    """The links in one line, or as many of the first ones as a note can hold."""
+    """The links in one line, or as many of the first as fit into a note."""
     line = " · ".join(links)
     while len(line) > MOST_NOTE:
         links = links[:-1]

@@ -1,8 +1,8 @@
 """Views: predefined sets of columns, order, filter and charts, each opened by a link.
 
 Like MLflow's "Views > Save as new view", this module stores a view as a tag of the experiment.
-MLflow does not document the format of that tag; it is that of version 3.17.2. A version that does
-not understand it shows the default table instead.
+MLflow does not document the format of that tag; this is the format of version 3.17.2. A version
+that does not understand it shows the default table instead.
 """
 
 import base64
@@ -19,14 +19,14 @@ TAG = "mlflow.sharedViewState."
 OWN = "plfl-"
 """Prefix of the keys of these views; views saved in the browser do not have it."""
 MOST_RUNS = 100
-"""Number of runs that MLflow loads into a table; group averages include loaded runs only."""
+"""Number of runs that MLflow loads into a table; group averages include only loaded runs."""
 OVERVIEW = "overview"
-"""Name of the run for everything that belongs to no single cell; the views exclude it."""
+"""Name of the run for everything that does not belong to a single cell; the views exclude it."""
 WORKFLOW = "workflowType=machine_learning"
 """Part of every link; without it, MLflow 3.17 opens its pages for language models."""
 
 _FORMS = json.loads(Path(__file__).with_name("views.json").read_text(encoding="utf-8"))
-"""What all views, sections and charts have in common, in MLflow's format."""
+"""The common parts of all views, sections and charts, in MLflow's format."""
 _CREATED = 1_700_000_000_000  # constant, so that writing a view again changes nothing
 
 
