@@ -9,7 +9,6 @@ import pytest
 
 from plfl import methods
 from plfl.base.errors import DataError
-from plfl.config.sections import Compute
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import on_one_table
@@ -17,8 +16,6 @@ from plfl.experiments import train as experiment
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
-from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.refusals import naming
@@ -160,19 +157,12 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
 @pytest.mark.parametrize("method", ["fedopt", "fedadc", "fafed"])
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     """Also where a method moves the models before a step, or takes the steps itself."""
-    blocks: dict[str, Any] = {
-        "grid": {
-            "method": [method],
-            "client_opt": ["sgd"],
-            "server_opt": ["fedavg"],
-            "sharing": ["P2"],
-        },
-        "method": {"fedadc": {"variant": "nesterov"}},
-    }
+    options = {"variant": "nesterov"} if method == "fedadc" else {}
     records = []
     for ema in (None, 1e-12):
         federation = {"ema": ema, "simulation": {"availability": 0.8, "dropout": 0.2}}
-        study = tiny.study(federation=federation, **blocks)
+        grid = {"client_opt": ["sgd"]}
+        study = tiny.of_method(method, grid=grid, federation=federation, method=options)
         records += [result.records for result in train(study, study.cells, DATASET).values()]
     pd.testing.assert_frame_equal(*records, rtol=1e-5)
 
@@ -222,46 +212,14 @@ def test_a_client_without_a_finite_score_keeps_its_last_model() -> None:
     assert not np.isfinite(table.loc[table["split"] == "test", "mae"]).any()
 
 
-def test_every_round_has_its_part_of_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[float, ...] | None] = []
-    trains = Stacked.train
-
-    def watched(engine: Stacked, task: LocalTask) -> Any:
-        given.append(task.rates)
-        return trains(engine, task)
-
-    monkeypatch.setattr(Stacked, "train", watched)
-    study = recipe(rounds=3, schedule="cosine", warm_up=0.25)
-    study = study.model_copy(update={"compute": Compute(engine="stacked")})
-    records(study, "XX-P2-fedopt-adam-fedavg-10")
-    # 12 steps, of which 3 warm up.
-    warm, falling = [1 / 3, 2 / 3, 1], [(1 + np.cos(np.pi * i / 9)) / 2 for i in range(9)]
-    np.testing.assert_allclose(given, np.reshape(warm + falling, (3, 4)))
-    given.clear()
-    records(
-        recipe(rounds=3).model_copy(update={"compute": Compute(engine="stacked")}),
-        "XX-P2-fedopt-adam-fedavg-10",
-    )
-    assert set(given) == {None}
-
-
 @pytest.mark.parametrize(
     "method", sorted(n for n, m in methods.available().items() if not m.only_task)
 )
 def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
-    client = "sgdm" if method == "fedadc_dm" else "sgd"
-    options = {"lr": 1e30} | ({"dampening": 0.5, "momentum": 0.5} if client == "sgdm" else {})
-    study = tiny.study(
-        grid={
-            "method": [method],
-            "client_opt": [client],
-            "server_opt": ["fedavg"],
-            "sharing": ["P1", "P2"],
-            "refused": "skip",
-        },
-        client_opt={client: options},
-        method={"one_shot": {"alone": 1}},
-    )
+    grid = {"client_opt": ["sgdm" if method == "fedadc_dm" else "sgd"], "sharing": ["P1", "P2"]}
+    diverging = {"sgd": {"lr": 1e30}, "sgdm": {"lr": 1e30, "momentum": 0.5, "dampening": 0.5}}
+    always = {"join": 1, "max_delay": 0} if method.startswith("cc_") else {}
+    study = tiny.of_method(method, grid=grid, client_opt=diverging, method=always)
     (table,) = records(study, str(study.cells[0]))
     trained = table[table["split"] == "train"]
     assert set(trained["round"]) == {1, 2, 3}

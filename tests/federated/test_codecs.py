@@ -166,16 +166,6 @@ def test_the_largest_numbers_arrive_where_they_were(kept):
                 own.check("up", swapped)
 
 
-def test_random_places_are_the_same_at_both_ends():
-    rows, clients = torch.arange(1.0, 41).reshape(2, 20), torch.tensor([0, 2])
-    plain, remembers = coder("rand0.25", [20]), coder("ef14+rand0.25", [20])
-    for own, factor in ((plain, 4), (remembers, 1)):
-        found = own.decode("up", clients, own.encode("up", clients, rows), rows)
-        assert ((found == 0) | (found == factor * rows)).all()
-        assert ((found != 0).sum(1) == 5).all()
-    assert (plain.memory, [*remembers.memory]) == ({}, ["up.sender"])
-
-
 @pytest.mark.parametrize(
     ("name", "law", "packed", "coded"), [("q3", "laplace", 938, 439), ("q4", "normal", 1250, 946)]
 )

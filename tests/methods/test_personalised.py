@@ -75,6 +75,7 @@ def test_fine_tuning_of_fedbabu():
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
+        (FedOpt(), "abcde"),
         (FedRep(head_steps=3, body_steps=2), "abcde"),
         (Ditto(personal_steps=3), "abcdeabc"),
         (APFL(), "abcde"),
