@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from plfl.baselines import BASELINE
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.findings import MODEL
 from plfl.results.scores import Forecaster, best, scores
-from plfl.results.statistics import ALPHA
+from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
 from plfl.results.verdict import NotInStudyError, shared_schemes
 
@@ -95,12 +93,12 @@ def meters(tables: Tables, choice: Choice) -> list[Meter]:
         gain = mase[choice.rival] - mase[FEDERATION]
         if not np.isfinite(gain):
             continue
-        reach = _reach(weekly[choice.rival][i] - weekly[FEDERATION][i])
+        weeks = weekly[choice.rival][i] - weekly[FEDERATION][i]
+        own = Comparison((), {client: weeks[None, None]}, trained=False, sampled=False)
+        low, high = own.interval if len(weeks) >= FEWEST else (np.nan, np.nan)
         share = gain / mase[choice.rival] if mase[choice.rival] else np.nan
         saved = gain * float(energy[client])
-        found.append(
-            Meter(choice.state, client, mase, gain, gain - reach, gain + reach, share, saved)
-        )
+        found.append(Meter(choice.state, client, mase, gain, low, high, share, saved))
     return found
 
 
@@ -109,11 +107,3 @@ def monthly_error(tables: Tables, state: str) -> pd.Series[float]:
     them."""
     about = tables.clients[tables.clients["state"] == state].set_index("client")
     return about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
-
-
-def _reach(weeks: NDArray[np.float64]) -> float:
-    """Half the width of the 95 % interval of a sum over weeks, by Student's t over the weeks."""
-    n = len(weeks)
-    if n < FEWEST:
-        return np.nan
-    return float(stdtrit(n - 1, 1 - ALPHA / 2) * weeks.std(ddof=1) * np.sqrt(n))

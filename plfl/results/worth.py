@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from plfl.baselines import BASELINE, find
 from plfl.config.axes import Axis
@@ -26,7 +25,7 @@ from plfl.results.meters import monthly_error
 from plfl.results.pooling import Piece, pooled, stacked
 from plfl.results.records import Model
 from plfl.results.scores import Forecaster
-from plfl.results.statistics import ALPHA, Comparison
+from plfl.results.statistics import Comparison
 from plfl.results.variants import Variant, grouped
 
 ORIGINS = "data.origins"
@@ -219,15 +218,13 @@ def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
     saved = stacked(list(_in_energy(chosen["federated"], chosen["alone"])))
     for state, stack in stacked(chosen["federated"].gains(chosen["alone"])).items():
         for i, client in enumerate(stack.clients):
-            own = {state: stack.weekly[[i]].mean(axis=1, keepdims=True)}
-            gain = float(own[state].sum())
-            if not np.isfinite(gain):
+            weekly = {state: stack.weekly[[i]].mean(axis=1, keepdims=True)}
+            own = Comparison((), weekly, False, {state: stack.weeks}, sampled=False)
+            if not own.scored:
                 continue
-            weeks = Comparison((), own, False, {state: stack.weeks}).parts["weeks"]
-            half = special.stdtrit(weeks.freedom, 1 - ALPHA / 2) * weeks.variance**0.5
-            reach = float(half) if weeks.freedom else np.nan
             before = float(alone[state].weekly[i].mean(axis=0).sum())
-            row = (state, client, before, before - gain, gain, gain - reach, gain + reach)
+            gain = own.effect
+            row = (state, client, before, before - gain, gain, *own.interval)
             percent = 100 * gain / before if before else np.nan
             kwh = float(saved[state].weekly[i].mean(axis=0).sum())
             yield dict(zip(_METER, (*row, percent, kwh), strict=True))
