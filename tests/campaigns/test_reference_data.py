@@ -23,7 +23,6 @@ from plfl.data.comstock.series import LOAD
 from plfl.data.sample.ids import buildings
 from tests.data import test_sample as guide
 from tests.data.test_guides import studies
-from tests.helpers import forms
 from tests.helpers.comstock_files import study, write_store
 
 
@@ -117,5 +116,5 @@ def test_the_sample_is_near_the_week_of_comstock(
 
 
 def test_the_forms_are_those_of_the_files(reference_data: Path) -> None:
-    """`python -m tests.helpers.forms` writes them again."""
-    assert forms.of(reference_data) == forms.FORMS
+    guide.assert_series_form(reference_data / "comstock_ga" / "98542-10.parquet")
+    guide.assert_weather_form(reference_data / "resstock_al" / "G0100310_2018.csv")

@@ -1,4 +1,4 @@
-"""A disk that is full, a clock that goes backwards, a damaged file, `kill -9`: nothing is lost.
+"""A disk that is full, a clock that goes backwards, `kill -9`: nothing is lost.
 
 The training job is the one that Snakemake starts, in a process of its own; see `kills.Job`.
 """
@@ -75,21 +75,6 @@ def test_the_clock_does_not_matter(year: int, job: Job, whole: list[bytes]) -> N
     shift()
     assert job.finish() == whole
     assert finished(job.results) == trained
-
-
-@pytest.mark.parametrize("name", ["state.json", "*-0.safetensors", "*.parquet"])
-def test_a_job_with_a_cut_checkpoint_says_so_and_starts_again(
-    name: str, job: Job, whole: list[bytes]
-) -> None:
-    kill(job, after=3)
-    (path,) = job.results.glob(f"trained/*.checkpoint/{name}")
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    assert job.finish() == whole
-    said = [line for line in job.log.read_text().splitlines() if "checkpoint" in line]
-    assert len(said) == 1
-    assert "is damaged" in said[0]
-    assert not job.resumed
 
 
 def test_a_training_on_images_goes_on_too(tmp_path: Path) -> None:

@@ -65,8 +65,6 @@ class Subject:
     """Reads them, with settings drawn at random if there are any."""
     victims: tuple[str, ...] = ()
     """Those that are spoilt; all if none is named."""
-    structured: bool = True
-    """Whether the structure is spoilt too: no checksum tells a file that was written anew."""
 
     @property
     def spoilt(self) -> tuple[str, ...]:
@@ -77,10 +75,10 @@ class Subject:
 # -- spoiling ------------------------------------------------------------------------------------
 
 
-def spoil(content: bytes, name: str, dice: random.Random, structured: bool = True) -> bytes:
+def spoil(content: bytes, name: str, dice: random.Random) -> bytes:
     """The content of a file, spoilt."""
     structure = _STRUCTURES.get(Path(name.removesuffix(".gz")).suffix)
-    if structured and structure and dice.random() < 0.6:
+    if structure and dice.random() < 0.6:
         plain = gzip.decompress(content) if name.endswith(".gz") else content
         changed = structure(plain, dice)
         return gzip.compress(changed, mtime=0) if name.endswith(".gz") else changed
@@ -222,7 +220,7 @@ def survive(subject: Subject, dice: random.Random, sandbox: Path) -> str | None:
         AssertionError: it ended otherwise, and how.
     """
     victim = dice.choice(subject.spoilt)
-    content = spoil(subject.files[victim], victim, dice, subject.structured)
+    content = spoil(subject.files[victim], victim, dice)
     work = sandbox / "work"
     for name, whole in subject.files.items():
         path = work / name
@@ -417,27 +415,7 @@ def _cell(folder: Path) -> Subject:
             for name in names:
                 pd.testing.assert_frame_equal(read_table(name), table)
 
-    return Subject("cell", files, read, structured=False)
-
-
-def _results(folder: Path) -> Subject:
-    from plfl.results.tables import Tables
-    from tests.helpers import fake_results
-
-    fake_results.write(folder, fake_results.TINY)
-    files = {f"results/{name}": content for name, content in _contents(folder).items()}
-
-    def read(dice: random.Random) -> None:
-        tables = Tables(Path("results"))
-        tables.study, tables.clients, tables.load_unit, tables.traffic  # noqa: B018
-        tables.scores("local", "last")
-        best = tables.best("local")
-        if best:
-            tables.optimisers(best)
-        tables.records(["round", "mase"], split="test")
-        tables.forecasts(["client", "truth"])
-
-    return Subject("results", files, read)
+    return Subject("cell", files, read)
 
 
 def _shown(folder: Path) -> Subject:
@@ -459,7 +437,18 @@ def _shown(folder: Path) -> Subject:
 
     def read(dice: random.Random) -> None:
         results = Path("results")
+
+        def ask() -> None:
+            tables = Tables(results)
+            tables.study, tables.clients, tables.load_unit, tables.traffic  # noqa: B018
+            tables.scores("local", "last")
+            if best := tables.best("local"):
+                tables.optimisers(best)
+            tables.records(["round", "mase"], split="test")
+            tables.forecasts(["client", "truth"])
+
         ways: list[Callable[[], object]] = [
+            ask,
             lambda: page.write(results, Path("figures"), Path("index.html")),
             lambda: verdicts(Tables(results)),
             lambda: compare("results", "results"),
@@ -486,7 +475,6 @@ SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "dataset": _dataset,
     "checkpoint": _checkpoint,
     "cell": _cell,
-    "results": _results,
     "shown": _shown,
 }
 """Everything that plfl reads; the valid files are made in the folder given."""
