@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -36,21 +36,6 @@ def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
     expected = np.quantile(scores, level - 1e-12, method="inverted_cdf")
     assert conformal.margin(scores, share) == expected
     assert conformal.margin(np.r_[np.nan, scores], share) == expected
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.sampled_from([0.5, 0.8, 0.9]))
-def test_the_margin_of_a_forecast_covers_its_share_of_exchangeable_loads(errors, share):
-    """Among n + 1 loads each is equally likely to be the new one: its coverage is the mean over
-    them, given the margin of the others."""
-    loads = np.array(errors)
-    assume(len(loads) > conformal.least(share))
-    covered = []
-    for new in range(len(loads)):
-        others = np.delete(loads, new)
-        margin = conformal.margin(np.abs(others), share)
-        assert margin == np.sort(np.abs(others))[conformal.rank(len(others), share) - 1]
-        covered.append(abs(loads[new]) <= margin)
-    assert np.mean(covered) >= share
 
 
 def test_too_few_windows_have_no_margin():
