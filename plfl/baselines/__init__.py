@@ -17,11 +17,11 @@ class Baseline:
     """The description of a forecaster that needs no federation."""
 
     name: str
-    """Its name in tables."""
+    """The name in tables."""
     label: str
-    """Its name in figures and reports."""
+    """The name in figures and reports."""
     about: str
-    """What it forecasts, in one sentence."""
+    """A sentence about what it forecasts."""
     crosses: Crosses = "nothing"
     """What each client has to send."""
     context: bool = False
@@ -41,8 +41,8 @@ def catalogue(
 
 
 def rivals(further: Iterable[BaselineRules] = ()) -> list[str]:
-    """Names of the baselines that a federation has to beat: its clients send nothing for them, and
-    those of `further`, which the study lists, have not seen its data before."""
+    """Names of the baselines that a federation has to beat: those for which clients send nothing.
+    The study's `further` baselines count only if their pre-training did not include its data."""
     every = catalogue(context=True, further=[one for one in further if not one.has_seen_the_data])
     return [name for name, baseline in every.items() if baseline.crosses == "nothing"]
 

@@ -72,11 +72,11 @@ def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:
-    """Bytes that each client sends where all raw data are brought to one place.
+    """Bytes that each client sends if all raw data are brought to one place.
 
-    Four for each number: the loads of the training and the validation set and, of each further
-    input, one number for each of their rows, or a single one if it never changes. The calendar
-    need not be sent, and nothing is sent of gaps.
+    Each number has four bytes. A client sends the loads of its training and validation sets and,
+    for each further input, a number for each of these rows, or a single one if it never changes.
+    The calendar need not be sent, and neither do gaps.
     """
     columns = further(dataset)
     sent = []

@@ -21,18 +21,18 @@ class Foundation(Further):
     """A model that reads the loads of a client up to the forecast's origin, and nothing else."""
 
     package: ClassVar[str]
-    """Its package, as pip knows it."""
+    """The name of its package for pip."""
     trained_on_this_dataset: bool
-    """Whether its training data contain these series. Then it is no best baseline."""
+    """Whether its training data contain these series. Then it never counts as the best baseline."""
     context: int = Field(2048, ge=8)
-    """Most rows of loads that it reads."""
+    """The most rows of loads that it reads."""
 
     @property
     def has_seen_the_data(self) -> bool:
         return self.trained_on_this_dataset
 
     def model(self) -> Any:
-        """What its package loads.
+        """The model as its package loads it.
 
         Raises:
             ImportError: the package is missing.
@@ -45,8 +45,8 @@ class Foundation(Further):
         """Forecasts of the rows after each of W series, in which NaN is a gap.
 
         Returns:
-            The levels of the quantiles, which are the wanted ones or those that the model has, and
-            the quantiles (W, steps, levels).
+            The levels, either the wanted ones or those that the model has, and their quantiles (W,
+            steps, levels).
         """
         raise NotImplementedError
 
@@ -82,10 +82,10 @@ class Foundation(Further):
 
 
 class FromFolder(Foundation):
-    """A foundation model whose weights lie in a folder."""
+    """A foundation model whose weights are in a folder."""
 
     weights: ClassVar[str]
-    """A file that the folder has."""
+    """The file of weights in the folder."""
     folder: Path
     """Folder with its weights, as downloaded."""
 
@@ -99,7 +99,7 @@ class FromFolder(Foundation):
 
     @staticmethod
     def load(folder: Path) -> Any:
-        """The model, from the absolute path of its folder. It needs no network."""
+        """Load the model from the absolute path of its folder, without network access."""
         raise NotImplementedError
 
 

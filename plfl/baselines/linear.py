@@ -14,7 +14,7 @@ PENALTY = 1.0
 
 @per_client
 def linear(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
-    """Ordinary least squares on the look-back's loads less the last one.
+    """Ordinary least squares on the look-back's loads minus the last one.
 
     This is NLinear (Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?")
     in closed form.

@@ -20,7 +20,7 @@ set."""
 
 
 class Trained(NamedTuple):
-    """A fitted baseline, and what it took."""
+    """A fitted baseline, and its costs."""
 
     predict: Predict
     sent: list[int]
@@ -39,7 +39,8 @@ def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> F
 
 
 def again(fit: Fit) -> Fit:
-    """Where the end of the history is held out, fit a second time, to all of it, for the test."""
+    """If the end of the history is held out, fit a second time, to the whole history, for the
+    test."""
 
     @wraps(fit)
     def fit_twice(dataset: Dataset) -> Predict:
@@ -50,7 +51,7 @@ def again(fit: Fit) -> Fit:
 
 
 def by_set(dataset: Dataset, *stages: Predict) -> Predict:
-    """Forecasts of test windows by the last of the stages, of all others by the first."""
+    """Forecasts of test windows by the last stage, and of all other windows by the first."""
     if len(stages) == 1:
         return stages[0]
 

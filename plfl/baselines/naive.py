@@ -30,8 +30,7 @@ def seasonal(*seasons: int) -> Fit:
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
 
-    Where that reading is missing, the load a season earlier takes its place, and so on. NaN as in
-    `before`.
+    If that reading is missing, the load a season earlier is used, and so on. NaN as in `before`.
     """
     loads = before(dataset, client, starts, season)
     rows = dataset.target_rows(starts) - season // dataset.interval
@@ -47,7 +46,7 @@ def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Flo
 def before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
 
-    NaN where this is after the last input row, before the client's first row, or in a gap.
+    NaN if this is after the last input row, before the client's first row, or in a gap.
     """
     rows = dataset.target_rows(starts) - season // dataset.interval
     last = _last(dataset, starts)

@@ -10,7 +10,7 @@ from plfl.data.dataset import Dataset
 
 
 def of_each(fit: Fit) -> Fit:
-    """One model for each target, given how the model of one is fitted."""
+    """One model for each target, given a function that fits the model of one target."""
 
     @wraps(fit)
     def fit_all(dataset: Dataset) -> Predict:
@@ -25,8 +25,8 @@ def of_each(fit: Fit) -> Fit:
 def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
     """Quantiles (W, H, Q): a forecast plus quantiles of its errors in the client's training set.
 
-    The errors are taken less their median, so that the forecast itself is the median. Each target
-    has errors of its own. Windows without a forecast are left out.
+    The median of the errors is subtracted from them, so that the forecast itself is the median.
+    Each target has its own errors. Windows without a forecast are left out.
     """
 
     def fit_with_errors(dataset: Dataset) -> Predict:
@@ -43,7 +43,7 @@ def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
 
 
 def _quantiles(dataset: Dataset, predict: Predict, client: int, levels: Sequence[float]) -> Floats:
-    """Quantiles (H, Q) of a forecast's errors; NaN where it has none in the training set."""
+    """Quantiles (H, Q) of a forecast's errors; NaN if there is no forecast in the training set."""
     starts = dataset.starts(client, "train")
     errors = dataset.truth(starts) - predict(client, starts)
     errors = errors.reshape(len(starts), dataset.horizons)

@@ -23,7 +23,7 @@ PARAMETERS: dict[str, Any] = {
     "num_threads": 1,
     "deterministic": True,
     "force_row_wise": True,
-    # Faster, and exact here: the gradients of the L1 error are -1, 0 and 1.
+    # Faster, and exact here, because the gradients of the L1 error are -1, 0 and 1.
     "use_quantized_grad": True,
     "verbosity": -1,
 }
@@ -32,8 +32,8 @@ PATIENCE = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
 MOST = 10_000
-"""Pairs of a window and a target on which the model of a client is trained, about as many at most.
-Of windows with several targets every second, third, … is used."""
+"""Approximate maximum of pairs of a window and a target on which a client's model is trained. If
+windows have several targets, only every second, third, … window is used to keep to it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Boosting:
     """How a LightGBM is trained."""
 
     trees: int = 400
-    """Maximum number of trees. How many, and what else there is to try, is chosen on validation."""
+    """Maximum number of trees. Their number and the settings to try are chosen on validation."""
     learning_rate: tuple[float, ...] = (0.1,)
     """Learning rates to try."""
     leaves: tuple[int, ...] = (31,)
@@ -49,11 +49,11 @@ class Boosting:
     max_bin: int = 255
     """Maximum number of histogram bins per feature."""
     levels: tuple[float, ...] = ()
-    """Levels of the quantiles to forecast, with one model for each; none: a single forecast."""
+    """Levels of the quantiles to forecast, with one model for each; empty: a single forecast."""
 
     @classmethod
     def of(cls, settings: Baselines) -> Boosting:
-        """As a study has it."""
+        """The settings of a study."""
         search = settings.search
         return cls(
             settings.trees,
@@ -72,10 +72,10 @@ class Model(NamedTuple):
     """A trained model."""
 
     stages: tuple[Predict, ...]
-    """Forecasts by a model of the training set and, where the end of the history is held out, by
-    one of all of it."""
+    """Forecasts by a model of the training set and, if the end of the history is held out, by a
+    model of the whole history."""
     size: int
-    """Bytes of the last one, as text, which is how LightGBM writes models."""
+    """Bytes of the last model as text, the format in which LightGBM writes models."""
 
 
 def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -112,8 +112,8 @@ def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
 
 def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Model]:
-    """For each client, a model that all others of its federation but those of its group have
-    trained, as if the clients joined late in `turns` groups. A client without others has none."""
+    """For each client, a model trained by the clients of its federation that are not in its group,
+    as if the clients joined late in `turns` groups. A client without such others has no model."""
     models: dict[int, Model] = {}
     whole = dataset.whole
     for some in dataset.federations():
@@ -154,7 +154,8 @@ class _Windows:
     dataset: Dataset
     design: Design
     changes: bool
-    """Whether the target is the change from the last load in the client's unit, or the load."""
+    """Whether the target is the change from the last load, in the client's unit, instead of the
+    load."""
 
     @cached_property
     def units(self) -> list[Unit]:
@@ -162,16 +163,17 @@ class _Windows:
 
     @cached_property
     def views(self) -> list[Dataset]:
-        """The dataset with each target alone."""
+        """For each target, the dataset with only this target."""
         return [self.dataset.at(h) for h in range(self.dataset.horizons)]
 
     def features(self, h: int, client: int, starts: Rows) -> Floats:
-        """Features (W, K); if windows have several targets, the number of the target is one."""
+        """Features (W, K). If windows have several targets, the number of the target is a
+        feature."""
         found = self.design(self.views[h], client, starts, self.units[client])
         return found if len(self.views) == 1 else np.insert(found, 0, h, axis=1)
 
     def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
-        """Loads (W, ...) in kWh as targets are."""
+        """Loads (W, ...) in kWh, scaled like targets."""
         if not self.changes:
             return loads
         return np.asarray((loads - self._last(starts, loads)) / self.units[client].change, float)
@@ -188,12 +190,12 @@ class _Windows:
         return last.reshape(-1, *[1] * (like.ndim - 1))
 
     def start(self, base: Predict, client: int, starts: Rows) -> Floats:
-        """What boosting starts from: forecasts (W, H, Q) by `base`, as targets are."""
+        """The start of boosting: forecasts (W, H, Q) by `base`, scaled like targets."""
         found = base(client, starts)
         return self.scaled(client, starts, found.reshape(len(starts), len(self.views), -1))
 
     def part(self, split: Split, base: Predict | None) -> tuple[Floats, Floats, Floats | None]:
-        """Features, targets and, with a base, where boosting starts of all windows in a split."""
+        """Features, targets and, with a base, the start of boosting, of all windows in a split."""
         starts = [self.dataset.starts(i, split) for i in range(len(self.dataset.clients))]
         if len(self.views) > 1:
             starts = [own[:: -(-len(own) * len(self.views) // MOST)] for own in starts]
@@ -231,9 +233,9 @@ def trained(
     """One model, trained on the windows of `members`, that forecasts windows of `scored`: loads, or
     their `changes` from the last load.
 
-    What is chosen on validation is kept where a second model learns from the whole history. `base`:
-    the stages of forecasts to which it adds trees; a client has the same number in `members` and in
-    `scored` then.
+    A second model, which learns from the whole history, has the settings that were chosen on
+    validation. `base`: the stages of forecasts to which it adds trees; then a client must have the
+    same number in `members` and in `scored`.
     """
 
     def stage(k: int, chosen: list[_Chosen]) -> tuple[list[Any], Predict]:
@@ -287,7 +289,7 @@ def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
 
 
 class _Chosen(NamedTuple):
-    """What was chosen for a model."""
+    """The settings that were chosen for a model."""
 
     leaves: int
     rate: float
@@ -295,9 +297,9 @@ class _Chosen(NamedTuple):
 
     @classmethod
     def of(cls, booster: Any) -> _Chosen:
-        """What `_boosted` chose."""
+        """The choice of `_boosted`."""
         used, trees = booster.params, booster.best_iteration
-        trees = trees if trees > 0 else booster.num_trees()  # none is chosen without validation
+        trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
         return cls(used["num_leaves"], used["learning_rate"], trees)
 
 
@@ -306,7 +308,7 @@ def _boosted(
 ) -> list[Any]:
     """Models of the training set, one for each of `boosting.levels` or a single one.
 
-    Without `chosen`, the one with the least error on validation of those that are to be tried.
+    Without `chosen`, the settings with the least error on validation are used.
     """
     import lightgbm  # here, because it takes a second to load
 

@@ -26,7 +26,7 @@ HEADINGS = {
     "client_opt": "client optimisers",
     "calibration": "after the last round",
 }
-"""What `plfl methods` prints above each group, in the order of the groups."""
+"""The headings of the groups in `plfl methods`, in order."""
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
     "Floats per client, counted on the channel with the default parameters; each has "
@@ -138,7 +138,8 @@ def as_json() -> str:
 
 
 def as_text(study: Study | None = None) -> str:
-    """All entries as text, and what the plug-ins of a study and of installed packages contain."""
+    """All entries as text, and the contents of the plug-ins of a study and of installed
+    packages."""
     active = plugins.active(study.plugins if study else [])
     added = [f"{plugin.origin}: {', '.join(plugin.contents.values())}" for plugin in active]
     lines: list[str] = []

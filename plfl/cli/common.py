@@ -1,4 +1,4 @@
-"""What several subcommands share: their parsers, tables and progress bars."""
+"""Common parts of several subcommands: parsers, tables and progress bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.data.meters.exports import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add_subparsers` returns."""
+"""The type that `add_subparsers` returns."""
 
 
 def add_parser(
@@ -41,7 +41,7 @@ def add_parser(
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--trust` of the commands that read results; `main` obeys it."""
+    """Add the option `--trust` for commands that read results; `main` applies it."""
     parser.add_argument(
         "--trust",
         type=Path,
@@ -65,7 +65,7 @@ def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, the file of models, and which of the models of a client is meant."""
+    """Add `--trust`, the file of models, and the choice between a client's models."""
     add_trust(parser)
     text = "a file of results/NAME/models/*.safetensors"
     parser.add_argument("file", type=Path, metavar="MODEL", help=text)

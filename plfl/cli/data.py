@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one row per client, and what may spoil a study of them."""
+    """Print one row per client, and properties that may spoil a study of them."""
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import sources
     from plfl.data.checks import counted

@@ -23,7 +23,7 @@ plfl data import long.csv --to meters --columns meter=id --columns load=value --
 NOT_OPTIONS = ("folder", "exports", "about")
 """Keys of `data.meters` that are not about the content of files."""
 NO_DEFAULT = ("timezone", "interval")
-"""Keys whose defaults are those of a study only."""
+"""Keys whose defaults apply only to studies."""
 
 
 def add(commands: Commands) -> None:
@@ -84,10 +84,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Import raw exports, and print what was done and the configuration of the folder.
+    """Import raw exports, and print the changes and the configuration of the folder.
 
     Raises:
-        DataError: an option is wrong, or something in the files is wrong or not certain.
+        DataError: an option is wrong, or something in the files is wrong or ambiguous.
     """
     from plfl.data.meters.imported import import_meters
 
@@ -136,7 +136,7 @@ def as_options(message: str) -> str:
             return f"{flag} {found['role']}=…"
         if not found["value"]:
             return flag
-        # All values stay the texts that they are.
+        # All values stay text.
         value = yaml.load(found["value"], yaml.BaseLoader)
         if isinstance(value, dict):
             value = [f"{name}={entry}" for name, entry in value.items()]

@@ -153,7 +153,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_building(parser: argparse.ArgumentParser) -> None:
-    """Which client, and where it keeps its files."""
+    """Add the options for the name of a client and its folder."""
     parser.add_argument("--building", required=True, help="name of the client in the study")
     parser.add_argument(
         "--folder", type=Path, help="folder of the client; default: below the results folder"
@@ -161,7 +161,7 @@ def _add_building(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_address(parser: argparse.ArgumentParser, port: int) -> None:
-    """Where a server listens."""
+    """Add the options for the address at which a server listens."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
     )

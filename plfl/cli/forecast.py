@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the forecasts as CSV; what is odd about the readings goes to the standard error."""
+    """Print the forecasts as CSV; warnings about the readings go to the standard error."""
     from plfl.data.meters import client_name
     from plfl.forecast.model import load
 
@@ -88,6 +88,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def as_csv(forecasts: pd.DataFrame) -> str:
-    """What is printed: `forecasts` by `timestamp`, with times where all stamps are midnights."""
+    """The CSV of `forecasts` by `timestamp`; the time is written even if all stamps are
+    midnights."""
     written = forecasts.rename(index=str).assign(made_at=forecasts["made_at"].map(str))
     return written.to_csv(float_format="%.6g", lineterminator="\n")

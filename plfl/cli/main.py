@@ -38,12 +38,12 @@ SUBCOMMANDS = (
     *(report, publish, track, ui, deploy),
     *(methods, schema),
 )
-"""In the order of `plfl --help`."""
+"""The subcommands in the order of `plfl --help`."""
 REPLACED = {
     "audit": "`plfl init authors-steps` and `plfl init authors-data` write such studies",
     "scarcity": "`plfl init scarcity` writes one with the axis windows.history",
 }
-"""Commands of earlier versions, and what to do instead."""
+"""Commands of earlier versions, and what replaces them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The status is 0 after success, 2 after an error that the user can fix (its message is printed
     without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone. Control
-    characters in what it prints, such as those in the name of a meter, are written out.
+    characters in its output, for example in the name of a meter, are escaped.
     """
     out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):

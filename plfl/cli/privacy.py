@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print ε per cell, and what it does not count."""
+    """Print ε per cell, and what it does not cover."""
     import pandas as pd
 
     from plfl.federated.privacy import statement

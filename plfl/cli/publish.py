@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.publish.crate import citation, publish
     from plfl.results.records import read_about
 
-    read_about(options.results)  # the folder first, then what it needs
+    read_about(options.results)  # errors of the folder come before those of the citation
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
     wanted = options.models, options.data, options.outside

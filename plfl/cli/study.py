@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Become Snakemake, so that signals and the exit status are its own."""
+    """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
     from plfl.pipeline import shipped
     from plfl.results.power import notes
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         "import plfl.base.interrupts as i; i.silence(); import plfl.pipeline.screen as s; s.main()"
     )
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
-    # After --configfile, which takes several files, it would take a target for another one.
+    # Not after --configfile, which takes several files: a target would count as another file.
     command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]
     sys.stdout.flush()
     os.execv(sys.executable, command)

@@ -1,6 +1,6 @@
-"""What a file of models says beside the parameters: how to read new data, and where it comes from.
+"""The header of a file of models: how to read new data, and where the models come from.
 
-`describe` makes it, as JSON for the header of the file; `Header` is what `load` reads of it.
+`describe` makes it as JSON; `Header` is the form in which `load` reads it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,8 @@ class Header(BaseModel):
     study: dict[str, Any]
     """The configuration."""
     code: dict[str, str] = {}
-    """SHA-256 of the Python files that the configuration names; earlier versions did not say it."""
+    """SHA-256 of the Python files that the configuration names; earlier versions did not store
+    it."""
     cell: Cell
     parameters: dict[str, list[int]]
     """Shapes by name, in the order of a row."""
@@ -42,9 +43,9 @@ class Header(BaseModel):
     interval: Annotated[int, Field(gt=0)]
     """Minutes between readings."""
     clients: dict[str, dict[str, Any]]
-    """What `Scaling.stored` returned, by name, in the order of the rows."""
+    """The results of `Scaling.stored` by name, in the order of the rows."""
     margins: dict[Model, _Lists] = {}
-    """Those of the clients' intervals by model, if the task has margins."""
+    """The margins of the clients' intervals by model, if the task has margins."""
 
     def arrays(self) -> Margins:
         """The margins of the models."""
@@ -67,8 +68,8 @@ def describe_scaled(
     scalings: Mapping[str, Scaling],
     margins: Margins,
 ) -> dict[str, Any]:
-    """The same as `describe`, given the columns and the minutes between the rows of the clients'
-    series, and their scalings."""
+    """As `describe`, given the columns of the clients' series, the minutes between their rows, and
+    their scalings."""
     return {
         "format": FORMAT,
         "version": __version__,

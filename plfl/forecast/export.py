@@ -74,8 +74,8 @@ def export(
     margins: NDArray[np.float64] | None,
     about: dict[str, Any],
 ) -> None:
-    """Write a model that `torch.export.load` reads, or an ONNX runtime if `path` ends in .onnx.
-    `about`: what is to be said of it, beside the form of its inputs.
+    """Write a model for `torch.export.load`, or for an ONNX runtime if `path` ends in .onnx.
+    `about`: facts to store in the file, in addition to the form of its inputs.
 
     Raises:
         ConfigError: the model is not one that PyTorch can export.
@@ -104,7 +104,7 @@ def export(
 def _write_onnx(path: Path, program: torch.export.ExportedProgram, about: str) -> None:
     if not all(map(find_spec, ("onnx", "onnxscript"))):
         raise PlflError('ONNX needs further packages; install them with pip install "plfl[onnx]"')
-    # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it as it is.
+    # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it unchanged.
     for node in list(program.graph.nodes):
         if node.target is torch.ops.aten.squeeze.dim:
             given, dimension = node.args
@@ -112,7 +112,7 @@ def _write_onnx(path: Path, program: torch.export.ExportedProgram, about: str) -
                 node.replace_all_uses_with(given)
                 program.graph.erase_node(node)
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of operators that the model does not have
+        warnings.simplefilter("ignore")  # about operators that the model does not have
         made = torch.onnx.export(program, dynamo=True, verbose=False)
     assert made is not None
     made.model.metadata_props[ABOUT] = about
@@ -143,7 +143,7 @@ def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.export.
                 near = 1e-5 * float(program.scale[0])  # single precision
                 torch.testing.assert_close(called(*given), program(*given), rtol=1e-5, atol=near)
         return exported
-    except Exception as error:  # what cannot be traced fails in as many ways as there are models
+    except Exception as error:  # tracing can fail in many ways
         first = next(iter(str(error).strip().splitlines()), "")
         problem = (
             f"{name} cannot be exported, because PyTorch cannot trace it ({type(error).__name__}: "

@@ -50,7 +50,7 @@ class ForecastModel:
     """The scaling of each client, by name, in the order of the rows of `models`."""
     models: Models
     margins: Margins = field(default_factory=dict)
-    """Those of the intervals, if the task has margins."""
+    """The margins of the intervals, if the task has margins."""
 
     @property
     def clients(self) -> list[str]:
@@ -64,21 +64,21 @@ class ForecastModel:
 
     @property
     def look_back(self) -> int:
-        """Rows that a forecast reads, the last reading included. In a shorter series, lags from
-        before its first row count as the last load, as they do in training."""
+        """Rows that a forecast reads, including the last reading. If a series is shorter, lags
+        before its first row are replaced by the last load, as in training."""
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
         return context.reach(windows.context, *sizes)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
-        """The readings of a meter's file, read as the study reads own meters.
+        """The readings in a meter's file, read like the own meters of a study.
 
         Models of other sources expect columns with the names of the inputs, the load in kWh per
         interval, and a column `timestamp` with the standard time at the ends of the intervals.
 
         Args:
             path: the file.
-            client: the name of the meter, for its time zone; None: that of the file.
+            client: the name of the meter, for its time zone; None: the file's name.
 
         Raises:
             DataError: see `plfl.data.meters.read_file`.
@@ -105,7 +105,7 @@ class ForecastModel:
         return any(isinstance(one, Ahead) for one in self.study.windows.context)
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
-        """What `predict` returned, with UTC offsets in its stamps where the time zone is known."""
+        """The result of `predict`, with UTC offsets in its stamps if the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
         zone = zone_named(self._layout.timezone_of(client))
@@ -129,10 +129,10 @@ class ForecastModel:
             model: `local`, or `global` with the shared parameters as the server sends them.
 
         Returns:
-            A row for every reading with enough others before it and no gap in what the model reads,
+            A row for every reading with enough readings before it and no gap in the model's inputs,
             indexed by the `timestamp` that the forecast is for, `windows.look_ahead` rows later:
             `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
-            The last `look_ahead` rows lie after the last reading. With several horizons, a reading
+            The last `look_ahead` rows are after the last reading. With several horizons, a reading
             has a row for each of them. With quantiles, `forecast` is the median, and `forecast_5`
             the 5 % quantile; with intervals of point forecasts, `forecast_lower` and
             `forecast_upper` are their ends.
@@ -162,9 +162,9 @@ class ForecastModel:
         return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
-        """Those rows of what `predict` returned for `frame` that lie after its last reading.
+        """The rows of the result of `predict` for `frame` that are after its last reading.
 
-        With several horizons, those that were made at the last reading.
+        With several horizons, the rows that were made at the last reading.
         """
         last, several = frame.index[-1], self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if several else forecasts.index > last
@@ -174,13 +174,14 @@ class ForecastModel:
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
 
-        It begins with what the server sends, and trains its own part on all windows of the
-        readings; see `plfl.forecast.newcomer`. A few weeks are enough, fewer than one is little.
+        It begins with the parameters that the server sends, and trains its own part on all windows
+        of the readings; see `plfl.forecast.newcomer`. A few weeks are enough; less than one week is
+        little.
 
         Args:
             frame: its readings, see `predict`.
             client: its name.
-            epochs: passes over its windows; 0: none. None: so many as have the least error in the
+            epochs: passes over its windows; 0: none. None: the number with the least error in the
                 last fifth of the readings.
 
         Returns:
@@ -215,7 +216,7 @@ class ForecastModel:
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.datetime64]]:
-        """What an exported model reads, for all forecasts of `predict`.
+        """The inputs of an exported model for all forecasts of `predict`.
 
         Args:
             frame: the readings of a client, see `predict`.
@@ -243,9 +244,9 @@ class ForecastModel:
         """Write the model of a client as a program for PyTorch (.pt2) or as ONNX (.onnx).
 
         The program is a function of the windows' rows and context, see `inputs`. It returns loads
-        in kWh per interval: quantiles in order and with their margins, and point forecasts with
-        margins between the ends of their intervals. `about.json`, an extra file of a .pt2 and a
-        property of the metadata of an .onnx, says what they are.
+        in kWh per interval: sorted quantiles with their margins added, or point forecasts, with
+        margins between the ends of their intervals. `about.json`, an extra file in a .pt2 and a
+        metadata property in an .onnx, describes them.
 
         Args:
             path: the file; `torch.export.load` reads a .pt2.
@@ -277,7 +278,7 @@ class ForecastModel:
 
     @property
     def shape(self) -> WindowShape:
-        """What the models read of a window."""
+        """The shape of a window that the models read."""
         windows = self.study.windows
         return WindowShape(len(self.columns), windows.look_back, windows.context_width)
 
@@ -366,7 +367,8 @@ class ForecastModel:
             )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:
-        """Whether the look-back that ends with a row (R,) leaves what the client trained on."""
+        """Whether the look-back that ends with a row (R,) is outside of the client's training
+        data."""
         scaling = self.scalings[client]
         stray = np.zeros(len(table), bool)
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
@@ -414,7 +416,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
 
 def _checked(path: str, models: Models, header: Header) -> ForecastModel:
-    """The model of a file, if the parts of the file fit each other."""
+    """The model in a file, if the parts of the file fit each other."""
     study = Study.recorded(header.study, path, header.code)
     if study.model.settings != header.model:
         raise ResultsError(

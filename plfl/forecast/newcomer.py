@@ -1,9 +1,10 @@
-"""A meter that did not take part gets a model: that of the others, with a part of its own.
+"""Gives a meter that did not take part a model: that of the others, with its own personal part.
 
-It starts with the parameters that the server sends, or their mean over clients where these differ.
-It then trains its personal part, or everything where everything is shared, on its own windows, see
-`plfl.federated.calibration`. How long is chosen on the last fifth of them. With less than
-two weeks, a model that is shared as a whole stays as received (docs/map.md).
+It starts with the parameters that the server sends, or with their mean if they differ between
+clients. It then trains its personal part, or everything if everything is shared, on its own
+windows, see `plfl.federated.calibration`. The number of passes is chosen on the last fifth of the
+windows. With less than two weeks of readings, a model that is shared as a whole stays as received
+(docs/map.md).
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
 
 
 PASSES = (0, 1, 2, 4, 8, 16)
-"""Passes over its windows from which a new meter chooses; 0: the model as received."""
+"""Numbers of passes over its windows from which a new meter chooses; 0: the model as received."""
 AS_RECEIVED = 2 * WEEK
 """Minutes of readings below which a model that is shared as a whole is used as received."""
 
@@ -74,15 +75,15 @@ class Newcomer:
         return cls(cell, scaling, Trainer.of(study, dataset), start)
 
     def trained(self, epochs: int) -> Models:
-        """Its model, as a row: after so many passes over its windows (`local`), and as it was given
-        (`global`)."""
+        """Its models as rows: after this number of passes over its windows (`local`), and as
+        received (`global`)."""
         rows = self._calibrated(self.trainer.series, epochs)
         return {"local": rows.cpu().numpy().astype(np.float32), "global": self.start[None]}
 
     def chosen_epochs(self) -> int:
-        """The one of `PASSES` with the least error in the last fifth of the readings, at least a
-        day, if only those before it train; 0 if these are too few, or less than `AS_RECEIVED` and
-        everything is shared."""
+        """The number in `PASSES` with the least error in the last fifth of the readings, at least a
+        day, after training on the readings before it. 0 if these are too few, or if there are less
+        than `AS_RECEIVED` and everything is shared."""
         whole, task = self.trainer.series, self.trainer.task
         first, _, _, end = whole.bounds[0].tolist()
         if self._shared.all() and self.minutes < AS_RECEIVED:

@@ -20,16 +20,17 @@ from plfl.results.tables import Tables
 from plfl.results.verdict import Answer as Judged
 
 KINDS = {FEDERATION: "federation", ALONE: "training alone", BOOSTING: "LightGBM"}
-"""What is drawn for each client, and its name."""
+"""The kinds of forecasters that are drawn for each client, and their names."""
 WITHOUT = {ALONE: "with training alone", BOOSTING: "with LightGBM, which needs no federation"}
-"""What the federation is compared with, in a sentence."""
+"""The rivals of the federation, as words in a sentence."""
 SHORT: dict[Judged, str] = {
     "holds": "Yes",
     "does not hold": "No",
     "undecided": "Not on this evidence",
 }
 MOST = 40
-"""Largest number of clients of a state with a row; of more, those that gain and lose most."""
+"""Largest number of clients of a state with a row; if there are more, those that gain and lose
+most."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Row:
     gain: str
     """Gain in MASE with its interval."""
     share: str
-    """Gain in percent of the error without the federation, the base of all percentages."""
+    """Gain in percent of the error without the federation; all percentages refer to this error."""
     energy: str
-    """Gain in kWh a month; empty for loads of another unit."""
+    """Gain in kWh per month; empty if loads have another unit."""
     dots: list[tuple[str, float, str]]
     """Kind of forecaster, position in percent, and MASE in print."""
 
@@ -72,12 +73,12 @@ class Answer:
 
     @property
     def in_energy(self) -> bool:
-        """Whether gains are also told in kWh."""
+        """Whether gains are also given in kWh."""
         return any(row.energy for rows in self.states.values() for row in rows)
 
 
 def answer(tables: Tables, findings: Findings) -> Answer | None:
-    """The answer; None without a federation, something to compare it with, or errors by day."""
+    """The answer; None if there is no federation, no rival, or no table of errors by day."""
     if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
         return None
     found = [(choice, meters(tables, choice)) for choice in choices(tables)]
@@ -126,7 +127,7 @@ def _short(judged: dict[str, Judged]) -> str:
 
 
 def _compared(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
-    """What is better by how much, and who gains and loses."""
+    """Which forecaster is better and by how much, and how many clients gain and lose."""
     where = f"{choice.state}: " if len(tables.study.data.states) > 1 else ""
     means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.best}
     rivals = [f"{means[kind]:.2f} {text}" for kind, text in WITHOUT.items() if kind in means]
@@ -145,7 +146,7 @@ def _compared(tables: Tables, choice: Choice, some: Sequence[Meter], energy: boo
 
 
 def _tested(tables: Tables) -> str:
-    """From when to when the forecasts were tested."""
+    """The period in which the forecasts were tested."""
     days = pd.to_datetime(tables.errors(["day"])["day"])
     first, last = (f"{day.day} {day:%B %Y}" for day in (days.min(), days.max()))
     return f"Tested on the days from {first} to {last}."

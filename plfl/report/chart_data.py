@@ -1,8 +1,8 @@
-"""What the charts of the page are drawn from: the study's tables as one JSON object.
+"""The data of the page's charts: the study's tables as one JSON object.
 
-The charts (`charts/charts.js`) know no name of an axis or score; they find them here. The object is
-small enough to be part of the page: scores of every client at the last round, curves that are means
-over clients, and forecasts of one week for some clients.
+The charts (`charts/charts.js`) contain no names of axes or scores; they take them from this object.
+The object is small enough to be part of the page: scores of every client at the last round, curves
+that are means over clients, and forecasts of one week for some clients.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AXIS_LABELS = {
     "client_opt": "ClientOpt",
     "server_opt": "ServerOpt",
 }
-"""Labels of axes; another axis is called as in the tables."""
+"""Labels of axes; other axes have their names in the tables."""
 SCORES = {
     "mase": "MASE",
     "seasonal_mase": "in-sample MASE",
@@ -50,12 +50,12 @@ SCORES = {
     "crps": "CRPS",
     "scaled_crps": "scaled CRPS",
 }
-"""Columns of records and baselines that the charts can show, if the tables have them. Of all of
+"""Columns of records and baselines that the charts can show, if the tables have them. For all of
 them, less is better."""
 IN_KWH = ("mae", "rmse", "crps")
-"""Those in kWh per interval; the others have no unit."""
+"""Scores in kWh per interval; the others have no unit."""
 MOST_ROUNDS = 60
-"""Largest number of rounds of a curve; of more, evenly spaced ones are kept."""
+"""Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
 MOST_POINTS = 130_000
 """Largest number of forecasts in the page, about two bytes each; one week of a client is 672."""
 _LEVELS = 64 * 64 - 1
@@ -98,13 +98,13 @@ def chart_data(tables: Tables) -> str:
 
 
 def _scores(tables: Tables) -> list[str]:
-    """The keys of `SCORES` that the table of records has."""
+    """The keys of `SCORES` that are in the table of records."""
     present = tables.record_columns
     return [key for key in SCORES if key in present]
 
 
 def _labels(tables: Tables) -> dict[str, dict[str, str]]:
-    """Labels of the values of the axes, where they differ from the values."""
+    """Labels of the values of the axes, if they differ from the values."""
     used = pd.DataFrame([without_seed(cell) for cell in tables.study.cells])
     return {
         axis: {value: label(value) for value in used[axis].unique()}
@@ -182,13 +182,13 @@ def _along(
 
 
 def _spaced(count: int, most: int) -> list[int]:
-    """Indices of all of `count` things, or of `most` evenly spaced ones with both ends."""
+    """Indices of all of `count` things, or of `most` evenly spaced ones including both ends."""
     wanted = np.linspace(0, count - 1, min(count, most)).round().astype(int)
     return list(dict.fromkeys(wanted.tolist()))
 
 
 def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
-    """The baselines of a state; their single model has the place of the local one."""
+    """The baselines of a state; their single model takes the place of the local model."""
     table, means = tables.baselines, tables.baseline_scores
     clients = tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
     keys = [key for key in _scores(tables) if key in table]
@@ -248,7 +248,8 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
 def _chief(
     choice: Choice | None, shown: dict[str, Cell], forecasters: Sequence[dict[str, Any]]
 ) -> dict[str, int]:
-    """The numbers of the forecasters that the answer compares, by name; else of what is `shown`."""
+    """The numbers, by name, of the forecasters that the answer compares; without an answer, of
+    those `shown`."""
     axes = {name: list(without_seed(cell).values()) for name, cell in shown.items()}
     if choice:
         axes |= {KINDS[kind]: [one.state, *one.axes] for kind, one in choice.best.items()}
@@ -309,7 +310,7 @@ def _week(
 def _ends(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The ends of the intervals that a cell forecasts for clients, packed.
 
-    Those of the 90 % interval are `q5` and `q95`, whether or not they are quantiles.
+    The ends of the 90 % interval are `q5` and `q95`, whether or not they are quantiles.
     """
     places = {
         column: f"q{50 + sign * float(percent) / 2:g}"
@@ -363,7 +364,7 @@ def _t(forecasters: Sequence[dict[str, Any]]) -> list[float | None]:
 
 
 def _any(values: Any) -> Sequence[Any]:
-    """A list, or one of the lists of a dictionary, which have the same length."""
+    """A list; of a dictionary, one of its lists, which all have the same length."""
     return next(iter(values.values()), []) if isinstance(values, dict) else values
 
 
@@ -383,5 +384,5 @@ def _list(values: Iterable[float]) -> list[float | None]:
 
 
 def _short(value: float, digits: int = 4) -> float | None:
-    """A number of so many digits; None if it is not finite."""
+    """A number rounded to `digits` digits; None if it is not finite."""
     return float(f"{value:.{digits}g}") if np.isfinite(value) else None

@@ -111,7 +111,7 @@ def load(value: float) -> str:
 
 
 def left_out(windows: float, skipped: float) -> str:
-    """How many windows are used, and how many touch a gap."""
+    """The numbers of windows that are used and of those that touch a gap."""
     return f"{windows:,.0f}; {skipped:,.0f} more touch a gap in the readings and are left out"
 
 
@@ -124,7 +124,7 @@ def _facts(tables: Tables, row: Mapping[Any, Any]) -> dict[str, str]:
         **({"windows": left_out(row["windows"], row["skipped"])} if row.get("skipped") else {}),
         "MAE of persistence, test set": f"{load(row['persistence_mae_test'])} {unit}",
     }
-    # In a deployed study the data stay with the clients, which report these scores only.
+    # In a deployed study the data stay with the clients, which report only these scores.
     for naive in SEASONS if tables.baselines.empty else ():
         value = row.get(f"{naive}_mase_test", np.nan)
         if np.isfinite(value):

@@ -20,7 +20,8 @@ from plfl.results.verdict import Answer, Verdict
 MARKS: dict[Answer, str] = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
 """A symbol for each answer, so that colour is not its only sign."""
 _WIDE = 20
-"""The axis is compressed where the longest bar ends this many times as far out as the median."""
+"""The axis is compressed if the longest bar ends at this multiple of the median bar's end, or
+further out."""
 _EDGE = 6
 """Distance of the ends of the axis from the edges of the plot, in percent: labels need room."""
 _APART = 13
@@ -34,7 +35,7 @@ class Scale:
     low: float
     high: float
     unit: float | None
-    """Where the axis turns from linear to logarithmic (asinh); None if it is linear."""
+    """The value where the axis changes from linear to logarithmic (asinh); None if it is linear."""
     marked: float = 0.0
     """The value on the axis that always has a mark."""
 
@@ -66,7 +67,7 @@ class Scale:
             powers = [10.0**k for k in range(-3, 7)]
             nice = [sign * power for power in powers for sign in (-1, 1)]
         shown = [(self.at(self.marked), self.marked)]
-        # The outer ones first, because they say how far the axis reaches.
+        # The outer marks first, because they show how far the axis reaches.
         for value in sorted(nice, key=abs, reverse=True):
             at = self.at(value)
             if self.low <= value <= self.high and all(
@@ -81,13 +82,13 @@ class Row:
     """A verdict, drawn."""
 
     label: str
-    """The state and the model that it is about, as far as the verdicts differ in them."""
+    """The state and the model that it is about, if the verdicts differ in them."""
     answer: Answer
     mark: str
     effect: str
     """The effect with its interval; empty if there is none."""
     size: str
-    """Clients × weeks × seeds behind it."""
+    """Clients × weeks × seeds of the effect."""
     at: float | None
     """Position of the effect; None for effects of another unit, which are not on the axis."""
     start: float | None
@@ -112,19 +113,19 @@ class Forest:
     scale: Scale
     groups: list[Group]
     about: str
-    """What the labels of the rows name, such as "State, model"; empty if rows have no labels."""
+    """The heading of the rows' labels, such as "State, model"; empty if rows have no labels."""
     single_seed: bool
     """Whether all verdicts about scores are undecided because there is only one seed."""
 
 
 def forest(verdicts: Sequence[Verdict]) -> Forest | None:
-    """The plot of those verdicts that the study can give; None if there are none."""
+    """The plot of the verdicts that the study can give; None if there are none."""
     drawn = [verdict for verdict in verdicts if verdict.answer in MARKS]
     if not drawn:
         return None
     scores = [verdict for verdict in drawn if verdict.unit == "MASE"]
     scale = Scale.of(scores)
-    # What all verdicts have in common goes without saying.
+    # Values that all verdicts have in common are not shown.
     about = [(v.state or "", v.model or "") for v in drawn]
     told = [i for i in (0, 1) if len({pair[i] for pair in about} - {""}) > 1]
     labels = [", ".join(filter(None, (pair[i] for i in told))) for pair in about]
@@ -143,7 +144,7 @@ def forest(verdicts: Sequence[Verdict]) -> Forest | None:
 
 
 def left_out(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """The claims that the study can say nothing about, each with what it lacks."""
+    """The claims that the study cannot test, each with what the study lacks."""
     lacking: dict[str, list[str]] = {}
     for verdict in verdicts:
         reasons = lacking.setdefault(verdict.text, [])

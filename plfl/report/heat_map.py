@@ -28,24 +28,24 @@ CAPTION = (
     " so. Exploratory: intervals are not corrected for their number."
 )
 MOST = 24
-"""Panels that the figure has at most."""
+"""Largest number of panels of the figure."""
 TITLES = {
     "windows.history": "weeks of history",
     "windows.horizons": "readings ahead",
     "data.federations": "clients in a federation",
 }
-"""Axes in words; others are called by their keys."""
+"""Names of axes; other axes have their keys as names."""
 KEY = (
     "lead: error of the best alone less that of the best with models sent;"
     " price: of not pooling raw data (MASE)"
 )
 _FEDERATED, _ALONE = (COLOURS[0], COLOURS[5], COLOURS[3]), (COLOURS[1], COLOURS[2], COLOURS[4])
-"""Colours of ways of forecasting, so that those in which models cross look alike."""
+"""Colours of ways of forecasting; those in which clients exchange models have similar colours."""
 _TOO_MANY = "#d0d0d0"
 
 
 def draw(overview: Overview) -> Figure:
-    """A cell for each value of the two longest axes; a panel for each place on the others."""
+    """A square for each value of the two longest axes; a panel for each place on the others."""
     table, every = overview.table(MAP), shown(overview.study)
     axes = [axis for axis in every if len(axis.choices) > 1] or every[:1]
     across, down = (axes[i] if i < len(axes) else None for i in range(2))
@@ -120,7 +120,7 @@ def _cells(
 
 
 def words(row: Mapping[Any, Any]) -> str:
-    """The lines of a cell: lead, price, bytes, and whether validation chose what is worse."""
+    """The lines of a square: lead, price, bytes, and whether validation chose the worse way."""
     lines = []
     for name in ("lead", "price"):
         value = with_interval(row, name)

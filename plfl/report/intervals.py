@@ -15,8 +15,8 @@ from plfl.results.tables import Tables
 from plfl.tasks.loads import Loads
 
 SCORES = {"scaled_crps": "CRPS", "mase": "MASE"}
-"""Columns that forecasters of intervals can be sorted by, and their names in print. Forecasts that
-are no quantiles have no CRPS."""
+"""Columns that forecasters of intervals can be sorted by, and their names in print. Forecasts
+without quantiles have no CRPS."""
 MARGINS = {
     "none": "Intervals are as the models learnt them.",
     "personal": "Intervals have margins that every client computed from its own validation set.",
@@ -33,11 +33,11 @@ class Interval:
     """Scores of one interval, in print."""
 
     coverage: str
-    """Fraction of the test loads that lie inside, mean over clients."""
+    """Fraction of the test loads inside, mean over clients."""
     least: str
-    """The same of the client of which it is least."""
+    """The least coverage of a client."""
     client: str
-    """The name of this client."""
+    """The name of the client with the least coverage."""
     width: str
     """Mean width in kWh per interval."""
 
@@ -56,7 +56,8 @@ class Row:
 
 
 def shares(tables: Tables) -> list[str]:
-    """What the intervals are meant to cover, in percent, the widest first; empty without any."""
+    """The shares that intervals should cover, in percent, the widest first; empty without
+    intervals."""
     matches = [re.fullmatch(r"coverage_([\d.]+)", column) for column in tables.record_columns]
     return [match[1] for match in matches if match]
 
@@ -68,7 +69,7 @@ def sorted_by(tables: Tables) -> str:
 
 def columns(tables: Tables) -> dict[str, tuple[str, str]]:
     """The columns of forecasts.parquet with the lower and the upper end of each interval of local
-    models, by what it is meant to cover in percent, the widest first."""
+    models, by the share that it should cover in percent, the widest first."""
     task = tables.study.task
     return task.ends("local") if isinstance(task, Loads) else {}
 
@@ -76,7 +77,7 @@ def columns(tables: Tables) -> dict[str, tuple[str, str]]:
 def intervals(tables: Tables) -> dict[str, list[Row]]:
     """The rows of each state, by score on validation; empty without intervals.
 
-    Of a sharing scheme, those of its best cell. Baselines without a forecast are left out.
+    A sharing scheme has the row of its best cell. Baselines without a forecast are left out.
     """
     if not shares(tables):
         return {}

@@ -15,7 +15,7 @@ THREAT = (
     "model, what it sent itself, and other updates whose sender and circumstances it has learned. "
     "It sees no readings, and nobody else sees an update."
 )
-"""Who attacks."""
+"""Who the attacker is."""
 TOLD = {
     SENDER: "which client an update comes from",
     **{question: f"whether its readings are of {question}" for question in OCCUPANCY},
@@ -24,9 +24,9 @@ TOLD = {
     "parameters are known",
     OTHER: "which of two stretches it has used in a single step of training, if these are unknown",
 }
-"""What the server finds out, in words, by question."""
+"""What the server finds out, as a phrase for each question."""
 CLEAR = 0.05
-"""Guesses are clearly better than chance if they are by so much in every seed."""
+"""Guesses are clearly better than chance if they are better by this much for every seed."""
 
 
 def summary(found: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def _plainly(found: pd.DataFrame) -> Iterator[str]:
 
 
 def _protected(found: pd.DataFrame) -> Iterator[str]:
-    """What is told clearly in spite of each protection."""
+    """What can be guessed clearly in spite of each protection."""
     for name, protected in found.dropna().groupby("protection", sort=False):
         if name == "nothing":
             continue

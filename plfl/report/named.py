@@ -17,13 +17,13 @@ class NamedClaims:
     """The verdicts, and when their claims were named."""
 
     rows: list[dict[Any, Any]]
-    """Those of `plfl.results.contrasts.table`."""
+    """The rows of `plfl.results.contrasts.table`."""
     dated: str
     """When the claims were named, in sentences."""
 
 
 def named_claims(claims: pd.DataFrame, folder: Path) -> NamedClaims | None:
-    """The verdicts in `plfl.results.contrasts.table`; None without any.
+    """The verdicts in `plfl.results.contrasts.table`; None if there are none.
 
     `folder`: the results of the whole study.
     """
@@ -43,5 +43,5 @@ def with_interval(row: Mapping[Any, Any], name: str) -> str:
 
 
 def span(low: float, high: float, sign: str = "+") -> str:
-    """A range in print: "-0.012 to +0.034"; empty if it is not known. `sign`: as in a format."""
+    """A range in print: "-0.012 to +0.034"; empty if unknown. `sign`: as in a format string."""
     return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"

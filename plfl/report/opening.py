@@ -50,7 +50,8 @@ def _best(tables: Tables, best: Sequence[Best]) -> str:
 
 
 def _scores(best: Sequence[Best], named: bool) -> str:
-    """Test scores with their intervals, each with its state if `named`; of many, the range."""
+    """Test scores with their intervals, each with its state if `named`; if there are many, their
+    range."""
     if len(best) > FEW:
         ends = [score(end(one.mase for one in best)) for end in (min, max)]
         return f"test MASE {' to '.join(ends)}"
@@ -114,7 +115,7 @@ def _verdicts(tables: Tables, findings: Findings) -> Iterator[str]:
 
 
 def _rivals(tables: Tables, verdicts: Sequence[Verdict]) -> str:
-    """The rivals of some verdicts, those of the same states together."""
+    """The rivals of the verdicts, grouped by their states."""
     states: dict[str, list[str]] = {}
     for verdict in verdicts:
         states.setdefault(verdict.claim, []).append(str(verdict.state))
@@ -134,7 +135,7 @@ def _places(tables: Tables, states: Sequence[str]) -> str:
 
 
 def listed(words: Iterable[str], joined: str = "and") -> str:
-    """Words as they are listed in a sentence."""
+    """Words as a list in a sentence."""
     *most, last = words
     return f"{', '.join(most)} {joined} {last}" if most else last
 
@@ -162,7 +163,7 @@ def _costs(tables: Tables, federated: Sequence[Best]) -> Iterator[str]:
 
 
 def _crossing(tables: Tables) -> str:
-    """What the baselines that send something would send, if there are any."""
+    """The bytes of the baselines that send data, if there are any."""
     table = tables.baseline_scores
     if table.empty:
         return ""
@@ -183,7 +184,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _basis(tables: Tables) -> str:
-    """How many seeds and participants the study rests on."""
+    """The numbers of seeds and participants that the study is based on."""
     states = tables.study.data.states
     by_state = tables.clients["state"].value_counts()
     count = int(by_state.sum())
@@ -197,7 +198,8 @@ def _basis(tables: Tables) -> str:
 
 
 def _needed(tables: Tables, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What would decide the undecided comparisons; if that differs, what would decide the first."""
+    """What would decide the undecided comparisons; if they differ in this, what would decide the
+    first."""
     undecided = [verdict for verdict in verdicts if verdict.answer == "undecided"]
     if not undecided:
         return

@@ -1,4 +1,4 @@
-"""The page and the figure of a study with further axes: all variants side by side."""
+"""The page and the figure of a study with further axes, which compare all variants."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ FILES = {
     "study.json": "configuration, versions and variants",
 }
 FEW = 3
-"""Most places that a sentence names."""
+"""Largest number of places that a sentence names."""
 MOST = 24
-"""Panels that the figure has at most; a study with more of them shows the first."""
+"""Largest number of panels of the figure; if a study has more, the first are shown."""
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
@@ -75,9 +75,9 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 
 def draw(overview: Overview) -> Figure:
-    """The MASE along the axis with most values; a panel for each state and place on other axes.
+    """The MASE along the axis with the most values; a panel for each state and place on other axes.
 
-    Codecs have a line each in the panels, unless they are that axis.
+    Each codec has a line in the panels, unless codecs are that axis.
     """
     study, best = overview.study, overview.table(BEST)
     axis, others = along(study)
@@ -122,7 +122,8 @@ def _is_codec(axis: Axis) -> bool:
 
 
 def _titles(study: Study, axis: Axis) -> dict[str, str]:
-    """What a panel says of each value of an axis: of privacy its ε, if all variants have one ε."""
+    """The part of a panel's title for each value of an axis; for privacy its ε, if it is the same
+    in all variants."""
     plain = {value: f"{axis.short}={value}" for value in axis.choices}
     if not axis.key.startswith("federation.privacy") or study.federation.participation < 1:
         return plain
@@ -141,7 +142,7 @@ def _lines(
     where, numeric = positions(axis)
     labels, numbers = list(where), list(where.values())
     trained = part[part["model"] == "local"]
-    # Where nothing is sent, all codecs have the same line.
+    # If nothing is sent, all codecs have the same line.
     sends = trained.groupby(["sharing", "method"])["bytes"].transform("max") > 0
     first = (trained[codecs] == trained[codecs].iloc[:1].to_numpy()).all(axis=1)
     kinds = list(trained[sends | first].groupby(["sharing", "method", *codecs], sort=False))
@@ -185,12 +186,12 @@ def _lines(
 
 
 def _named(codecs: Iterable[object]) -> list[str]:
-    """The codecs of a line, without those that are none."""
+    """The codecs of a line, without `none`."""
     return [str(codec) for codec in codecs if codec != "none"]
 
 
 def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
-    """A point for each way of coding messages, over what they take: the baselines send none."""
+    """A point for each way of coding messages, over its bytes. Baselines send no messages."""
     trained = part[part["model"] == "local"]
     kinds = trained[["sharing", "method"]].drop_duplicates().agg(tuple, axis=1).tolist()
     for i, value in enumerate(axis.choices):
@@ -211,7 +212,7 @@ def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
 
 
 def positions(axis: Axis) -> tuple[dict[str, float], bool]:
-    """Where the values of an axis lie on the horizontal axis, and whether they are numbers."""
+    """Positions of the values of an axis on the horizontal axis, and whether they are numbers."""
     values = list(axis.choices.values())
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     at = values if numeric else range(len(values))
@@ -258,7 +259,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 
 def found(overview: Overview) -> Iterator[str]:
-    """Where a federation is ahead of the best forecaster alone and where it is behind."""
+    """A sentence about where a federation is ahead of the best forecaster without one, and where it
+    is behind."""
     table = overview.table(MAP).dropna(subset=["lead_low", "lead_high"])
     ahead, behind = table[table["lead_low"] > 0], table[table["lead_high"] < 0]
     for word, rows in (("ahead", ahead), ("behind", behind)):
@@ -286,7 +288,7 @@ def _place(study: Study, row: Mapping[Any, Any]) -> str:
 
 
 def _meters(overview: Overview) -> list[dict[Any, Any]]:
-    """What each client gains at each place of the map, in words where this is clear."""
+    """The gains of clients at each place of the map, in words if they are clear."""
     table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
     rows = table.rename(columns={"low": "gain_low", "high": "gain_high"}).to_dict("records")
     for row in rows:
@@ -296,13 +298,13 @@ def _meters(overview: Overview) -> list[dict[Any, Any]]:
 
 
 def _link(folder: Path, out: Path) -> str | None:
-    """Where the page of a variant lies, if it has one."""
+    """The link to the page of a variant, if it has one."""
     page = folder / "index.html"
     return link(page, out) if page.is_file() else None
 
 
 def _scores(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
-    """The rows of the table of all scores: what is scored, then its score at each value."""
+    """The rows of the table of all scores: a forecaster, then its score at each value."""
     axis, others = along(overview.study)
     table = overview.scores
     keys = [name for name in table if name not in ("value", "mase", "std")]

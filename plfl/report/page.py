@@ -101,7 +101,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 
 def source_of(study: Study) -> str:
-    """Where the data of a study come from, in one phrase."""
+    """The origin of the data of a study, in one phrase."""
     data = study.data
     if data.source == "comstock":
         of = f"release {data.comstock.release}, upgrade {data.comstock.upgrade}"
@@ -121,7 +121,7 @@ def _clients(tables: Tables) -> list[dict[str, Any]]:
 
 
 def _gaps(tables: Tables) -> str:
-    """How many windows of how many clients touch a gap; empty without any."""
+    """The numbers of windows that touch a gap and of their clients; empty if there are none."""
     clients = tables.clients
     if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
         return ""
@@ -134,7 +134,8 @@ def _gaps(tables: Tables) -> str:
 
 
 def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """With the test MASE in the best cell of each sharing scheme, then of the best baseline."""
+    """The clients with their test MASE in the best cell of each sharing scheme, then of the best
+    baseline."""
     study = tables.study
     columns = []
     for scheme in study.grid.sharing:

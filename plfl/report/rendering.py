@@ -1,4 +1,4 @@
-"""What all pages are made with: their templates, and drawings embedded in them."""
+"""Common parts of all pages: their templates, and drawings embedded in them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ZOOM = 1.9
 
 @cache
 def templates(*packages: str) -> jinja2.Environment:
-    """The templates of the pages, each of which is compiled once a process.
+    """The templates of the pages, each compiled once per process.
 
-    `packages` have templates of their own, which come before those of plfl.
+    Templates of `packages` take precedence over those of plfl.
     """
     loaders = [jinja2.PackageLoader(package) for package in (*packages, "plfl.report")]
     environment = jinja2.Environment(
@@ -53,10 +53,10 @@ def templates(*packages: str) -> jinja2.Environment:
 def write_page(
     out: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
 ) -> None:
-    """Write a page to file `out`, given the name of its template and what this reads.
+    """Write a page to file `out`, given the name of its template and the values that it reads.
 
-    Every template also knows `about`, the content of study.json, and the `configuration` of the
-    study, which is `encoded` as well, for a link that downloads it.
+    Every template also gets `about`, the content of study.json, and the `configuration` of the
+    study, also `encoded` for a link that downloads it.
     """
     configuration = as_yaml(about["study"])
     encoded = base64.b64encode(configuration.encode()).decode("ascii")
@@ -78,9 +78,9 @@ def link(path: Path, out: Path) -> str:
 
 
 def varied(rows: Iterable[object], *names: str) -> list[str]:
-    """Those attributes in which the rows of a table differ; dashes and empty entries do not count.
+    """The attributes in which the rows of a table differ; dashes and empty entries do not count.
 
-    The other ones need no column.
+    Other attributes need no column.
     """
     values = {name: {str(getattr(row, name)) for row in rows} - {"–", "", "{}"} for name in names}
     return [name for name, found in values.items() if len(found) > 1]
@@ -102,7 +102,7 @@ class Shown:
     name: str
     caption: str
     drawings: list[Markup]
-    """Without those that have nothing to show in this study."""
+    """The drawings, except those that have nothing to show in this study."""
 
 
 def figures_of(study: Study, folder: Path) -> Iterator[Shown]:

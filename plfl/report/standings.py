@@ -30,11 +30,11 @@ class Standing:
     validation: str
     test: str
     in_sample: str
-    """Test error over that of the seasonal naive forecast in the training set; "–" where the
+    """Test error divided by that of the seasonal naive forecast in the training set; "–" if the
     tables lack it."""
     bytes: str
-    """Of a cell: bytes per participant and round, both directions. Of a baseline: what a client
-    sends, once."""
+    """For a cell: bytes per participant and round, both directions. For a baseline: the bytes that
+    a client sends once."""
     epochs: str
     """Passes over its training windows that a client makes, mean over clients."""
     trials: str
@@ -43,7 +43,7 @@ class Standing:
     hyperparameters: dict[Model, str] = field(default_factory=dict)
     """The values selected for each model; empty if nothing was tuned."""
     test_global: str = NONE
-    """That of the global model."""
+    """The test score of the global model."""
 
 
 def standings(tables: Tables) -> dict[str, list[Standing]]:
@@ -102,7 +102,7 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
 
 
 def _in_sample(values: pd.Series[float] | None) -> str:
-    """The mean with its standard deviation; nothing without the scores."""
+    """The mean with its standard deviation; empty without the scores."""
     return NONE if values is None else score(values.mean(), values.std())
 
 

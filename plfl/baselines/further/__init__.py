@@ -14,7 +14,7 @@ from plfl.data.dataset import Dataset
 
 
 class Further(BaselineRules):
-    """A baseline with keys of its own."""
+    """A baseline with its own keys."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -25,22 +25,23 @@ class Further(BaselineRules):
     def fit(self, dataset: Dataset) -> Predict:
         """Train on the training sets, and choose settings on the validation sets.
 
-        Where the end of the history is held out, this is called again, with all of it as training
-        set, for the forecasts of the test set.
+        If the end of the history is held out, this is called again, with the whole history as
+        training set, for the forecasts of the test set.
 
         Returns:
             A function that forecasts windows, given the number of a client and start rows (W,):
             kWh in the shape of `Dataset.truth`, NaN where there is no forecast. It must not use
-            what comes after a window's last input row.
+            anything after a window's last input row.
         """
         raise NotImplementedError
 
     def quantiles(self, dataset: Dataset, levels: Sequence[float]) -> Predict:
-        """The same for quantiles (W, H, Q); by default those of its errors in training."""
+        """As `fit`, for quantiles (W, H, Q); by default those of its errors in training."""
         return with_residuals(self.fit, levels)(dataset)
 
     def trained(self, dataset: Dataset, boosting: Boosting) -> Trained:
-        """Forecasts of all sets, or quantiles if `boosting` has levels, and what was sent."""
+        """Forecasts of all sets, or quantiles if `boosting` has levels, and the bytes that were
+        sent."""
         levels = boosting.levels
         fit = again(lambda d: self.quantiles(d, levels) if levels else self.fit(d))
         raw = self.crosses == "raw data"

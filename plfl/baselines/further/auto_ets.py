@@ -18,8 +18,8 @@ LONGEST = 24
 
 
 class AutoEts(Further):
-    """AutoETS: its form and parameters are those of the training set. At every forecast it has been
-    updated with all loads until then."""
+    """AutoETS. Its form and parameters are fitted to the training set; its state is updated with
+    all loads up to each forecast."""
 
     name: ClassVar[str] = "auto_ets"
     label: ClassVar[str] = "AutoETS"
@@ -29,11 +29,13 @@ class AutoEts(Further):
         return per_client(self._fitted)(dataset)
 
     def smoothing(self, day: int) -> dict[str, Any]:
-        """Those of the AutoETS that forecasts loads less their `seasons`; a day has `day` rows."""
+        """The settings of the AutoETS that forecasts loads without their `seasons`; a day has `day`
+        rows."""
         return {"season_length": day if day <= LONGEST else 1}
 
     def seasons(self, load: Floats, day: int, rows: int) -> Floats:
-        """What is taken off so many rows of loads, from the first row of the training set on."""
+        """What is subtracted from this many rows of loads, from the first row of the training set
+        on."""
         return np.zeros(rows)
 
     def _fitted(self, dataset: Dataset, client: int) -> Any:
@@ -63,6 +65,6 @@ class AutoEts(Further):
 
 
 def _without_gaps(load: Floats) -> Floats:
-    """Loads with straight lines in their gaps, which end before any forecast is made."""
+    """Loads with linear interpolation in gaps; no forecast is made before the end of a gap."""
     rows, there = np.arange(len(load)), np.isfinite(load)
     return np.interp(rows, rows[there], load[there])

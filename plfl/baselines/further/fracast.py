@@ -13,11 +13,12 @@ from plfl.baselines.foundation import Foundation
 from plfl.baselines.model import Floats
 
 LEAST = 8
-"""Readings that it needs."""
+"""The least number of readings that it needs."""
 
 
 class Fracast(Foundation):
-    """Fracast-0. It has the levels 0.1 to 0.9; others are those of the nearest of them."""
+    """Fracast-0. It has the levels 0.1 to 0.9; other levels get the quantile of the nearest of
+    these."""
 
     name: ClassVar[str] = "fracast"
     label: ClassVar[str] = "Fracast-0"

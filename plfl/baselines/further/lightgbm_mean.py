@@ -13,8 +13,8 @@ from plfl.data.dataset import WEEK, Dataset
 
 
 class LightgbmMean(Further):
-    """The mean of the models of other clients of the federation, without rounds: of the half of
-    them with the least error in the last week of the client's training set."""
+    """The mean of models of other clients of the federation, without rounds. Of these models, it
+    uses the half with the least error in the last week of the client's training set."""
 
     name: ClassVar[str] = "lightgbm_mean"
     label: ClassVar[str] = "LightGBM, mean of others"
@@ -44,7 +44,8 @@ class LightgbmMean(Further):
 def _mean_of_best(
     predicts: Sequence[Predict], dataset: Dataset, client: int, levels: Sequence[float]
 ) -> Predict:
-    """The mean of the half of some forecasts that is best in a client's last week of training."""
+    """The mean of the better half of the forecasts, by the error in a client's last week of
+    training."""
     starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
     truth = dataset.truth(starts)
     errors = [_error(truth, predict(client, starts), levels) for predict in predicts]

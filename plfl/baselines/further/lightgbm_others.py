@@ -1,4 +1,4 @@
-"""LightGBM on the pooled raw data of other clients, used as it is (zero-shot)."""
+"""LightGBM on the pooled raw data of other clients, used without further training (zero-shot)."""
 
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ from plfl.data.dataset import Dataset
 
 
 class LightgbmOthers(Further):
-    """`lightgbm_pooled` without the client's own data: it sees what a model that a late client
-    receives has seen."""
+    """`lightgbm_pooled` without the client's own data: it is trained on the same data as a model
+    that a late client receives."""
 
     name: ClassVar[str] = "lightgbm_others"
     label: ClassVar[str] = "LightGBM, pooled from others"

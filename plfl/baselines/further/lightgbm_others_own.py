@@ -1,4 +1,4 @@
-"""LightGBM on the pooled raw data of other clients, and trees of the client's own."""
+"""LightGBM on the pooled raw data of other clients, and further trees on the client's own data."""
 
 from typing import ClassVar
 
@@ -31,7 +31,7 @@ class LightgbmOthersOwn(LightgbmOthers):
 
 
 def _of(client: int, predict: Predict) -> Predict:
-    """Forecasts of one client, whatever its number is among others."""
+    """The forecasts of one client, as a function that ignores the client's number."""
 
     def of_client(_: int, starts: Rows) -> Floats:
         return predict(client, starts)

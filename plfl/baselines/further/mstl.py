@@ -13,7 +13,7 @@ from plfl.baselines.model import Floats
 
 
 class Mstl(AutoEts):
-    """MSTL: the seasons are those of the training set, and go on as they were last."""
+    """MSTL: the seasons are those of the training set; their last cycle is repeated."""
 
     name: ClassVar[str] = "mstl"
     label: ClassVar[str] = "MSTL"

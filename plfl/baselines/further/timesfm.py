@@ -15,12 +15,12 @@ from plfl.baselines.foundation import FromFolder
 from plfl.baselines.model import Floats
 
 LEVELS = [k / 10 for k in range(1, 10)]
-"""Of TimesFM 2.5."""
+"""The levels of TimesFM 2.5."""
 
 
 class TimesFM(FromFolder):
-    """A model of the package `timesfm`. It has the levels 0.1 to 0.9; others are those of the
-    nearest of them."""
+    """A model of the package `timesfm`. It has the levels 0.1 to 0.9; other levels get the quantile
+    of the nearest of these."""
 
     name: ClassVar[str] = "timesfm"
     label: ClassVar[str] = "TimesFM"

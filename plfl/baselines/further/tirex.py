@@ -15,8 +15,8 @@ from plfl.baselines.model import Floats
 
 
 class TiRex(FromFolder):
-    """The model of the package `tirex-ts`. It has the levels 0.1 to 0.9; others are those of the
-    nearest of them."""
+    """The model of the package `tirex-ts`. It has the levels 0.1 to 0.9; other levels get the
+    quantile of the nearest of these."""
 
     name: ClassVar[str] = "tirex"
     label: ClassVar[str] = "TiRex"

@@ -64,7 +64,7 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def caption(name: str, study: Study | None = None) -> str:
-    """The caption of figure `name` of a study: that of a user's figure as it was written."""
+    """The caption of figure `name` of a study; that of a user's figure is unchanged."""
     text: str = _of(study)[name]["CAPTION"]
     return study.worded(text) if study and name not in _added(study) else text
 

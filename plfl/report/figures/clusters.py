@@ -78,7 +78,7 @@ def memberships(tables: Tables) -> pd.DataFrame:
     rows = rows.dropna(subset="cluster")
     if rows.empty:
         return empty
-    # A merge keeps the order of its left side, here that of the clients.
+    # A merge keeps the order of its left side: the order of the clients.
     rows = _clients(tables).merge(rows, on=["state", "client"])
     rows["cluster"] = rows.groupby(axes, sort=False)["cluster"].transform(_numbered)
     order = {name: i for i, name in enumerate(study.grid.method)}

@@ -51,8 +51,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
     Lines are means over clients and seeds. Each ClientOpt is shown with the ServerOpt of lowest
     validation MASE of its local models at the last round. A ClientOpt that diverged with every
-    ServerOpt has no line; the panel names it. One that the study leaves out has no line either.
-    Horizontal lines are persistence and the state's best baseline.
+    ServerOpt has no line; the panel names it. A ClientOpt that the study leaves out has no line,
+    either. Horizontal lines are persistence and the state's best baseline.
     """
     study = tables.study
     states, schemes = study.data.states, study.grid.sharing
@@ -132,7 +132,7 @@ def _panel(
 def _handles(
     tables: Tables, optimisers: list[tuple[str, str]], baselines: list[str]
 ) -> list[Line2D]:
-    """What the legend names: optimisers, models, persistence, and the labels of `baselines`."""
+    """The entries of the legend: optimisers, models, persistence, and the labels of `baselines`."""
     lines = [
         Line2D([], [], label=tables.client_side(*optimiser), **colour(k))
         for k, optimiser in enumerate(optimisers)

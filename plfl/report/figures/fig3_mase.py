@@ -144,7 +144,7 @@ def _colour_bar(
     scores: NDArray[Any],
     label: str,
 ) -> None:
-    """Add the colour scale of `mesh`, which is that of `norm`, beside `axes` that show `scores`."""
+    """Add the colour scale `norm` of `mesh` beside `axes`, which show `scores`."""
     bar = figure.colorbar(
         mesh,
         ax=axes,
@@ -163,7 +163,7 @@ def _colour_bar(
 
 
 def _explain_frame(figure: Figure, baselines: bool) -> None:
-    """Say below the figure what is framed."""
+    """Explain the frames below the figure."""
     text = "lowest test MASE of its panel"
     if baselines:
         text += "; among baselines that send no data,\nthe one of lowest validation MASE"

@@ -72,7 +72,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         (PAGE if wide else COLUMN, 1.7 * len(states) + (0.7 if wide else 1.0)),
         sharex="col",
         sharey="row",
-        # The names of the baselines stand in the first column.
+        # The names of the baselines are in the first column.
         width_ratios=[1.5 if len(beside) else 1, 1][: len(costs)],
     )
     for row, state in zip(axes, states, strict=True):
@@ -145,7 +145,7 @@ def baseline_points(tables: Tables) -> pd.DataFrame:
 
 
 def front(cost: pd.Series[float], error: pd.Series[float]) -> NDArray[np.bool_]:
-    """Which points are on the Pareto front, as a mask; of equal points, only the first."""
+    """Mask of the points on the Pareto front; of equal points, only the first."""
     values = error.to_numpy()
     order = np.lexsort((values, cost.to_numpy()))
     chosen, least = np.zeros(len(values), dtype=np.bool_), np.inf
@@ -156,7 +156,7 @@ def front(cost: pd.Series[float], error: pd.Series[float]) -> NDArray[np.bool_]:
 
 
 def _name(tables: Tables, cell: Cell) -> str:
-    """Label of a point: its values on the axes that the study varies, but the sharing scheme."""
+    """Label of a point: its values on the axes that the study varies, except the sharing scheme."""
     grid, alone = tables.study.grid, tables.study.is_alone(cell)
     method = [method_label(cell.method)] if len(grid.method) > 1 and not alone else []
     optimisers = [client_label(cell.client_opt)] if len(grid.client_opt) > 1 else []
@@ -179,7 +179,8 @@ def _look(k: int, model: str, on_front: bool) -> dict[str, Any]:
 
 
 def _scatter(axis: Axes, here: pd.DataFrame, cost: str, schemes: list[str]) -> None:
-    """Draw all points of a state that have this cost, and their Pareto front as a staircase."""
+    """Draw all points of a state that have a value of this cost, and their Pareto front as a
+    staircase."""
     here = here.dropna(subset=cost)
     on_front = front(here[cost], here["mase"])
     for (k, scheme), model, best in product(enumerate(schemes), MODELS, (False, True)):
@@ -198,7 +199,7 @@ def _scatter(axis: Axes, here: pd.DataFrame, cost: str, schemes: list[str]) -> N
 def _stairs(best: pd.DataFrame, cost: str, end: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Corners of the staircase up to the cost `end`.
 
-    Each MASE holds up to the cost of the next lower one.
+    Each MASE extends to the cost of the next lower MASE.
     """
     best = best.sort_values(cost)
     x, y = np.repeat(best[cost].to_numpy(), 2), np.repeat(best["mase"].to_numpy(), 2)
@@ -298,7 +299,7 @@ def spread(heights: NDArray[Any], gap: float, low: float, high: float) -> NDArra
 def _label(axis: Axes, here: pd.DataFrame, cost: str) -> None:
     """Name the points of the front and the baselines of cost above 0, each next to its point.
 
-    A label goes to the nearest free position; without one, it is left out.
+    A label goes to the nearest free position; if there is none, it is left out.
     """
     on_front, baseline = front(here[cost], here["mase"]), here["model"] == BASELINE
     named = here[(on_front & ~baseline) | (baseline & (here[cost] > 0))]

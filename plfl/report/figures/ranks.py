@@ -28,8 +28,8 @@ CAPTION = (
     " (CD), so that Nemenyi's test at 5 % does not separate them."
 )
 _CD, _FIRST, _BAR = -2.0, 1.1, 0.45
-"""Heights in rows below the axis: the bar of the critical difference, the first name without any
-groups, and the distance of the bars of two groups."""
+"""Heights in rows below the axis: of the bar of the critical difference, of the first name if there
+are no groups, and between the bars of two groups."""
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -123,7 +123,7 @@ def _diagram(axis: Axes, ranked: Ranking, study: Study) -> None:
 
 
 def _alike(ranked: Ranking) -> NDArray[np.bool_]:
-    """Which pairs Nemenyi's test does not separate."""
+    """Mask of the pairs that Nemenyi's test does not separate."""
     alike: NDArray[np.bool_] = (ranked.p > ALPHA).to_numpy()
     return alike
 
@@ -138,7 +138,7 @@ def _groups(alike: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _half(count: int) -> int:
-    """How many combinations have their names on the right."""
+    """The number of combinations whose names are on the right."""
     return -(-count // 2)
 
 

@@ -61,8 +61,8 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "path",  # letters as curves: the same in every browser
     "svg.hashsalt": "plfl",  # otherwise the ids of elements are random
 }
-# A PDF has the places of its letters, so it does not need the tables that say how to set them. To
-# leave out letters there would take most of the time of writing a PDF.
+# A PDF stores the positions of its letters, so it needs no tables about typesetting. Removing
+# unused letters from these tables would take most of the time of writing a PDF.
 subset.Options._drop_tables_default += ["GSUB", "GPOS", "GDEF", "kern"]
 
 _METADATA: dict[str, dict[str, None]] = {
@@ -107,7 +107,7 @@ def fit(text: str, width: int, lines: int = 1) -> str:
 
 
 def scheme_title(scheme: str, shared: str, columns: int) -> str:
-    """Title of the panel of a sharing scheme: its name, and what is `shared`.
+    """Title of the panel of a sharing scheme: its name, and what it shares.
 
     Args:
         scheme: the name.
@@ -130,7 +130,7 @@ def log_if_wide(
     wide = bool(spanned > ratio)
     for axis in axes if wide else ():
         axis.set_yscale("log")
-        # Over a wider span, more labels than these would overlap.
+        # Over a wider span, more labels would overlap.
         axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 30 else (1, 3)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
@@ -154,7 +154,7 @@ def note(axis: Axes, text: str) -> None:
 
 
 def empty(text: str) -> Figure:
-    """A figure of a study that has nothing to show in it: a note that says so."""
+    """A figure that has nothing to show: a note that says so."""
     figure, axes = panels(1, 1, (COLUMN, 0.5))
     axes[0, 0].axis("off")
     axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", gid=EMPTY)

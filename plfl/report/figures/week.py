@@ -38,7 +38,8 @@ _FAN: dict[str, Any] = {"color": COLOURS[2], "alpha": 0.22, "linewidth": 0, "zor
 _WIDTH = 110
 """Characters in a line of a title."""
 _BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.9}
-"""Drawn below the other lines: persistence may itself be the best baseline."""
+"""Style of the baseline's line. It is drawn below the others, because persistence may be the best
+baseline."""
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -105,7 +106,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
 
 def _title(own: str, compared: str) -> str:
-    """The model and the baseline with their scores: on a line each if they do not fit in one."""
+    """The model and the baseline with their scores, on two lines if they do not fit into one."""
     whole = "; ".join(filter(None, (own, compared)))
     apart = len(whole) > _WIDTH and max(len(own), len(compared)) <= _WIDTH
     return "\n".join(fit(line, _WIDTH, lines=2) for line in ([own, compared] if apart else [whole]))

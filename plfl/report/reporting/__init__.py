@@ -1,4 +1,5 @@
-"""What is made of the results of a study, one file for each kind of examples (`loads`).
+"""How results are reported: what a study's results become, one file for each kind of examples
+(`loads`).
 
 The workflow and the commands ask the reporting of a study for its baselines, tables, claims,
 figures and page, so that none of them knows what is predicted.
@@ -29,13 +30,13 @@ class Judged:
     """The verdicts on the claims that a study can test."""
 
     text: str
-    """For people."""
+    """The verdicts for people."""
     data: Any
-    """The same as JSON can hold it."""
+    """The verdicts as JSON values."""
 
 
 class Reporting(Algorithm):
-    """What is made of results. Its `name` is that of the examples that a task needs."""
+    """How results are reported. Its `name` is the kind of the examples that a task needs."""
 
     modules: ClassVar[Mapping[str, Sequence[str]]]
     """The modules that run for `baselines`, `collect`, `figures`, `page` and `overview`, so that a
@@ -43,12 +44,12 @@ class Reporting(Algorithm):
     `render_all`, and that of `page` `write`. The first one of `overview` has `compared`, the last
     one `illustrate` and `write`."""
     further: ClassVar[Mapping[str, str]] = {}
-    """Tables that `compared` makes beside `best.csv` and `effects.csv`, by a short name."""
+    """Tables that `compared` makes in addition to `best.csv` and `effects.csv`, by a short name."""
     drawn: ClassVar[Sequence[str]] = ("overview",)
     """Stems of the figures of a study with further axes."""
 
     def divided(self, study: Study) -> Any:
-        """What determines the baselines beside the examples and the task."""
+        """Settings that determine the baselines, in addition to the examples and the task."""
         return None
 
     def baselines(
@@ -60,12 +61,12 @@ class Reporting(Algorithm):
         raise NotImplementedError
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-        """Write the tables of a study into `folder`, all but the summary, which is returned."""
+        """Write the tables of a study into `folder`, except the summary, which is returned."""
         summary: pd.DataFrame = self._module("collect").write_tables(study, files, folder)
         return summary
 
     def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
-        """The tables that put variants side by side, by the names of their files."""
+        """The tables that compare variants, by the names of their files."""
         found: dict[str, pd.DataFrame] = self._module("overview", 0).compared(study, variants)
         return found
 

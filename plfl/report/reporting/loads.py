@@ -1,4 +1,4 @@
-"""What is made of the results of studies that forecast loads."""
+"""How results of studies that forecast loads are reported."""
 
 from __future__ import annotations
 
