@@ -1,8 +1,8 @@
 """Classifiers that need no federation, on the images of a study.
 
 - `majority`: the most frequent label of the client's own images;
-- `logistic_own`: a logistic regression on the client's own images, `majority` where they have one
-  label only;
+- `logistic_own`: a logistic regression on the client's own images; `majority` if these have only
+  one label;
 - `logistic_pooled`: a logistic regression on the images of all clients together.
 """
 
@@ -26,7 +26,7 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
     """Scores of the baselines: `state`, `baseline`, `seed`, `client`, `split`, `error`,
     `own_error`; see `plfl_images.results.classification`.
 
-    The images are divided anew for every seed.
+    The images are divided again for every seed.
     """
     pooled = _answers(dataset, np.arange(dataset.pool.training))
     parts = []
@@ -52,7 +52,7 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
 
 
 def _answers(dataset: ImageDataset, images: NDArray[np.int64]) -> dict[str, Labels]:
-    """What a regression on these images of the pool says of each held-out part."""
+    """The predictions of a regression on these images of the pool for each held-out part."""
     from sklearn.linear_model import LogisticRegression  # takes a second
 
     pixels = dataset.features.reshape(len(dataset.pool.labels), -1)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class Classify(Task):
     """The label of an image, trained with the cross entropy.
 
-    A term of a method becomes a distribution over the classes, or a scale of each logit, beside the
-    label in a target; see `plfl_images.softmax`.
+    A term of a method becomes a distribution over the classes, or a scale of each logit, which
+    follows the label in a target; see `plfl_images.softmax`.
     """
 
     name = "classify"
@@ -130,7 +130,7 @@ class Classify(Task):
     def taught(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
-        """Targets (n, K, B, 1 + C): the label and what the term needs."""
+        """Targets (n, K, B, 1 + C): the label, then C numbers that the term needs."""
         import torch
 
         from plfl_images import softmax
@@ -154,7 +154,7 @@ class Classify(Task):
         return softmax.packed(targets, numbers)
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
-        """No edges, and ρ (N, classes) of each client; `bins` has no effect."""
+        """An empty tensor of edges, and ρ (N, classes) of each client; `bins` has no effect."""
         import torch
 
         classes = 1 + int(max(own.max() for own in targets))

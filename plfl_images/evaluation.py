@@ -20,8 +20,8 @@ class CommonEvaluator:
     """Scores models on the images that all clients have in common.
 
     A model that several clients hold is evaluated once: without personal parameters the server has
-    one model. The clients' local models are scored in the last round only, because that takes
-    longer than the training of a round.
+    one model. The clients' local models are scored only in the last round, because scoring them
+    takes longer than training a round.
     """
 
     def __init__(self, dataset: Examples, engine: Engine):
@@ -31,7 +31,7 @@ class CommonEvaluator:
     def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
         """Score the models `received` (N, P), and in the last round the clients' own models.
 
-        Where nothing is shared (None) they are the same.
+        If nothing is shared (None), they are the same.
         """
         dataset = f.client_data.dataset
         found = {}
@@ -64,8 +64,8 @@ def image_scores(
     """Scores on the images `starts` (W,): a row per client, in order.
 
     `error` and `cross_entropy` are means over these images; `own_error` is the mean over classes of
-    the share of errors, weighted by the client's shares of the labels. `outputs` are those of k
-    different models (k, W, C), `model_of` (N,) says which one each client has.
+    the share of errors, weighted by the client's shares of the labels. `outputs` (k, W, C) are
+    those of k different models; `model_of` (N,) is the number of each client's model.
     """
     logits, labels = outputs.double(), torch.from_numpy(images.labels_of(starts))
     labels = labels.to(logits.device)
@@ -88,8 +88,8 @@ def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:
     """The k different models (k, P) among the rows `rows` (N, P), and for each row the number (N,)
     of its model.
 
-    A model that the server sends to all clients is one row in memory. Otherwise only rows whose
-    bits have the same sum are compared, because sorting the rows would need several times their
+    A model that the server sends to all clients is one row in memory. Otherwise only rows with
+    equal sums of their bits are compared, because sorting the rows would need several times their
     memory.
     """
     if rows.stride(0) == 0:

@@ -1,4 +1,4 @@
-"""What is made of the results of studies that classify images."""
+"""How results of studies that classify images are reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Images(Reporting):
     def baselines(
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """Their scores; classifiers have no forecasts."""
+        """The scores of the baselines; classifiers have no forecasts."""
         import pandas as pd
 
         from plfl.data import sources

@@ -1,11 +1,11 @@
-"""Losses of logits: cross entropy, and what methods add to it or change in it.
+"""Losses of logits: the cross entropy, and the terms with which methods change it.
 
 All have the form KL(p ‖ softmax(s · z / T)) with logits z, a distribution p over the C classes, a
 scale s of each logit and a temperature T. Its gradient by z is s / T · (softmax(s · z / T) − p).
 For a label, p is 1 in its class, and the divergence is the cross entropy.
 
-Logits are (..., B, C). Targets hold the number of the label, (..., B), or, where a term needs more,
-that and C further numbers: (..., B, 1 + C). `packed` makes them.
+Logits are (..., B, C). Targets are the numbers of the labels, (..., B). If a term needs more,
+`packed` makes targets (..., B, 1 + C) of the label and C further numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def restricted(logits: Tensor, labels: Tensor, scale: Tensor) -> Value:
 
 
 def not_true(logits: Tensor, labels: Tensor, q: Tensor, temperature: float) -> Value:
-    """FedNTD (arXiv 2106.03097): KL(q ‖ softmax(z / T)) over all classes but the label.
+    """FedNTD (arXiv 2106.03097): KL(q ‖ softmax(z / T)) over all classes except the label.
 
     `q` is `without_label` of the teacher. The gradient at the label is 0.
     """
@@ -58,7 +58,7 @@ def not_true(logits: Tensor, labels: Tensor, q: Tensor, temperature: float) -> V
 
 
 def without_label(taught: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """softmax(z_T / T) of a teacher over all classes but the label, where it is 0."""
+    """softmax(z_T / T) of a teacher over all classes except the label, where it is 0."""
     label = one_hot(labels, taught).bool()
     q: Tensor = torch.softmax(taught.masked_fill(label, -torch.inf) / temperature, -1)
     return q
@@ -73,7 +73,7 @@ def corrected(taught: Tensor, labels: Tensor, ratios: Tensor, temperature: float
     Args:
         taught: logits (..., C) of the received model.
         labels: numbers (...) of the true classes y.
-        ratios: ρ (..., C), fractions of the client's labels relative to its largest.
+        ratios: ρ (..., C), fractions of the client's labels relative to its largest fraction.
         temperature: τ of p = softmax(z_T / τ).
     """
     p = torch.softmax(taught / temperature, -1)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:  # the workflow lists files without reading any
     from plfl_images.data.pool import ImagePool
 
 EXAMPLES = "images"
-"""What the sources give and the task needs."""
+"""The kind of examples that the sources provide and the task needs."""
 
 
 class Skew(Section):
-    """How images are divided among clients, whose labels therefore differ; every seed of the grid
-    has a partition of its own."""
+    """How images are divided among clients, so that their labels differ; every seed of the grid has
+    another partition."""
 
     split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
     """`sort_and_partition`: each class is divided into shards, and a client gets `s` shards
@@ -58,11 +58,11 @@ class Images(Source):
     side: ClassVar[int]
     """Pixels of each side of an image."""
     sizes: ClassVar[Counts]
-    """Images to train on, and held out."""
+    """Numbers of images to train on, and of held-out images."""
 
     @property
     def shape(self) -> WindowShape:
-        """What a model reads of an image, and returns."""
+        """The shape of what a model reads of an image and returns."""
         return image_shape(self.classes, self.channels, self.side)
 
     def pool(self, data: Data) -> ImagePool:
@@ -164,9 +164,9 @@ class Cifar100(Cifar10):
 
 
 def image_shape(classes: int, channels: int, side: int) -> WindowShape:
-    """What a model reads of a square image and returns for it.
+    """The shape of what a model reads of a square image and returns.
 
-    The rows of the window are the rows of the image; a row holds the pixels of all channels, one
+    The rows of the window are the rows of the image; a row has the pixels of all channels, one
     channel after the other.
     """
     return WindowShape(channels * side, side, 0, classes)

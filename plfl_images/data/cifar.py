@@ -33,7 +33,7 @@ class Archive:
 
     url: str
     md5: str
-    """As on the page that publishes the file."""
+    """The MD5 on the page that publishes the file."""
     training: tuple[str, ...]
     """Names of the files of images to train on."""
     held_out: tuple[str, ...]
@@ -66,7 +66,7 @@ ARCHIVES = {
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
-    """Path of the archive in `folder`; it is downloaded if it is not there, and verified.
+    """Path of the archive in `folder`; it is downloaded if missing, and verified.
 
     Raises:
         DataError: it cannot be downloaded, or is not the published file.

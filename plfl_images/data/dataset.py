@@ -1,4 +1,4 @@
-"""A pool of images as the clients of one federation hold it."""
+"""A pool of images, divided among the clients of one federation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from plfl_images.data import Images, Skew, image_shape, splits
 from plfl_images.data.pool import ImagePool
 
 NOISE = 20
-"""Held-out images that are made up to measure a study, beside those of each class."""
+"""Number of random held-out images for measuring a study, in addition to those of each class."""
 
 
 @dataclass(frozen=True)
 class ImageDataset:
     """Images divided among clients.
 
-    Clients have training images of their own. They share the held-out images: those to choose
-    hyperparameters on (`validation`) and those of the `test` part. A window is an image, see
+    Each client has its own training images. Clients share the held-out images: those to choose
+    hyperparameters on (`validation`) and those of the test set (`test`). A window is an image, see
     `plfl_images.data.image_shape`.
     """
 
@@ -33,18 +33,19 @@ class ImageDataset:
     clients: NDArray[np.str_]
     """Names of the N clients."""
     parts: list[NDArray[np.int64]]
-    """Rows of the pool that are each client's training images."""
+    """The training images of each client, as indices into the pool."""
     validation: NDArray[np.int64]
-    """Rows of the pool that choose hyperparameters."""
+    """The images for choosing hyperparameters, as indices into the pool."""
     test: NDArray[np.int64]
-    """Rows of the pool that are in the test set."""
+    """The images of the test set, as indices into the pool."""
 
     relative: ClassVar[bool] = False
     """No pixel is relative to another row of the image."""
 
     @classmethod
     def of(cls, pool: ImagePool, skew: Skew, clients: int, seed: int) -> ImageDataset:
-        """Deal a pool to so many clients; the `seed` says how, but not what is held out.
+        """Divide a pool among this many clients. The `seed` determines the division, but not which
+        images are held out.
 
         Raises:
             DataError: the pool cannot be divided like this.
@@ -89,7 +90,7 @@ class ImageDataset:
 
     @property
     def shape(self) -> WindowShape:
-        """What a model reads of an image, and returns."""
+        """The shape of what a model reads of an image and returns."""
         channels, side, _ = self.pool.shape
         return image_shape(self.pool.classes, channels, side)
 

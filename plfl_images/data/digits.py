@@ -18,7 +18,7 @@ LEVELS = 16.0
 
 
 def read() -> ImagePool:
-    """The digits, scaled to [0, 1]; which of them are held out is fixed."""
+    """The digits, scaled to [0, 1]; the held-out ones are always the same."""
     from sklearn.datasets import load_digits  # takes a second
 
     found = load_digits()

@@ -25,7 +25,7 @@ class ImagePool:
     offset: NDArray[np.float64]
     """(channels,), subtracted from the pixels."""
     scale: NDArray[np.float64]
-    """(channels,), by which the difference is divided: the input of a model."""
+    """(channels,), by which the difference is divided; the result is the input of a model."""
 
     @property
     def classes(self) -> int:
@@ -52,7 +52,7 @@ class ImagePool:
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> ImagePool:
-        """Read what `save` wrote.
+        """Read a file of `save`.
 
         Raises:
             DataError: the file is missing or damaged.

@@ -16,11 +16,11 @@ def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.G
     """Deal every client `s` shards, each of one class (FedADC, arXiv 2012.09102, section IV).
 
     The images of a class, in random order, are cut into clients · s / classes shards whose sizes
-    differ by one at most. A client has at most `s` labels, fewer where its shards share a class.
+    differ by one at most. A client has at most `s` labels, and fewer if its shards share a class.
 
     Raises:
-        ValueError: clients · s is no multiple of the classes, or there are fewer images of a class
-            than shards.
+        ValueError: clients · s is not a multiple of the number of classes, or there are fewer
+            images of a class than shards.
     """
     classes = _classes(labels)
     per_class, left = divmod(clients * s, classes)
@@ -39,10 +39,11 @@ def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.G
 def dirichlet_equal(
     labels: Labels, clients: int, alpha: float, random: np.random.Generator
 ) -> Parts:
-    """Deal every client as many images, whose labels follow its own q ~ Dir(α · 1).
+    """Deal every client the same number of images, whose labels follow its own q ~ Dir(α · 1).
 
     A client draws its images one by one: a label from q, renormalised over the classes that are not
-    used up, then an image of that class. What does not divide by the number of clients is left out.
+    used up, then an image of that class. The remainder of the division by the number of clients is
+    left out.
 
     Raises:
         ValueError: there are fewer images than clients.
@@ -68,7 +69,7 @@ def dirichlet_equal(
 def dirichlet_by_class(
     labels: Labels, clients: int, alpha: float, random: np.random.Generator
 ) -> Parts:
-    """Deal each class to the clients by shares ~ Dir(α · 1), so that clients differ in size too.
+    """Deal each class to the clients by shares ~ Dir(α · 1), so that clients also differ in size.
 
     All images are given to clients. A client may get none.
     """

@@ -1,7 +1,7 @@
 """Models of images.
 
-A window is an image: its rows are the rows of the window, and a row holds the pixels of all
-channels, one channel after the other.
+A window is an image: its rows are the rows of the window, and a row has the pixels of all channels,
+one channel after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ImageModel(Model):
 
     @property
     def multiple(self) -> int:
-        """What the side of an image must be a multiple of."""
+        """The side of an image must be a multiple of this number."""
         raise NotImplementedError
 
     def operations(self, shape: WindowShape) -> int:
@@ -122,5 +122,5 @@ class ResNet18Gn(ImageModel):
         return Net(shape, self.groups_of, self.projection)
 
     def groups_of(self, channels: int) -> int:
-        """Groups of a normalisation over so many channels."""
+        """The number of groups of a normalisation over this many channels."""
         return self.group if self.groups == "number" else channels // self.group

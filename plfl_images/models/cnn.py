@@ -23,9 +23,9 @@ class Halved(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, C, H, W) as (B, C, H/2, W/2)."""
         if not torch.is_inference_mode_enabled():
-            # Of equal pixels the first gets the whole gradient.
+            # Of equal pixels, the first gets the whole gradient.
             return functional.max_pool2d(images, 2)
-        # The same numbers; on a CPU, PyTorch's own pooling takes nine times as long.
+        # The results are the same; on a CPU, PyTorch's own pooling takes nine times as long.
         rows = torch.maximum(*images.unflatten(-1, (-1, 2)).unbind(-1))
         return torch.maximum(*rows.unflatten(-2, (-1, 2)).unbind(-2))
 
@@ -63,6 +63,6 @@ class Net(nn.Module):
         return out
 
     def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
-        """What the last layer reads (B, W)."""
+        """The inputs (B, W) of the last layer."""
         out: Tensor = self.linear(self.convolutions(as_images(sequence)).flatten(1))
         return out

@@ -1,4 +1,4 @@
-"""What the modules of images share."""
+"""Common parts of the modules of images."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WIDTHS = (64, 128, 256, 512)
 
 
 class Block(nn.Module):
-    """Two 3 × 3 convolutions beside a shortcut."""
+    """Two 3 × 3 convolutions with a shortcut."""
 
     def __init__(self, width: int, to: int, stride: int, norm: Callable[[int], nn.Module]):
         super().__init__()
@@ -72,7 +72,7 @@ class Net(nn.Module):
         return out
 
     def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
-        """What the last layer reads (B, W)."""
+        """The inputs (B, W) of the last layer."""
         pooled = self._pooled(sequence)
         out: Tensor = self.fc[:-1](pooled) if isinstance(self.fc, nn.Sequential) else pooled
         return out

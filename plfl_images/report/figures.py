@@ -17,13 +17,14 @@ from plfl_images.results import classification
 from plfl_images.results.variants import Results
 
 PER_PANEL = 6
-"""Most curves of a panel: as many as there are colours."""
+"""Largest number of curves in a panel: the number of colours."""
 _DASHES = ("-", "--", "-.", ":")
-"""Lines of rows that share a colour."""
+"""Line styles that distinguish rows of the same colour."""
 
 
 def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
-    """The rows of the grid in groups for a panel each; the first row is in all, to compare with."""
+    """The rows of the grid in groups, one per panel. The first row is in all panels, for
+    comparison."""
     others = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
     return [[rows[0], *group] for group in others]
 
@@ -31,8 +32,8 @@ def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
 def look(k: int) -> dict[str, Any]:
     """Colour, marker and line of row `k` of the grid, the same in all panels.
 
-    The first row, which is in all panels, shares its colour with none. Rows of different panels may
-    share a colour, and then differ in marker and line.
+    The first row, which is in all panels, has a colour of its own. Rows of different panels may
+    share a colour; then they differ in marker and line.
     """
     turn, place = divmod(k - 1, PER_PANEL - 1) if k else (0, -1)
     return {
@@ -67,7 +68,7 @@ def draw_curve(panel: Axes, curve: pd.DataFrame, name: str, drawn: dict[str, Any
 
 
 def legend_below(panel: Axes, columns: int) -> None:
-    """A legend below the panel, where it covers no curve."""
+    """A legend below the panel, where it does not cover curves."""
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
@@ -89,7 +90,7 @@ def labels(results: Results) -> Figure:
 
 
 DRAW: dict[str, Callable[[Results], Figure]] = {"accuracy": accuracy, "labels": labels}
-"""How each figure of `CAPTIONS` is drawn."""
+"""The function that draws each figure of `CAPTIONS`."""
 
 
 def render_all(results: Path, out: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The page and the figures of a study of classifiers with further axes: its variants side by side.
+"""The page and the figures of a study of classifiers with further axes, which compare its variants.
 
 `plfl.report.overview` has the same for forecasters.
 """
@@ -50,12 +50,12 @@ FILES = {
     "study.json": "configuration, versions and variants",
 }
 MOST = 12
-"""Rows of panels that the curves have at most; a study with more shows the first."""
+"""Largest number of rows of panels of the curves; if a study has more, the first are shown."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What is drawn: accuracies of the global models, by variant and row of the grid."""
+    """The lines of the figures: accuracies of the global models, by variant and row of the grid."""
 
     found: Overview
 
@@ -66,7 +66,7 @@ class Lines:
 
     @property
     def along(self) -> Axis:
-        """The axis with most values."""
+        """The axis with the most values."""
         return along(self.study)[0]
 
     @property
@@ -146,9 +146,9 @@ def ends(lines: Lines) -> Figure:
 
 
 def curves(lines: Lines) -> Figure:
-    """Accuracy against rounds, one panel per variant; many rows of the grid take several.
+    """Accuracy against rounds, one panel per variant; several panels if the grid has many rows.
 
-    In a study of one row of the grid, the lines of a panel are the values of the longest axis.
+    If the grid has one row, the lines of a panel are the values of the longest axis.
     """
     drawn = _panels(lines)[:MOST]
     figure, cells = panels(
@@ -204,7 +204,7 @@ class Row:
     name: str
     baseline: bool
     cells: list[tuple[str, str, str]]
-    """For each variant: mean ± standard deviation, the interval, and what was chosen."""
+    """For each variant: mean ± standard deviation, the interval, and the chosen hyperparameters."""
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
@@ -247,7 +247,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 
 def _link(results: Path, label: str) -> str | None:
-    """Where the page of a variant lies, if it has one."""
+    """The link to the page of a variant, if it has one."""
     return f"{quote(label)}/index.html" if (results / label / "index.html").is_file() else None
 
 
@@ -266,7 +266,7 @@ def _rows(lines: Lines, labels: Sequence[str], model: str, score: str) -> Iterat
 
 def _cell(row: Any, score: str) -> tuple[str, str, str]:
     interval, chosen = "", ""
-    if score == "accuracy_tail":  # what was chosen is the same at a quarter of the rounds
+    if score == "accuracy_tail":  # the choice is the same at a quarter of the rounds
         chosen = row.get("hyperparameters")
         if np.isfinite(row["low"]):
             interval = f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]"

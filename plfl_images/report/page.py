@@ -64,7 +64,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 def _standings(found: Results, model: str) -> list[Standing]:
     table = classification.standings(found.summary[found.summary["model"] == model])
-    # The paper's numbers, and the way to a target, are those of the server's model.
+    # The paper's numbers, and the costs until a target, are those of the server's model.
     column, rows = paper.column_of(found.study) if model == "global" else None, []
     for row in table.to_dict("records"):
         published = column and column.of(row["method"], row["server_opt"])
@@ -106,7 +106,7 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
 
 
 def judged(found: Sequence[Results]) -> dict[str, Any]:
-    """What the template `claims` reads: the verdicts on the claims that a study can answer."""
+    """The values for the template `claims`: the verdicts on the claims that a study can test."""
     verdicts = [one for one in label_claims.verdicts(found) if one.answer in MARKS]
     return {"claims": verdicts, "marks": MARKS, "effect_of": estimate}
 

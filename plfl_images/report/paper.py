@@ -1,4 +1,4 @@
-"""Table I of FedADC (arXiv 2012.09102), which `paper.toml` holds."""
+"""Table I of FedADC (arXiv 2012.09102), from `paper.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plfl_images.data import skew_of
 
 
 class Column(BaseModel, frozen=True):
-    """A column of the table: what was trained, and how labels were skewed."""
+    """A column of the table: the data set and the skew of its labels."""
 
     title: str
     source: str
@@ -24,7 +24,8 @@ class Column(BaseModel, frozen=True):
     """Test accuracy in per cent by method, mean and standard deviation."""
 
     def of(self, method: str, server_opt: str) -> tuple[float, float] | None:
-        """That of a method; None if the column has none. All servers are those of FedAvg."""
+        """The accuracy of a method; None if the column has none. All servers are those of
+        FedAvg."""
         return self.accuracy.get(method) if server_opt == "fedavg" else None
 
 
@@ -36,8 +37,8 @@ COLUMNS = TypeAdapter(list[Column]).validate_python(
 def column_of(study: Study) -> Column | None:
     """The column with the study's skew and participation.
 
-    Its own data set is preferred; handwritten digits take the one of CIFAR-10, or of CIFAR-100 with
-    the same α.
+    A column of the study's own data set is preferred. For handwritten digits it is the column of
+    CIFAR-10, or of CIFAR-100 with the same α.
     """
     skew, share = skew_of(study.data), study.federation.participation
     level = skew.s if skew.split == "sort_and_partition" else skew.alpha

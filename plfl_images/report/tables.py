@@ -1,4 +1,4 @@
-"""What the figures and the pages of studies of classifiers have in common."""
+"""Common parts of the figures and the pages of studies of classifiers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ ABOUT_BASELINES = (
     " regression on its own images (logistic own), and one on the images of all clients together"
     " (logistic pooled)."
 )
-"""What the pages say about the rows of baselines."""
+"""The text of the pages about the rows of baselines."""
 
 
 def results_in(folder: Path) -> Results:
@@ -23,7 +23,7 @@ def results_in(folder: Path) -> Results:
 def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
     """A short name of a row of the grid among `rows`, such as `FedADC+` or `SlowMo`.
 
-    It says only what differs among them.
+    It contains only what differs among them.
     """
     method, server, client = row["method"], row["server_opt"], row["client_opt"]
     name = method_label(method)

@@ -1,8 +1,8 @@
 """The tables of a study of classifiers: their summary, their standings, and paired comparisons.
 
 The records have the columns that `plfl.results.records` describes, with other scores: `error`, the
-fraction of wrong predictions on the held-out images, which all clients share; `own_error`, the same
-with each class weighted by its share among the client's training images; `cross_entropy`.
+fraction of wrong predictions on the held-out images, which all clients share; `own_error`, this
+fraction with each class weighted by its share among the client's training images; `cross_entropy`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from plfl.results.records import CELL, DAMAGE
 from plfl_images.classify import Classify
 
 TAIL = 4
-"""Evaluated rounds at the end whose mean is the final accuracy: single rounds scatter widely when
-few clients take part."""
+"""Number of evaluated rounds at the end whose mean is the final accuracy, because single rounds
+scatter widely if few clients take part."""
 GROUP = [column for column in CELL if column != "seed"]
 """Columns that name a row of the standings: a cell without its seed."""
 _TRAINING = [*CELL, "model"]
@@ -60,7 +60,7 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
         there; `accuracy_quarter` and `accuracy_half`, those of the evaluated rounds nearest to a
         quarter and half of all rounds; `accuracy_tail`, the mean of the last `TAIL` evaluated
         rounds; `validation_accuracy` at the last round; `rounds_to_target` and `bytes_to_target`,
-        both directions; `bytes_down`, `bytes_up`; what was tuned.
+        both directions; `bytes_down`, `bytes_up`; the tuned hyperparameters.
     """
     by_round = curves(records)
     train = records[records["split"] == "train"]
@@ -104,7 +104,7 @@ def read_summary(folder: Path) -> pd.DataFrame:
 
 
 def _mean(values: pd.Series[float]) -> float:
-    """The mean, NaN if any value is."""
+    """The mean; NaN if any value is NaN."""
     return float(values.mean(skipna=False))
 
 
@@ -120,8 +120,8 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
 
     One row per row of the grid and model, with the columns `seeds` and, of every accuracy, its name
     and its name with `_std` (NaN for one seed); `low` and `high`, a 95 % interval of
-    `accuracy_tail` over seeds (Student's t). With few seeds this interval may extend beyond the
-    accuracies that are possible, so it is cut off at 0 and 1.
+    `accuracy_tail` over seeds (Student's t). With few seeds this interval could extend beyond
+    possible accuracies, so it is cut off at 0 and 1.
     """
     scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
     groups = summary.groupby([*GROUP, "model"], sort=False)

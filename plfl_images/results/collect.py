@@ -1,4 +1,4 @@
-"""Collects what the jobs of a study of classifiers have written into its tables."""
+"""Collects the files of the jobs of a study of classifiers into its tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from plfl_images.results import classification
 
 
 def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-    """Write the tables of a study into `folder`, all but the summary, which is returned.
+    """Write the tables of a study into `folder`, except the summary, which is returned.
 
-    Classifiers have no forecasts, so the tables of these and of their errors are empty.
+    Classifiers have no forecasts, so the tables of forecasts and of their errors are empty.
     """
     target = classification.target_of(study)
     summaries: list[pd.DataFrame] = []
@@ -44,7 +44,7 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
 
 
 def label_counts(dataset: ImageDataset, seed: int) -> pd.DataFrame:
-    """Training `images` of every `client` and `label`, as divided with a `seed`."""
+    """Number of training `images` of every `client` and `label` under the partition of a `seed`."""
     counts = dataset.label_counts
     return pd.DataFrame(
         {

@@ -31,12 +31,12 @@ from plfl_images.results.variants import SCORES, Results, over_seeds
 
 
 class Pair(NamedTuple):
-    """How far one side is ahead of the other, seed by seed; NaN where a side diverged."""
+    """How far one side is ahead of the other, seed by seed; NaN if a side diverged."""
 
     names: tuple[str, str]
     ahead: pd.Series[float]
     lost: tuple[str, ...] = ()
-    """The side that should be ahead, if it diverged with a seed."""
+    """The side that should be ahead, if it diverged for a seed."""
 
     @property
     def evidence(self) -> Evidence:
@@ -46,14 +46,14 @@ class Pair(NamedTuple):
 
 
 _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
-"""Axes along which clients have fewer or more labels, and their symbols."""
+"""Axes that change how many labels clients have, and their symbols."""
 Row = tuple[str, str]
 """A method and a ServerOpt."""
 _SLOWMO = ("fedopt", "slowmo")
 _ROWS: dict[str, Row] = {"SlowMo": _SLOWMO, "FedAvg": ("fedopt", "fedavg")}
-"""The rows of the grid that are not just a method with the ServerOpt `fedavg`."""
+"""The rows of the grid that are more than a method with the ServerOpt `fedavg`."""
 Where = tuple[str, list[Pair]]
-"""What a verdict is about, such as the variant and the score, and its comparisons."""
+"""The subject of a verdict, such as the variant and the score, and its comparisons."""
 Question = Callable[[Sequence[Results]], Iterator[Where]]
 """Finds the comparisons of a claim, for one or more verdicts; none if the study lacks them."""
 
@@ -66,9 +66,9 @@ class Claim(BaseModel, frozen=True):
     """What a study needs to test it."""
     unit: str = "points"
     better: str = ""
-    """A method, or one of `_ROWS`; of an `axis`, a value."""
+    """A method, or one of `_ROWS`; with an `axis`, one of its values."""
     than: list[str] = []
-    """What it is better than; empty: all other rows of the grid."""
+    """The other side; empty: all other rows of the grid."""
     axis: str = ""
     """The axis whose values are compared, in all rows of the grid or those of one `method`."""
     method: str = ""
@@ -108,7 +108,7 @@ def verdicts(variants: Sequence[Results]) -> list[Verdict]:
 
 
 def about(study: Study) -> str:
-    """What the numbers of the verdicts are."""
+    """A sentence about the numbers in the verdicts."""
     chosen = (
         "The hyperparameters of every row of the grid were chosen on validation"
         if study.tuning.search
@@ -207,12 +207,13 @@ def _values(claim: Claim, variants: Sequence[Results]) -> Iterator[Where]:
 def _distinct(
     variants: Sequence[Results], keys: Sequence[tuple[str, str]]
 ) -> list[tuple[str, Results]]:
-    """One of the variants that have the same trainings of the methods and ServerOpts `keys`.
+    """Yields one of each group of variants with the same trainings of the methods and ServerOpts
+    `keys`.
 
     A hyperparameter of another method, for example, does not change them.
 
     Returns:
-        Each such variant, with what the names of all those that equal it have in common.
+        Each such variant, with the common part of the names of its group.
     """
     groups: dict[str, list[Results]] = {}
     for one in variants:
@@ -234,7 +235,7 @@ def _where(*parts: str) -> str:
 def _along(
     variants: Sequence[Results], keys: Sequence[str]
 ) -> Iterator[tuple[str, str, list[Results]]]:
-    """Variants that differ on one of the axes `keys` only, in the order of its values.
+    """Variants that differ only on one of the axes `keys`, in the order of its values.
 
     Yields:
         The key, the place on the other axes in words, and the variants.
@@ -251,7 +252,7 @@ def _along(
 
 
 def _ends(variants: Sequence[Results]) -> Iterator[tuple[str, Results, Results]]:
-    """Variants with fewest and with most labels per client that are equal otherwise."""
+    """Variants with the fewest and with the most labels per client that are otherwise equal."""
     for key, rest, line in _along(variants, list(_SKEW)):
         line = sorted(line, key=lambda one: float(one.place[key]))
         few, many = line[0], line[-1]
@@ -260,7 +261,7 @@ def _ends(variants: Sequence[Results]) -> Iterator[tuple[str, Results, Results]]
 
 
 def _widens(variants: Sequence[Results]) -> Iterator[Where]:
-    """(A3): FedADC's lead over SlowMo with few labels, less its lead with many."""
+    """(A3): FedADC's lead over SlowMo with few labels, minus its lead with many."""
     for (where, few, many), score in itertools.product(_ends(variants), SCORES):
         leads = [_ahead(one, ("fedadc", "fedavg"), [_SLOWMO], score) for one in (few, many)]
         yield (
@@ -273,7 +274,7 @@ def _widens(variants: Sequence[Results]) -> Iterator[Where]:
 
 
 def _slower(variants: Sequence[Results]) -> Iterator[Where]:
-    """(B2): rounds of FedADC to the target with few labels, less those with many."""
+    """(B2): rounds of FedADC to the target with few labels, minus those with many."""
     for where, few, many in _ends(variants):
         for row in _rows(few, "fedadc"):
             rounds = [one.scored(row, "rounds_to_target") for one in (few, many)]

@@ -1,4 +1,4 @@
-"""The variants of a study of classifiers side by side: accuracies, effects of the axes, curves.
+"""Compares the variants of a study of classifiers: accuracies, effects of the axes, curves.
 
 A study without further axes is its own only variant. `plfl.results.overview` has the same for
 forecasts, whose score is MASE.
@@ -35,7 +35,7 @@ class Results(Variant):
 
     @property
     def study(self) -> Study:
-        """The variant as a study of its own."""
+        """The variant as a study."""
         return self.tables.study
 
     @cached_property
@@ -75,7 +75,7 @@ class Results(Variant):
 
 
 def compared(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
-    """The tables that put variants side by side, by the names of their files."""
+    """The tables that compare variants, by the names of their files."""
     of_images = [Results(one.label, one.place, one.tables) for one in found]
     parts = [one.marked(one.curves) for one in of_images]
     return {
@@ -106,7 +106,7 @@ def best(found: Sequence[Results]) -> pd.DataFrame:
 
 
 def effects(study: Study, found: Sequence[Results]) -> pd.DataFrame:
-    """What a value of an axis changes: see `plfl.results.overview.changes`.
+    """The effect of the values of an axis: see `plfl.results.overview.changes`.
 
     Further columns: `GROUP`; `score`, one of `SCORES`, of the global models; `accuracy` and
     `accuracy_against`, means over the seeds that both sides have; `difference` with its 95 %
@@ -131,7 +131,7 @@ def _compared(one: Results, other: Results) -> Iterator[dict[str, Any]]:
 
 
 def over_seeds(name: str, ahead: pd.Series[float]) -> Comparison:
-    """A comparison, given how far one side is ahead of the other, seed by seed; NaN where a side
-    diverged. All clients share the held-out images, so results vary over seeds only."""
+    """A comparison, given how far one side is ahead of the other, seed by seed; NaN if a side
+    diverged. All clients share the held-out images, so results vary only over seeds."""
     scored: Array = np.asarray(ahead.dropna(), np.float64)
     return Comparison((name,), {"": scored[None, :]} if len(scored) else {}, sampled=False)

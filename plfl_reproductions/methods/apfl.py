@@ -13,8 +13,8 @@ down: x;  client: w = [x; p_i], then K times, all from the values before the ste
     adaptive: α ← clip(α − η_α ⟨v − w, g(v̄)⟩, 0, 1)
 up: D = w − x;  server: x ← ServerOpt(x, D̄)
 
-`local` is the mixture of v_i and the client's w. x is what FedOpt makes it. Of a round's steps, α
-changes in the first (`round`) or in all (`step`). A step computes two gradients on one minibatch.
+`local` is the mixture of v_i and the client's w. x is what FedOpt makes it. α changes in the first
+step of a round (`round`) or in every step (`step`). A step computes two gradients on one minibatch.
 
 Deviations: the mixture and v_i are of all parameters, personal ones included (ours). With Adam the
 factor α of v's gradient cancels, so that v takes steps of full size for every α > 0. Published

@@ -119,7 +119,7 @@ class AuthorsCode(Method):
     def _anchored(self, f: Federation, start: Tensor, received: Tensor) -> TrainInstructions:
         """Steps from `start` with the proximal term towards what was received.
 
-        By itself the optimiser's term pulls everything that crosses to where it started.
+        The optimiser's own term would pull all parameters that cross the channel to their start.
         """
         import torch
 

@@ -48,7 +48,7 @@ class State(MethodState):
     update: Tensor
     """Each client's last normalised update D_i / K_i (N, d_s)."""
     due: Tensor
-    """Round (N,) at the end of which that update arrives; 0 where none is under way."""
+    """Round (N,) at the end of which that update arrives; 0 if none is under way."""
 
 
 class CCFedAdagrad(FedOpt):
@@ -86,7 +86,8 @@ class CCFedAdagrad(FedOpt):
         return State(m=zero, v_hat=zero.clone(), update=rows, due=f.everyone * 0)
 
     def draws(self, f: Federation, t: int, clients: Tensor) -> Tensor:
-        """Whether each of `clients` joins in round `t` (0 or 1), its delay and its steps: (n, 3).
+        """For each of `clients` in round `t`: whether it joins (0 or 1), its delay and its steps,
+        (n, 3).
 
         The number of steps is 0 where `federation.local_steps` applies.
         """

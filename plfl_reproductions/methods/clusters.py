@@ -1,4 +1,4 @@
-"""What methods that sort the clients into clusters have in common."""
+"""Common parts of methods that sort the clients into clusters."""
 
 from typing import Any
 
@@ -41,7 +41,8 @@ class Clustered(Method):
         D: Tensor,
         weights: Tensor | None = None,
     ) -> None:
-        """Let each ServerOpt step along the updates `D` (n, d_s) of those of its `cluster` (n,).
+        """Let each ServerOpt step along the updates `D` (n, d_s) of the clients in its cluster;
+        `cluster` (n,) has their clusters.
 
         `weights` (n,) are those in the sum; None: those in a mean over the cluster.
         """
@@ -63,7 +64,7 @@ def check_count(f: Federation, clusters: int) -> None:
 def by_name(f: Federation, clients: Tensor) -> NDArray[np.int64]:
     """Positions (n,) of `clients` in the order of their names.
 
-    Results that start from it do not depend on the order of the clients.
+    Results that use it do not depend on the order of the clients.
     """
     return np.argsort([f.client_data.names[i] for i in clients.tolist()])
 
@@ -71,8 +72,8 @@ def by_name(f: Federation, clients: Tensor) -> NDArray[np.int64]:
 def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tensor:
     """Clusters (n,) of `rows` (n, d), one row for each of `clients`.
 
-    Lloyd's algorithm until convergence, the best of ten k-means++ starts. Rows that are not finite,
-    those of diverged clients, go to cluster 0.
+    Lloyd's algorithm until convergence, the best of ten k-means++ starts. Rows of diverged clients,
+    which are not finite, go to cluster 0.
     """
     import torch
     from sklearn.cluster import KMeans

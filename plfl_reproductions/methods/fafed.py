@@ -21,10 +21,10 @@ server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A�
 
 Deviations: when this file was written only the abstract of the paper was available. The defaults,
 the initial m and v, and the plain steps −η g of personal parameters are ours. A published program
-starts from v = mean g_i² and takes its first step without A⁻¹, x − η m; which of the two the paper
-has is not known here. Each step computes
-two gradients but counts as one: on the simulated clock it takes twice as long, and a training can
-reach at most half the client-steps per second of other methods.
+starts from v = mean g_i² and takes its first step without A⁻¹, x − η m; we do not know which of the
+two is in the paper. Each step computes two gradients but counts as one: on the simulated clock it
+takes twice as long, and a training can reach at most half the client-steps per second of other
+methods.
 
 Where gradients are small A is ρ, so that a step is as long as a plain SGD step with rate η/ρ. FAFED
 diverges when that step is too long, and sooner the smaller a is. Whether the training loss stays

@@ -20,7 +20,7 @@ A cluster is merged or split at most once in a round, and dropped when it has no
 Deviations: the equations follow a secondary summary of the paper, which leaves some choices open.
 All clients, Ω_k and Φ start from the study's initial model. The clusters after the first round are
 those of k-means on the participants' ω_i. The components are fitted to centred ω_i, at most
-min(10, participants − 1) of them, and applied to ω_i as they are.
+min(10, participants − 1) of them, and applied to ω_i without centring.
 """
 
 from dataclasses import dataclass
@@ -165,8 +165,8 @@ class FedAC(Method):
 def components(rows: Tensor) -> Tensor:
     """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d).
 
-    There are fewer where the rows span a smaller space. They are computed from the products of the
-    rows with each other, (n, n), because there are far fewer rows than parameters.
+    There are fewer if the rows span a smaller space. They are computed from the inner products (n,
+    n) of the rows, because there are far fewer rows than parameters.
     """
     import torch
 
@@ -184,7 +184,7 @@ def components(rows: Tensor) -> Tensor:
 def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:
     """Cluster (n,) of `Omega` (k, d) most similar to each of `omega` (n, d), projected by `M`.
 
-    Of equally similar ones it is the first. A model that is not finite is similar to none.
+    Of equally similar ones, it is the first. A model that is not finite is not similar to any.
     """
     import torch
     from torch.nn.functional import normalize

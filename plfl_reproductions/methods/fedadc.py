@@ -21,8 +21,9 @@ the paper where the ClientOpt is not SGD. `downlink: tracking` saves bytes: a cl
 both before and after its last change computes m = (x_before − x_after) / (α η), and m is sent only
 to clients that missed it. `downlink: overlapped` saves time (section II-A): while the clients of a
 round compute, the server sends its present x and m to those of the next round. When that begins,
-they receive D̄ alone and take the server's step themselves. So they wait for d_s numbers instead of
-2 d_s, and receive 3 d_s in all. What takes longer than the computation is waited for.
+they receive only D̄ and take the server's step themselves. So they wait for d_s numbers instead of
+2 d_s, and receive 3 d_s in total. They also wait for the part of the early transfer that takes
+longer than the computation.
 """
 
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class FedADC(FedOpt):
         return f.client_data.steps(clients)
 
     def _sent(self, f: Federation, state: State, clients: Tensor) -> tuple[Tensor, Tensor]:
-        """x and m (n, d_s) as `clients` have them after the server has sent what they lack."""
+        """x and m (n, d_s) of `clients`, after the server has sent them what they lack."""
         sent = f.server.send(clients)
         m = state.m.expand(len(clients), -1)
         if state.last_step is not None:

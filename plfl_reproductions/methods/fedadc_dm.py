@@ -1,4 +1,4 @@
-"""FedADC with double momentum adds to FedADC a momentum of each client's own, which is reset in
+"""FedADC with double momentum adds to FedADC a separate momentum for each client, which is reset in
 every round. It smooths the client's gradients, while the server's momentum still gives all clients
 a common direction.
 
@@ -7,9 +7,9 @@ Drift Control", ISIT 2021, https://arxiv.org/abs/2012.09102, Algorithm 4.
 
 client: m_i ← g in its first step, m_i ← φ m_i + (1 − φ) g in the others;  y ← y − η (m̄ + m_i)
 
-The average m_i is SGD with momentum φ and dampening φ, which therefore has to be the ClientOpt.
-The hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gradient before the
-step along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
+The average m_i is SGD with momentum φ and dampening φ, which must therefore be the ClientOpt. The
+hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gradient before the step
+along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
 
 from plfl.optimizers.client import ClientOpt

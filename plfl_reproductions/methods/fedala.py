@@ -97,7 +97,7 @@ class FedALA(FedOpt):
         def run(session: Session) -> Trained:
             clients = session.clients
             W, rounds, own = state.W[clients], state.rounds[clients], f.local[clients]
-            # Whoever takes part for the first time starts at x.
+            # Clients that take part for the first time start at x.
             own = torch.where((rounds > 0)[:, None], own, session.start)
             s, gap = session.start.clone(), (session.start - own)[:, subset]
 

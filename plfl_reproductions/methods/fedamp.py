@@ -15,7 +15,7 @@ down: u_i;  client: K steps of its ClientOpt from its own w_i along g + (λ/α) 
 up: D = y − w_i;  server: w_i ← w_i + D
 
 `global` is [u_i; p_i]; `local` is [w_i; p_i]. Clients start from w_i: a start at u_i has another
-fixed point. All that clients share are their own models, so that no server optimiser has a part.
+fixed point. The server only keeps the clients' own models, so a server optimiser has no effect.
 
 Deviations: ‖·‖² grows with the number of parameters, and so must σ. Before round 1 all w_i are
 equal, so that the first u_i are the initial model.
@@ -48,7 +48,7 @@ class FedAMP(Method):
     no_calibration = "its server knows each client's model, and would not know of the new start"
 
     attention: Literal["distance", "cosine"] = "cosine"
-    """What the weights follow: distances between models, or, as the paper does for deep networks
+    """The basis of the weights: distances between models, or, as in the paper for deep networks
     (HeurFedAMP), their cosines."""
     sigma: float = Field(1.0, gt=0)
     """σ, the scale of squared distances, or of cosines."""

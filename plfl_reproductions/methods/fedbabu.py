@@ -10,7 +10,8 @@ down: x, shared parameters without the head;  client: K steps of its ClientOpt w
 up: D = y − x;  server: x ← ServerOpt(x, D̄)
 forecast: with [x; initial head] after E epochs of the ClientOpt
 
-`global` has the initial head; `local` is the fine-tuned model, of which nothing is kept.
+`global` has the initial head; `local` is the fine-tuned model, which is discarded after the
+forecast.
 
 Deviations: parameters that are neither shared nor in the head are personal and trained in the
 rounds (ours). The ClientOpt of the fine-tuning has fresh moments.

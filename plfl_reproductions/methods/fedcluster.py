@@ -14,7 +14,7 @@ paper, the share `federation.participation` is drawn from each cluster, at least
 
 Deviations: the equations follow a secondary summary of the paper. All clusters share one ServerOpt,
 which steps once per cycle. With `sample: clients` participants are drawn from all clients together,
-as for other methods; a cluster may then have no participants, and its cycle is skipped.
+as for other methods; if a cluster then has no participants, its cycle is skipped.
 """
 
 from typing import Literal

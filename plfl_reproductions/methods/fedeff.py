@@ -9,7 +9,7 @@ model LW_i, its seconds σ_i per epoch, and β_i and δ_i to download and upload
 In every round, with E = τ E_b (at least 1), and σ̄, β̄, δ̄ the means over all clients:
     `EC`:   E_i = ⌊E⌋, the same for all
     `UEC`:  T = ⌈E σ̄ + β̄ + δ̄⌉ seconds for everybody; E_i = max(1, ⌊(T − β_i − δ_i) / σ_i⌋)
-    `EIC`, `UEIC`: as those, with τ shrinking from round to round
+    `EIC`, `UEIC`: as `EC` and `UEC`, with τ shrinking from round to round
 down: x and E_i;  client: E_i epochs;  up: D_i;  server: the ServerOpt along Σ_S (n_i/n_S) D_i
 
 `UEC` is the schedule that the source calls FedEff.

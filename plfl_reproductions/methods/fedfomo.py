@@ -9,15 +9,15 @@ https://arxiv.org/abs/2012.08565; authors' code: https://github.com/NVlabs/FedFo
 The server keeps the last model θ_n of every client and, for each client i, affinities p_ij, 0 at
 first. Client i keeps its last two models, θ_i and θ'_i before it, at first the initial model.
 
-down: θ_n of M other clients, one after the other that with the largest p_in of those left or, with
-    probability ε (less by `epsilon_decay` in every round), any other
+down: θ_n of M other clients, chosen one after the other: of those left, the one with the largest
+    p_in or, with probability ε (which falls by `epsilon_decay` in every round), a random one
 client: w_n = (F_i(θ'_i) − F_i(θ_n)) / ‖θ_n − θ'_i‖ of these and of θ_i itself
     θ'_i + Σ_n max(w_n, 0) (θ_n − θ'_i) / Σ_n max(w_n, 0), from which K steps of its ClientOpt
     start; if no w_n is positive, from θ'_i
 up: D = y − θ_i, and w_n / |Σ w_n| of the M models;  server: θ_i ← θ_i + D, p_in ← p_in + w_n
 
-`global` is the mixture with p_i alone deciding what is sent; `local` is y. Norms are over what is
-shared, and models are evaluated with the client's own personal part.
+`global` is the mixture with p_i alone deciding what is sent; `local` is y. Norms are over the
+shared parameters, and models are evaluated with the client's own personal part.
 
 Deviations: the paper evaluates models on a client's validation data. Here these choose
 hyperparameters, so the client uses `probe` training windows, drawn anew in every round. All clients
@@ -43,16 +43,16 @@ class State(MethodState):
     models: Tensor
     """θ_n (N, d_s) of every client, as the server knows them."""
     affinity: Tensor
-    """p (N, N): what others' models have brought each client."""
+    """p (N, N): how much others' models have helped each client."""
     own: Tensor
     """θ_i (N, d_s), each client's last model."""
     before: Tensor
-    """θ'_i (N, d_s), the one before it."""
+    """θ'_i (N, d_s), each client's last model but one."""
 
 
 @dataclass
 class Instructions(TrainInstructions):
-    """What n clients were sent, and what they found it to be worth."""
+    """The models that n clients were sent, and how much these were worth to them."""
 
     sent: Tensor | None = None
     """The M clients (n, M) whose models each received."""
@@ -71,12 +71,13 @@ class FedFomo(Method):
     simulation_only = "every client has to evaluate models before its mixture can be scored"
 
     models: int = Field(8, ge=1)
-    """Models M that a client downloads in a round (authors' code: 8); at most those of all others.
+    """Number M of models that a client downloads in a round (authors' code: 8); at most one of each
+    other client.
     """
     epsilon: float = Field(0.3, ge=0, le=1)
     """Probability ε in the first round that one of them is drawn at random (authors' code: 0.3)."""
     epsilon_decay: float = Field(0.05, ge=0)
-    """By how much ε falls in every round (authors' code: 0.05)."""
+    """The amount by which ε falls in every round (authors' code: 0.05)."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client evaluates the models (ours); null: all."""
 
@@ -94,7 +95,7 @@ class FedFomo(Method):
         first, *further = state.models[sent].unbind(1)
         first, further = f.channel.send("down", clients, first, further)
         start, worth = self._mixture(f, state, t, clients, [first, *further])
-        tried = len(further) + 3  # those that it received, its own, and the one before it
+        tried = len(further) + 3  # the received models, its own, and its last but one
         work = f.client_data.work_of_losses(clients, tried, self.probe)
         return Instructions(start, before=work, sent=sent, worth=worth)
 
@@ -120,7 +121,7 @@ class FedFomo(Method):
         import torch
 
         affinity, found = state.affinity.cpu().numpy(), []
-        # In the order of their names: nothing may depend on how the clients are arranged.
+        # In the order of their names: results must not depend on the order of the clients.
         everyone = np.argsort(f.client_data.names)
         streams = f.client_data.streams("fedfomo", clients.tolist(), t)
         for i, random in zip(clients.tolist(), streams, strict=True):
@@ -150,7 +151,7 @@ class FedFomo(Method):
         shares = shares / shares.sum(1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
         start = before.double()
         for share, x in zip(shares.unbind(1), candidates, strict=True):
-            # A model without a share may have diverged, and 0 · ∞ is no number.
+            # A model without a share may have diverged, and 0 · ∞ is NaN.
             start = start + torch.where(share[:, None] > 0, share[:, None] * (x - before), 0.0)
         worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)
         return start.to(before), worth.to(before)
@@ -163,9 +164,9 @@ def ranked(
     epsilon: float,
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """At most `models` of the `others`, the one of the largest `affinity` first, ties at random.
+    """At most `models` of the `others`, in descending order of `affinity`, ties at random.
 
-    Each is, with probability `epsilon`, any of those that are left.
+    With probability `epsilon`, each is replaced by a random one of those that are left.
     """
     left = others[np.lexsort((random.random(len(others)), -affinity))].tolist()
     explores = random.random(min(models, len(left))) < epsilon

@@ -14,10 +14,10 @@ The teacher is the mean of the global models x after the last `buffer` rounds, t
 included. In round 1 there is no teacher. It forecasts with the client's own personal part.
 
 For classifiers the loss is CE + λ T² KL(softmax(z_T / T) ‖ softmax(z / T)) with logits z; FedADC,
-which compares with it, does not print T².
+which compares itself with FedGKD, does not print T².
 
-Deviations: for forecasts the squared error takes the place of the divergence, as in the authors'
-code for `loss_type mse`.
+Deviations: for forecasts the squared error replaces the divergence, as in the authors' code for
+`loss_type mse`.
 """
 
 from dataclasses import dataclass

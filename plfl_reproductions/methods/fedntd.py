@@ -12,7 +12,7 @@ down: x;  client: its ClientOpt on
 up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
 NTD = T² KL(q_T ‖ q), where q_T and q are softmax(z / T) of the received and of the local model over
-all classes but the label.
+all classes except the label.
 """
 
 from dataclasses import replace

@@ -14,7 +14,7 @@ server: x ← x + (1/N) Σ_S U_i
 x remains the mean of all z_i, whichever clients take part. Local steps that start at v instead of x
 would end at a different fixed point. The paper's guarantees are for convex f_i.
 
-Deviations: personal parameters take ordinary steps beside u. All clients have the same weight,
+Deviations: personal parameters take ordinary local steps. All clients have the same weight,
 whatever `federation.weighting` is.
 """
 

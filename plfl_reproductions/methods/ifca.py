@@ -12,7 +12,7 @@ down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training w
             chose j is divided by all participants, so that small clusters learn more slowly
 
 A model that nobody chose stays as it is. θ_1 is the study's initial model. The others are drawn
-from the same distribution with seeds of their own, because equal models would never separate.
+from the same distribution with other seeds, because equal models would never separate.
 
 Deviations: the paper evaluates F_i on all of a client's data, which for small models costs many
 times the work of a round. By default a client uses a sample of its windows, drawn anew in every
@@ -86,7 +86,8 @@ class Ifca(Clustered):
     ) -> tuple[Tensor, Tensor]:
         """Index (n,) of the model with the least loss for each client, and that model (n, d_s).
 
-        Of equally good models it is the first. Clients use the windows they draw for round `t`.
+        Of equally good models, it is the first. Clients use the windows that they draw for round
+        `t`.
         """
         import torch
 

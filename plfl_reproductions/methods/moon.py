@@ -47,8 +47,8 @@ class Moon(FedOpt):
     temperature: float = Field(0.5, gt=0)
     """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"
-    """What is compared: all hidden states of the LSTM (`states`), or the input of the last layer
-    (`penultimate`), after the projection head if there is one."""
+    """The compared features: all hidden states of the LSTM (`states`), or the input of the last
+    layer (`penultimate`), after the projection head if there is one."""
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Settings) -> Iterator[str]:
         if model.features and self.features not in model.features:

@@ -14,7 +14,8 @@ forecast: with [x; p_i] after `adapt_steps` steps of SGD with rate α
 
 `fo` leaves the Hessian out, `hf` estimates its product by differences. The paper's β is the rate of
 the ClientOpt. A step computes two gradients (`fo`) or four (`hf`). `global` is [x; p_i]; `local` is
-the model after the last steps, of which nothing is kept. With α = 0 the rounds are FedOpt's.
+the model after the last steps, which is discarded after the forecast. With α = 0 the rounds are
+FedOpt's.
 
 Deviations: the inner step moves all parameters, personal ones included, and all are adapted
 (ours). The paper's d is a step of SGD; any ClientOpt may take it (ours).

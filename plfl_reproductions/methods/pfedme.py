@@ -1,7 +1,6 @@
-"""pFedMe separates the personal model of a client from the shared one by an optimisation of its
-own: the personal model minimises the client's loss near the client's copy of the shared model, and
-that copy moves towards the personal model. The server thereby minimises the mean of the clients'
-Moreau envelopes.
+"""pFedMe separates the personal model of a client from the shared one. The personal model minimises
+the client's loss near the client's copy of the shared model, and that copy moves towards the
+personal model. The server thereby minimises the mean of the clients' Moreau envelopes.
 
 Source: Canh T. Dinh, Nguyen H. Tran and Tuan Dung Nguyen, "Personalized Federated Learning with
 Moreau Envelopes", NeurIPS 2020, https://arxiv.org/abs/2006.08848; authors' code:
@@ -12,7 +11,7 @@ down: x;  client: θ = w = x, then R times, each with one minibatch:
 up: D = w − x;  server: x ← ServerOpt(x, D̄); β is the rate of `fedavg`
 
 `local` is θ. The rate of the ClientOpt is η_p; SGD needs η_p (a + λ) < 2 where a is the curvature.
-Personal parameters are in θ only, and the term does not apply to them. θ continues from one
+Personal parameters are only in θ, and the term does not apply to them. θ continues from one
 minibatch to the next, as in the authors' code.
 
 Deviations: the moments of the ClientOpt start afresh for each minibatch (ours). The authors' code

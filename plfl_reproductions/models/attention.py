@@ -1,4 +1,4 @@
-"""What `itransformer` and `patchtst` share: an encoder of tokens, and the scaling of a window.
+"""Common parts of `itransformer` and `patchtst`: an encoder of tokens, and the scaling of a window.
 
 Source: Ashish Vaswani et al., "Attention Is All You Need", NeurIPS 2017,
 https://arxiv.org/abs/1706.03762; Taesung Kim et al., "Reversible Instance Normalization for
@@ -20,7 +20,7 @@ from plfl.models import Model
 from plfl.models.columns import mapped, normed
 
 EPSILON = 1e-5
-"""Added to the variance of a window."""
+"""A number that is added to the variance of a window."""
 FEW = 6
 """Most tokens for which elementwise products of all pairs are faster than small matrix products."""
 

@@ -1,4 +1,5 @@
-"""N-HiTS: blocks at different resolutions, each of which reads what the others left unexplained.
+"""N-HiTS: blocks at different resolutions, each of which reads the part of the load that earlier
+blocks left unexplained.
 
 Source: Cristian Challu et al., "N-HiTS: Neural Hierarchical Interpolation for Time Series
 Forecasting", AAAI 2023, https://arxiv.org/abs/2201.12886; authors' code:
@@ -49,7 +50,7 @@ class Net(nn.Module):
         super().__init__()
         last = len(sizes.pooling) - 1
         self.blocks = nn.ModuleList(
-            # No block reads what the last one leaves unexplained.
+            # No block reads what the last block leaves unexplained.
             Block(shape, pooling, sizes.hidden, leaves=i < last)
             for i, pooling in enumerate(sizes.pooling)
         )
@@ -80,7 +81,7 @@ class Block(nn.Module):
         self.ahead = nn.Linear(widths[-1], shape.outputs)
 
     def forward(self, load: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """What is left unexplained of the load, and this block's part of the forecast."""
+        """The part of the load that stays unexplained, and this block's part of the forecast."""
         pooled = nn.functional.max_pool1d(load[:, None], self.pooling, ceil_mode=True)[:, 0]
         z = self.body(torch.cat([pooled, others], 1))
         return load if self.back is None else load - self.back(z), self.ahead(z)

@@ -41,7 +41,7 @@ class Net(nn.Module):
 
     def __init__(self, shape: WindowShape, sizes: Patchtst):
         super().__init__()
-        # A patch longer than the window and its padding is as long as they are.
+        # A patch is at most as long as the window and its padding.
         self.stride, steps = sizes.stride, shape.look_back + sizes.stride
         self.patch = min(sizes.patch, steps)
         patches = (steps - self.patch) // self.stride + 1

@@ -10,7 +10,7 @@ z ← ReLU(z + F(z)); where the number of channels changes, z goes through a con
 
 Deviations: no weight normalisation and no dropout.
 
-The head reads the last step only. This step depends on every 2^(i + 1)-th output of level i,
+The head reads only the last step. This step depends on every 2^(i + 1)-th output of level i,
 counted from the end. A block therefore returns every other step of its input, and a dilated
 convolution of all steps becomes a convolution of neighbouring ones. It is one matrix product of all
 its taps, which a stack of models computes faster than grouped convolutions.
@@ -60,7 +60,7 @@ class Net(nn.Module):
             *(Block(*pair, sizes.kernel) for pair in itertools.pairwise(widths))
         )
         self.head = head_of(sizes.channels + shape.context, sizes.mlp, shape.outputs)
-        # Number of steps that the last one depends on, itself included.
+        # Number of steps that the last one depends on, including itself.
         self.reach = 1 + 2 * (sizes.kernel - 1) * (2**sizes.levels - 1)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
