@@ -24,8 +24,7 @@ from tests.training.test_engines import (
     with_terms,
 )
 
-if not torch.cuda.is_available():
-    pytest.skip("torch finds no GPU", allow_module_level=True)
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
 
 GPU = torch.device("cuda")
 EVERY = [*METHODS, "moon"]
