@@ -49,13 +49,6 @@ def test_the_pythons_of_the_classifiers_are_tested() -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[bi]*.yml")))
-def test_forms_have_the_keys_that_github_needs(path: Path) -> None:
-    form = read(str(path))
-    assert {"name", "description", "body"} <= form.keys()
-    assert all({"id", "type", "attributes"} <= field.keys() for field in form["body"])
-
-
 @pytest.mark.parametrize("name", ["slurm", "kubernetes"])
 def test_what_does_not_depend_on_the_place_is_as_at_home(name: str) -> None:
     home, away = (read(f"profiles/{profile}/profile.yaml") for profile in ("default", name))

@@ -106,12 +106,6 @@ def project(finished: Project, tmp_path: Path) -> Project:
     return copy
 
 
-def test_every_cell_is_in_the_tables(finished: Project) -> None:
-    records = pd.read_parquet(finished.results / "records.parquet")
-    assert len(records.groupby(["state", "sharing", "client_opt", "server_opt"])) == 6
-    assert len(pd.read_csv(finished.results / "summary.csv")) > 6, "baselines, too"
-
-
 def test_the_best_models_forecast_what_was_recorded(finished: Project) -> None:
     index = pd.read_csv(finished.results / "models" / "index.csv")
     assert len(index) == 3
@@ -218,14 +212,6 @@ def test_jobs_of_another_size_give_the_same_bits(project: Project) -> None:
     assert "own: round 2 of 2" in log.read_text()
 
 
-def test_a_short_training_is_one_job_of_a_state(project: Project) -> None:
-    project.config["data"]["states"].append("South")
-    del project.config["compute"]
-    jobs = project.jobs()
-    assert (jobs["windows"], jobs["train"]) == (1, 2)  # North has its own windows
-    assert "train_local" not in jobs
-
-
 def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> None:
     meter = project.folder / "meters" / "North" / "b.csv"
     meter.write_text(meter.read_text() + "2024-01-01 00:15:00,3\n")
@@ -260,18 +246,6 @@ def test_bad_input_is_refused_before_anything_is_written(
     assert status
     assert message in said
     assert not project.results.exists()
-
-
-def test_refused_combinations_are_left_out(project: Project) -> None:
-    project.config["grid"] |= {"method": ["fedopt", "scaffold", "fedrep"], "refused": "skip"}
-    status, said = project.snakemake("--summary")
-    assert status == 0, said
-    planned = re.findall(r"cells/North-(P\d)-(\w+)-adam-(\w+)-10\.parquet", said)
-    pairs = {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
-    expected = {(scheme, *pair) for scheme in ("P1", "P2", "P3") for pair in pairs}
-    # Under P1 the first phase of FedRep would train nothing.
-    heads = {(scheme, "fedrep", opt) for scheme in ("P2", "P3") for opt in ("fedavg", "fedyogi")}
-    assert set(planned) == expected | heads
 
 
 def test_variants_use_the_datasets_and_cells_that_exist(project: Project) -> None:

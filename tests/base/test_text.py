@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base import text
-from plfl.base.errors import ConfigError, DataError, did_you_mean
+from plfl.base.errors import ConfigError, DataError
 from plfl.cli import main as cli
 from plfl.results.records import write_csv
 
 HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
-
-
-def test_a_similar_name_is_suggested() -> None:
-    assert did_you_mean("load", ["Timestamp", "LOAD"]) == "; did you mean 'LOAD'?"
-    assert did_you_mean("wind", ["floor area"]) == ""
 
 
 def test_the_examples_of_the_docstrings() -> None:

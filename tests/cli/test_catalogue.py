@@ -52,18 +52,6 @@ def test_every_algorithm_is_listed_once_with_what_it_is(
     assert set(of["calibration", "calibration"]["floats"].values()) == {"0"}
 
 
-def test_the_main_methods_come_first_and_then_each_group_by_name() -> None:
-    listed = entries()
-    names: dict[str, list[str]] = {}
-    for entry in listed:
-        names.setdefault(entry["group"], []).append(entry["name"])
-    assert list(names) == [group for group in catalogue.HEADINGS if group in names]
-    assert all(found == sorted(found) for found in names.values())
-    main = ["ditto", "fedopt", "fedprox", "fine_tuning", "knn_per", "scaffold"]
-    assert names["main"] == main, "those of README.md"
-    assert {"apfl", "moon"} < set(names["reproduction"])
-
-
 def test_what_is_counted_is_what_a_study_sends() -> None:
     """Bytes of the tiny study's last round with P2, which shares an LSTM of 3 units."""
     study = tiny.study(

@@ -82,12 +82,6 @@ def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
     np.testing.assert_array_equal(new.offset[1:], old.offset[1:])
 
 
-def test_the_same_readings_give_the_same_bits() -> None:
-    model, readings = model_of(study_of()), newcomer()
-    first, again = (model.adapt(readings, "d", epochs=1).models["local"] for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_passes_are_chosen_by_the_error_at_the_end_of_the_readings(factor: float) -> None:
     model, readings = model_of(study_of()), newcomer(factor)

@@ -26,12 +26,6 @@ def test_a_ready_study_is_the_same_study_elsewhere(name: str, tmp_path: Path) ->
     }
 
 
-def test_it_is_described_in_a_short_sentence() -> None:
-    for name in shipped.studies():
-        assert 20 < len(shipped.about(name)) < 140
-        assert shipped.about(name)[-1] not in ".,:"
-
-
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     path = shipped.write_study("demo", tmp_path)
     path.write_text("mine")

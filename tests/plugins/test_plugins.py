@@ -5,9 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -214,24 +212,6 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     assert len(error.value.problems) == 1
 
 
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [
-        (
-            {"hyperparameters": {"method": {"clipped": {"bond": 1}}}},
-            "method.clipped.bond: unknown key; allowed: bound; did you mean 'bound'?",
-        ),
-        ({"grid": {"client_opt": ["signumm"]}}, "did you mean 'signum'?"),
-        ({"plugins": "clipped.py"}, "plugins: 'clipped.py' is not allowed"),
-    ],
-)
-def test_mistakes_in_the_keys_of_plugins_are_explained(
-    project: Project, blocks: dict[str, Any], message: str
-) -> None:
-    with naming(ConfigError, message):
-        project.load(**blocks)
-
-
 def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     project.write("damped.py", example("docs/baselines.md"))
     named = {"further": [{"name": "damped", "weight": 1.0}]}
@@ -348,13 +328,6 @@ def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
     tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
     with naming(PlflError, message):
         figures.draw("mine", tables)
-
-
-def test_the_plugins_of_plfl_itself_are_installed() -> None:
-    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    listed = about["project"]["entry-points"][plugins.GROUP]
-    found = {point.name: point.value for point in entry_points(group=plugins.GROUP)}
-    assert listed.items() <= found.items(), "install again: make setup, or pip install -e ."
 
 
 def test_installed_packages_bring_plugins(

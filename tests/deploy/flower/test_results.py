@@ -1,7 +1,5 @@
 """What a deployment leaves is shown as any study is, and marked as what it is."""
 
-import json
-
 import pytest
 
 from plfl.base.errors import ConfigError
@@ -11,7 +9,6 @@ from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.publish.tracking.content import runs
 from plfl.publish.tracking.store import connect, find_experiment, track
 from plfl.results.tables import Tables
-from tests.helpers.fake_results import render
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 from tests.helpers.refusals import naming
 
@@ -49,13 +46,6 @@ def test_measured_bytes_are_logged(deployed):
         assert points == pytest.approx(expected.to_dict(), rel=1e-3)
         assert (run.clients[f"wire_mb_{way}"] > run.clients[f"mb_{way}"]).all()
     assert run.clients["client"].tolist() == NAMES
-
-
-@pytest.mark.parametrize("figure", ["fig2_bytes", "pareto"])
-def test_figures_are_drawn(deployed, tmp_path, figure):
-    folder, _ = deployed
-    assert json.loads((folder / "study.json").read_text())["engine"] == "flower"
-    assert render(figure, folder, tmp_path)
 
 
 def test_a_deployed_study_can_be_deployed_again():

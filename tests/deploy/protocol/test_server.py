@@ -221,21 +221,6 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
     torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)
 
 
-def test_who_never_joins_makes_nothing_undefined(tmp_path, unequal):
-    of = study(
-        grid={"method": ["scaffold"]},
-        federation=FEDERATION | {"weighting": "samples"},
-        windows={"scaling": "per_client"},
-    )
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
-    deployed.loopback.absent = {"102"}
-    found = deployed.run()
-    expected = replayed(deployed)
-    there = (expected["client"] != "102") | (expected["split"] == "train")
-    pd.testing.assert_frame_equal(found, expected[there].reset_index(drop=True), check_exact=True)
-    assert found.loc[found["split"] != "train", "mase"].notna().all()
-
-
 def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     client = deployed.loopback.clients["101"]
     about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
