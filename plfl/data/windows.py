@@ -183,7 +183,7 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
         raise DataError("\n".join(problems))
 
 
-UNKNOWN = np.datetime64("NaT")
+UNKNOWN = np.datetime64("NaT", "s")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Section(BaseModel):
 def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ...]) -> Any:
     """The section `base` with further blocks, each a key and its class; `base` without any."""
     fields: dict[str, Any] = {
-        key: (block, Field(default_factory=block, description=block.__doc__))
+        key: (block, Field(default_factory=block, description=inspect.getdoc(block)))
         for key, block in added
     }
     if not fields:
