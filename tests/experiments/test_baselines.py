@@ -19,19 +19,9 @@ def found() -> Evaluation:
 
 def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) -> None:
     table = found.scores
-    scores = ["mae", "rmse", "mase", "nrmse", "seasonal_mase"]
-    assert list(table) == [
-        "state",
-        "baseline",
-        "split",
-        "client",
-        *scores,
-        "bytes",
-        "trained_on_this_dataset",
-    ]
-    assert len(table) == len(catalogue()) * 2 * 2
-    assert set(table["state"]) == {"XX"}
     assert list(table["baseline"].unique()) == list(catalogue())
+    assert (table.groupby(["state", "baseline", "split", "client"]).size() == 1).all()
+    assert len(table) == len(catalogue()) * 2 * 2
     assert np.isfinite(table[["mae", "rmse", "mase"]]).all(axis=None)
     persistence = table[table["baseline"] == "persistence"]
     assert (persistence["mase"] == 1).all()

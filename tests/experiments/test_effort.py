@@ -11,7 +11,6 @@ from plfl.experiments import effort, trainer
 from plfl.experiments.effort import (
     PAPER_STEP,
     cost_of_step,
-    faster_device,
     local_steps,
     side_by_side,
     stack_of,
@@ -76,15 +75,6 @@ def test_short_trainings_and_those_on_a_gpu_are_one_job(
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
     of = of_two_schemes(states=["XX", "YY"], stack=stack)
     assert side_by_side(of) == cells * of.data.most_clients
-
-
-def test_the_faster_device_depends_on_models_and_cores() -> None:
-    few = Study.load("config.yaml")
-    device, why = faster_device(few, 2)
-    assert device == "cuda"
-    assert f"{side_by_side(few):,} models" in why
-    assert "2 cores" in why
-    assert faster_device(few, 200)[0] == "cpu"
 
 
 def test_auto_takes_the_faster_device_and_says_why(

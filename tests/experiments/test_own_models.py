@@ -39,22 +39,15 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def study(model: dict[str, Any], engine: str = "auto", **blocks: Any) -> Study:
-    raw: dict[str, Any] = {
-        "name": "own",
-        "data": {
-            "source": "sample",
-            "states": ["XX"],
-            "clients": 3,
-            "features": ["load", "temperature"],
-        },
+    given: dict[str, Any] = {
+        "data": {"features": ["load", "temperature"]},
         "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"]},
-        "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8, "evaluate_every": 1},
+        "federation": {"evaluate_every": 1},
         "compute": {"engine": engine, "device": "cpu"},
-        "model": model,
     }
     for name, block in blocks.items():
-        raw[name] = raw.get(name, {}) | block
-    return Study.parse(raw, "own")
+        given[name] = given.get(name, {}) | block
+    return tiny.study(model=model, **given)
 
 
 def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -130,15 +129,6 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}, grid=grid))
     resumed(study, DATASET, tmp_path, after=4)
-
-
-def test_a_stack_of_cells_has_the_bits_of_each():
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1"], "seeds": [1, 2]}
-    study = tiny.study(**coded(grid=grid))
-    together = train(study, study.cells, DATASET)
-    for cell in study.cells[:2]:
-        (alone,) = train(study, [cell], DATASET).values()
-        pd.testing.assert_frame_equal(together[cell].records, alone.records)
 
 
 def test_only_codecs_change_the_settings_of_cells():

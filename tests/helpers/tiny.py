@@ -25,8 +25,8 @@ def study(**blocks: Any) -> Study:
     }
     kinds = {kind: blocks.pop(kind) for kind in KINDS if kind in blocks}
     for name, block in (blocks | ({"hyperparameters": kinds} if kinds else {})).items():
-        # A model of another name has other keys.
-        raw[name] = block if "name" in block else {**raw.get(name, {}), **block}
+        # A model of another name, or of one's own, has other keys.
+        raw[name] = block if {"name", "module"} & {*block} else {**raw.get(name, {}), **block}
     return Study.parse(raw, "tiny")
 
 

@@ -125,15 +125,21 @@ def test_without_its_term_a_method_is_the_one_below_it(
     assert not np.allclose(entropies, without, rtol=1e-7)
 
 
-def test_the_stacked_engine_agrees_with_pytorch() -> None:
-    grid = {"method": ["fedadc_plus"]}
-    stacked, reference = (
-        trained(study(grid=grid, compute={"engine": engine})) for engine in ("stacked", "reference")
-    )
+@pytest.mark.parametrize("method", ["fedadc_plus", "moon"])
+def test_the_stacked_engine_agrees_with_pytorch(method: str) -> None:
+    """All rows at once, with projected features for MOON, against modules one after the other."""
+
+    def of(method: str, engine: str) -> pd.DataFrame:
+        options = {"moon": {"features": "penultimate", "mu": 5.0}}
+        given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": options}
+        blocks = {"model": {"projection": 4}, "compute": {"engine": engine}}
+        return trained(study(grid={"method": [method]}, hyperparameters=given, **blocks))
+
+    stacked, reference, plain = of(method, "stacked"), of(method, "reference"), of("fedopt", "auto")
     for column in ("loss", "cross_entropy"):
-        assert stacked[column].to_numpy() == pytest.approx(
-            reference[column].to_numpy(), rel=1e-4, nan_ok=True
-        )
+        found, expected, without = (t[column].to_numpy() for t in (stacked, reference, plain))
+        assert found == pytest.approx(expected, rel=1e-4, nan_ok=True)
+        assert not np.allclose(found, without, rtol=1e-3, equal_nan=True)
 
 
 def test_seeds_have_partitions_of_their_own() -> None:
@@ -153,6 +159,7 @@ def test_seeds_have_partitions_of_their_own() -> None:
         ({"task": {"name": "forecast"}}, "task.name: 'forecast' needs loads"),
         ({"data": {"states": ["a", "b"]}}, "digits is one; give one name"),
         ({"data": {"skew": {"s": 1}, "clients": 7}}, "no multiple of the 10 classes"),
+        ({"grid": {"method": ["moon"]}}, "features to penultimate"),
         ({"windows": {"look_back": 4}}, "windows: look_back have no effect on images"),
         ({"federation": {"keep": "best"}}, "federation.keep: 'best' needs the local models"),
         ({"tuning": {"halve_after": [0.5]}}, "tuning.halve_after: needs the local models"),

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
@@ -20,49 +19,53 @@ from plfl_reproductions.methods.fedgkd import FedGKD
 from plfl_reproductions.methods.moon import Moon
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, server_path, trajectory
-from tests.images import test_classify as classifiers
 
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
 """f_i = ½ (w + b − c_i)², c = (1, 3)."""
 
 
-def by_hand(lam, buffer, *, a=(1, 4), c=(0, 1), mix=(1,), start=(2.0,), shared=(True,), rounds=3):
-    """The server's x and the clients' models, from the equations."""
-    mix, shared = np.array(mix, float), np.array(shared)
-    local = np.tile(np.array(start), (len(a), 1))
-    x, models, path = local[0].copy(), [], []
-    for _ in range(rounds):
-        for i in range(len(a)):
-            y = np.where(shared, x, local[i])
-            teacher = np.where(shared, np.mean(models, 0), local[i]) @ mix if models else None
+def by_hand(lam, buffer, server_opt):
+    """The server's x for each client and the clients' models in four rounds, from the equations."""
+    mix, shared, c = np.ones(2), np.array([True, False]), (1, 3)
+    local = np.zeros((2, 2))
+    x, models, path = local.copy(), [], []
+    state = server_opt.init(torch.zeros(1).double(), 2)
+    for t in range(1, 5):
+        for i in range(2):
+            y = np.where(shared, x[i], local[i])
+            teacher = np.where(shared, np.mean(models, 0)[i], local[i]) @ mix if models else None
             for _ in range(2):
-                slope = a[i] * (y @ mix - c[i])
+                slope = y @ mix - c[i]
                 if teacher is not None:
-                    slope += lam * a[i] * (y @ mix - teacher)
+                    slope += lam * (y @ mix - teacher)
                 y = y - 0.1 * slope * mix
             local[i] = y
-        x = local.mean(0)
+        D = torch.from_numpy(local - x)[:, :1]
+        server_opt.receive(state, torch.arange(2), D, torch.full((2,), 0.5), t)
+        x = np.tile(server_opt.send(state, torch.arange(2)), 2)
         models = [*models, x][-buffer:]
-        path.append(x[shared])
-    return np.concatenate(path), local
+        path.append(x[:, 0])
+    return np.array(path), local
 
 
-@pytest.mark.parametrize(("lam", "buffer"), [(0.1, 1), (2, 1), (0.5, 2), (0.5, 3)])
-def test_path_by_hand(lam, buffer):
-    method = FedGKD(lam=lam, buffer=buffer)
-    expected, _ = by_hand(lam, buffer, rounds=5)
-    path = server_path(SGD, AVG, method, rounds=5)
-    assert path[1:] == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_teacher_forecasts_with_the_clients_own_part():
+@pytest.mark.parametrize(
+    ("lam", "buffer", "server_opt"),
+    [
+        (0.1, 1, AVG),
+        (2, 2, AVG),
+        (0.5, 3, AVG),
+        (2, 2, FedAvgAdaptive(lr=0.1, q=3)),  # whose models are one for each client
+    ],
+    ids=str,
+)
+def test_path_by_hand(lam, buffer, server_opt):
+    """The teacher forecasts with the client's own part."""
     problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
-    expected, local = by_hand(
-        2, 2, a=(1, 1), c=(1, 3), mix=(1, 1), start=(0.0, 0.0), shared=(True, False), rounds=4
-    )
-    seen = trajectory(SGD, AVG, FedGKD(lam=2, buffer=2), **problem)
-    assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
-    assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
+    expected, local = by_hand(lam, buffer, server_opt)
+    seen = trajectory(SGD, server_opt, FedGKD(lam=lam, buffer=buffer), **problem)
+    found = [s.x[..., -1].expand(2).tolist() for s in seen[1:]]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(seen[-1].local, local, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("buffer", "down"), [(1, [1, 1, 1, 1]), (3, [1, 1, 2, 2])])
@@ -74,13 +77,6 @@ def test_bytes(buffer, down):
     assert [sent["bytes_down"].tolist() for sent in traffic] == [[8 * n] * 2 for n in down]
     assert [sent["bytes_up"].tolist() for sent in traffic] == [[8, 8]] * 4
     assert [sent["extras_down"].tolist() for sent in traffic] == [[8 * (n - 1)] * 2 for n in down]
-
-
-def test_a_server_with_a_model_for_each_client_can_teach():
-    *_, taught = trajectory(SGD, FedAvgAdaptive(lr=0.1), FedGKD(lam=1, buffer=2), rounds=4)
-    *_, plain = trajectory(SGD, FedAvgAdaptive(lr=0.1), rounds=4)
-    assert torch.isfinite(taught.local).all()
-    assert not torch.equal(taught.local, plain.local)
 
 
 def records(method, *splits, **options):
@@ -191,29 +187,3 @@ def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
     scores, others = moon["mase"].to_numpy(), plain["mase"].to_numpy()
     assert scores[first] == pytest.approx(others[first], rel=1e-5, nan_ok=True)
     assert not np.allclose(scores[later], others[later], rtol=1e-5, equal_nan=True)
-
-
-def of_images(method: str, **blocks):
-    """Records of a study of images whose model has a projection head."""
-    options = {"features": "penultimate", "mu": 5.0}
-    keys = {"client_opt": {"sgd": {"lr": 0.1}}, "method": {"moon": options}}
-    grid, model = {"method": [method]}, {"projection": 4}
-    of = classifiers.study(model=model, grid=grid, hyperparameters=keys, **blocks)
-    return classifiers.trained(of)
-
-
-def test_images_are_contrasted_as_pytorch_says():
-    """The projected features of all rows at once, against modules one after the other."""
-    stacked, reference = (
-        of_images("moon", compute={"engine": engine}) for engine in ("stacked", "reference")
-    )
-    plain = of_images("fedopt")
-    for column in ("loss", "cross_entropy"):
-        found, without = (records[column].to_numpy() for records in (stacked, plain))
-        assert found == pytest.approx(reference[column].to_numpy(), rel=1e-4, nan_ok=True)
-        assert not np.allclose(found, without, rtol=1e-3, equal_nan=True)
-
-
-def test_images_have_no_hidden_states():
-    with pytest.raises(ConfigError, match="features to penultimate"):
-        classifiers.study(grid={"method": ["moon"]})
