@@ -134,19 +134,6 @@ def test_colours_are_the_systems_until_the_button_says_otherwise(opened):
     assert colours(opened) == light
 
 
-def test_a_tooltip_is_dark_where_the_page_is(opened):
-    opened.get_by_role("button", name="Use dark colours").click()
-    chart(opened, "convergence").focus()
-    opened.keyboard.press("ArrowRight")
-    tip = chart(opened, "convergence").locator("[aria-label=tip]")
-    tip.locator("text").first.wait_for()
-    ink, paper = (
-        tip.locator(part).first.evaluate("e => getComputedStyle(e).fill")
-        for part in ("text", "path")
-    )
-    assert [ink, paper] == colours(opened)
-
-
 def test_it_is_legible_on_a_phone(opened):
     opened.set_viewport_size({"width": 400, "height": 800})
     opened.reload()
@@ -164,16 +151,6 @@ def test_it_is_legible_on_a_phone(opened):
     assert not opened.get_by_role("link", name="Whole grid").is_visible()
     opened.get_by_text("Contents", exact=True).click()
     assert opened.get_by_role("link", name="Whole grid").is_visible()
-
-
-def test_dots_of_findings_are_on_their_side_of_zero(opened):
-    dots = opened.locator("#found .forest .dot")
-    assert dots.count() == 5 * 3
-    zero = opened.locator("#found .forest .zero").first.bounding_box()["x"]
-    for row in opened.locator("#found .forest tbody tr").all():
-        dot = row.locator(".dot").bounding_box()
-        right = dot["x"] + dot["width"] / 2 > zero
-        assert row.locator("td.n").first.inner_text().startswith("+" if right else "-")
 
 
 def test_a_link_opens_its_client(opened):

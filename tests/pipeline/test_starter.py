@@ -34,14 +34,6 @@ def test_the_study_fits_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len({cell.client_opt for cell in study.cells}) == 1
 
 
-def test_a_study_is_not_overwritten(tmp_path: Path) -> None:
-    path = starter.write(block(tmp_path), tmp_path)
-    path.write_text("mine")
-    with naming(PlflError, "campus.yaml"):
-        starter.write(block(tmp_path), tmp_path)
-    assert path.read_text() == "mine"
-
-
 def test_a_file_that_no_import_wrote_is_named(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("name: other")
