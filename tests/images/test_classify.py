@@ -1,4 +1,4 @@
-"""The task `classify`: what terms of methods become, and what a study of it refuses."""
+"""The task `classify`: its engines, its labels, and what a study of it refuses."""
 
 import copy
 from functools import cache
@@ -13,13 +13,6 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
-from plfl.tasks import (
-    CorrectedDistillation,
-    Distillation,
-    NotTrueDistillation,
-    Restriction,
-)
-from plfl_images import softmax
 from plfl_images.classify import Classify
 from plfl_images.data import skew_of
 from plfl_images.data.dataset import ImageDataset
@@ -63,28 +56,6 @@ def images(of: Study) -> ImageDataset:
 def trained(of: Study, checkpoint: Checkpoint | None = None) -> pd.DataFrame:
     (result,) = train(of, of.cells, images(of), checkpoint=checkpoint).values()
     return result.records
-
-
-def test_targets_and_losses_of_terms() -> None:
-    task, clients = Classify(), torch.tensor([1])
-    outputs = torch.tensor([[[[0.5, 1.5, -0.5, 0.5]]]])
-    labels, z = torch.zeros(1, 1, 1), torch.tensor([[[[2.0, 1.0, 0.0, -1.0]]]])
-    ratios = torch.tensor([[0.0] * 4, [1.0, 0.5, 0.5, 0.0]])
-    present = torch.tensor([[False] * 4, [True, True, True, False]])
-    for term, loss in (
-        (Distillation(0.1, 0.5), 0.4815101004),
-        (CorrectedDistillation(0.35, torch.empty(0), ratios), 0.3668014635),
-        (CorrectedDistillation(0.35, torch.empty(0), ratios, 4.0), 0.9251353434),
-        (NotTrueDistillation(0.7, 0.3, 1.0), 0.3545421584),
-        (Restriction(0.5, present), 0.4607734892),
-    ):
-        taught = None if isinstance(term, Restriction) else outputs
-        targets = task.taught(term, taught, labels, clients)
-        objective = task.objective("mse", term)
-        assert objective.scale == 1
-        assert objective.loss.mean(z, targets).item() == pytest.approx(loss, abs=1e-6)
-    assert task.objective("mse").loss.mean(z, labels).item() == pytest.approx(0.4401896986)
-    assert task.objective("mse").loss == softmax.CrossEntropy()
 
 
 def test_labels_are_counted() -> None:

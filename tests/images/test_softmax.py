@@ -1,13 +1,18 @@
 """Losses of logits, against numbers of an independent reference, to ten digits."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
+from plfl.tasks import (
+    CorrectedDistillation,
+    Distillation,
+    NotTrueDistillation,
+    Restriction,
+    Term,
+)
 from plfl_images import softmax
-from plfl_images.softmax import Value
+from plfl_images.classify import Classify
 
 Z = torch.tensor([2.0, 1.0, 0.0, -1.0], dtype=torch.float64)
 TAUGHT = torch.tensor([0.5, 1.5, -0.5, 0.5], dtype=torch.float64)
@@ -16,78 +21,76 @@ SHARES = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
 RATIOS = SHARES / SHARES.max()
 
 
-def plus(tau: float, factor: float, z: Tensor = Z, lam: float = 0.35) -> Value:
-    """FedADC+'s loss, eq. 7."""
-    p = softmax.corrected(TAUGHT, Y, RATIOS, tau)
-    loss = softmax.Taught(1 - lam, lam * factor, tau)
-    return loss.value(z, softmax.packed(Y, p))
+NONE = torch.empty(0)
+TABLE = torch.stack([torch.zeros(4).double(), RATIOS])
+"""ρ of two clients."""
 
 
-def ntd(label: float, teacher: float, temperature: float = 1.0) -> Value:
-    q = softmax.without_label(TAUGHT, Y, temperature)
-    return softmax.NotTrue(label, teacher, temperature).value(Z, softmax.packed(Y, q))
-
-
-def rs(*missing: int, alpha: float = 0.5) -> Value:
-    scale = torch.ones(4, dtype=torch.float64)
-    scale[list(missing)] = alpha
-    return softmax.Restricted().value(Z, softmax.packed(Y, scale))
-
-
-def gkd(lam: float = 0.1, temperature: float = 0.5) -> Value:
-    p = torch.softmax(TAUGHT / temperature, -1)
-    loss = softmax.Taught(1, lam * temperature**2, temperature)
-    return loss.value(Z, softmax.packed(Y, p))
+def without(*labels: int) -> Restriction:
+    """FedRS's term of a client that lacks these labels; another lacks them all."""
+    return Restriction(0.5, torch.tensor([[False] * 4, [i not in labels for i in range(4)]]))
 
 
 @pytest.mark.parametrize(
-    ("found", "loss", "slope"),
+    ("term", "loss", "slope"),
     [
+        (None, 0.4401896986, (-0.3560857401, 0.2368828181, 0.0871443187, 0.0320586033)),
         (
-            lambda: softmax.CrossEntropy().value(Z, Y),
-            0.4401896986,
-            (-0.3560857401, 0.2368828181, 0.0871443187, 0.0320586033),
-        ),
-        (
-            lambda: plus(1, 1),
+            CorrectedDistillation(0.35, NONE, TABLE),
             0.3668014635,
             (-0.1810857401, 0.1433546551, 0.0744866583, -0.0367555734),
         ),
         (
-            lambda: plus(4, 1),
-            0.3260615565,
-            (-0.2445866803, 0.1639931167, 0.0668287883, 0.0137647754),
-        ),
-        (
-            lambda: plus(4, 16),
+            CorrectedDistillation(0.35, NONE, TABLE, 4.0),
             0.9251353434,
             (-0.4415509188, 0.3142823905, 0.2196035047, -0.0923349764),
         ),
-        (lambda: ntd(0, 1), 0.1546978979, None),
+        (NotTrueDistillation(0, 1, 1.0), 0.1546978979, None),
         (
-            lambda: ntd(0.7, 0.3),
+            NotTrueDistillation(0.7, 0.3, 1.0),
             0.3545421584,
             (-0.2492600181, 0.1658179727, 0.1074103925, -0.0239683471),
         ),
-        (lambda: ntd(1, 1), 0.5948875964, None),
-        (lambda: rs(3), 0.4607734892, (-0.3692044568, 0.2320567119, 0.0853688935, 0.0258894256)),
-        (lambda: rs(1, 3), 0.3650252919, (-0.3058209065, 0.0774461462, 0.0939469242, 0.0284908450)),
-        (gkd, 0.4815101004, (-0.3180876755, 0.2039455891, 0.0872259620, 0.0269161244)),
+        (NotTrueDistillation(1, 1, 1.0), 0.5948875964, None),
+        (without(), 0.4401896986, (-0.3560857401, 0.2368828181, 0.0871443187, 0.0320586033)),
+        (without(3), 0.4607734892, (-0.3692044568, 0.2320567119, 0.0853688935, 0.0258894256)),
+        (without(1, 3), 0.3650252919, (-0.3058209065, 0.0774461462, 0.0939469242, 0.0284908450)),
         (
-            # Where calibration by self-distillation starts, the teacher is the model itself.
-            lambda: softmax.Taught(0.65, 0.35 * 16, 4.0).value(
-                Z, softmax.packed(Y, softmax.corrected(Z, Y, RATIOS, 4.0))
-            ),
-            1.0910144236,
-            (-0.5707960013, 0.3447429575, 0.2052149517, 0.0208380921),
+            Distillation(0.1, 0.5),
+            0.4815101004,
+            (-0.3180876755, 0.2039455891, 0.0872259620, 0.0269161244),
         ),
     ],
 )
-def test_oracles(found: Callable[[], Value], loss: float, slope: tuple[float, ...] | None) -> None:
-    value = found()
-    assert value.loss.item() == pytest.approx(loss, abs=5e-11)
+def test_terms_of_methods(term: Term | None, loss: float, slope: tuple[float, ...] | None) -> None:
+    """What the task makes of them for a window of the second client."""
+    task, labels = Classify(), torch.zeros(1, 1, 1).double()
+    taught = TAUGHT[None, None, None]
+    targets = labels if term is None else task.taught(term, taught, labels, torch.tensor([1]))
+    objective = task.objective("mse", term)
+    assert objective.scale == 1
+    z, of = Z[None, None, None], objective.loss
+    assert of.of(z, targets).item() == pytest.approx(loss, abs=5e-11)
     if slope is not None:
-        assert value.slope.tolist() == pytest.approx(slope, abs=5e-11)
+        assert of.slope(z, targets).flatten().tolist() == pytest.approx(slope, abs=5e-11)
+
+
+@pytest.mark.parametrize(
+    ("taught", "factor", "loss", "slope"),
+    [
+        (TAUGHT, 1, 0.3260615565, (-0.2445866803, 0.1639931167, 0.0668287883, 0.0137647754)),
+        # Where calibration by self-distillation starts, the teacher is the model itself.
+        (Z, 16, 1.0910144236, (-0.5707960013, 0.3447429575, 0.2052149517, 0.0208380921)),
+    ],
+)
+def test_corrected_distillation(
+    taught: Tensor, factor: float, loss: float, slope: tuple[float, ...]
+) -> None:
+    """FedADC+'s loss, eq. 7."""
+    targets = softmax.packed(Y, softmax.corrected(taught, Y, RATIOS, 4.0))
+    value = softmax.Taught(0.65, 0.35 * factor, 4.0).value(Z, targets)
+    assert value.loss.item() == pytest.approx(loss, abs=5e-11)
+    assert value.slope.tolist() == pytest.approx(slope, abs=5e-11)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +109,14 @@ def test_corrected_teacher(tau: float, p: tuple[float, ...], divergence: float) 
 def test_not_true_distillation_with_a_temperature() -> None:
     z = torch.tensor([0.3, 2, -1, 0.7, 0], dtype=torch.float64)
     taught = torch.tensor([1, 0.2, -0.4, 1.6, -2], dtype=torch.float64)
-    y = torch.tensor(1)
-    q = softmax.without_label(taught, y, 3.0)
-    value = softmax.NotTrue(0, 9.0, 3.0).value(z, softmax.packed(y, q))
-    assert value.loss.item() == pytest.approx(0.4934217394, abs=5e-11)
+    term, label = NotTrueDistillation(0, 1.0, 3.0), torch.tensor([[[1.0]]]).double()
+    targets = Classify().taught(term, taught[None, None, None], label, torch.tensor([0]))
+    loss = Classify().objective("mse", term).loss
+    assert loss.of(z, targets).item() == pytest.approx(0.4934217394, abs=5e-11)
+    found = loss.slope(z[None, None, None], targets).flatten()
     slope = (-0.1209986626, 0, -0.0586234231, -0.2117296109, 0.3913516966)
-    assert value.slope.tolist() == pytest.approx(slope, abs=5e-11)
-    assert value.slope[1] == 0
+    assert found.tolist() == pytest.approx(slope, abs=5e-11)
+    assert found[1] == 0
 
 
 def test_a_batch_of_two() -> None:
@@ -170,7 +174,3 @@ def test_slopes_are_derivatives(loss: softmax.Taught | softmax.NotTrue) -> None:
     assert ours.shape == (3, 4)
     hard = torchs(z.flatten(0, 1), y.flatten(), reduction="none").view(3, 4)
     assert torch.allclose(softmax.CrossEntropy().of(z, y), hard)
-
-
-def test_a_client_with_all_classes_is_not_restricted() -> None:
-    assert torch.equal(rs().slope, softmax.cross_entropy(Z, Y).slope)

@@ -62,14 +62,6 @@ def test_dirichlet_deals_no_image_twice(
     assert np.array_equal(dealt(parts), np.arange(len(labels)))
 
 
-def test_a_small_alpha_leaves_clients_few_labels() -> None:
-    def labels(alpha: float) -> float:
-        parts = splits.dirichlet_equal(LABELS, 50, alpha, np.random.default_rng(0))
-        return float(np.mean([len(np.unique(LABELS[own])) for own in parts]))
-
-    assert labels(0.05) < labels(0.5) < labels(50) <= 10
-
-
 def test_the_first_client_follows_its_own_distribution() -> None:
     """Before any class is used up, a client's labels are draws from its q."""
     labels = np.repeat(np.arange(4), 20_000)
