@@ -62,7 +62,7 @@ class Cnn(ImageModel):
     hidden: tuple[Width, ...] = (32,)
     """Widths of the hidden linear layers."""
     projection: int = Field(0, ge=0)
-    """Width of the features that MOON compares, made by its projection head in front of the last
+    """Width of the features that MOON compares, the output of its projection head before the last
     layer; 0: no such head."""
 
     @property
@@ -105,7 +105,7 @@ class ResNet18Gn(ImageModel):
     """Whether there are `group` groups in every layer, or groups of `group` channels. FedADC's
     "group size of 32" may mean either."""
     projection: int = Field(0, ge=0)
-    """Width of the features that MOON compares, made by its projection head in front of the last
+    """Width of the features that MOON compares, the output of its projection head before the last
     layer; 0: no such head."""
 
     @property

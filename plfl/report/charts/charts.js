@@ -1,5 +1,5 @@
-// The charts of the page: they replace the drawings on a screen, answer to the filters above them,
-// and tell the values under the pointer or the arrow keys. All they show is in `#chart-data`.
+// The charts of the page. On a screen they replace the drawings, follow the filters above them, and
+// show the values under the pointer or chosen with the arrow keys. All their data are in `#chart-data`.
 (() => {
   const source = document.getElementById("chart-data");
   if (!source) return;
@@ -12,7 +12,7 @@
   const values = (i, among = cells) => [...new Set(among.map((one) => one.axes[i]))];
   const varied = axes.map((_, i) => i).filter((i) => values(i).length > 1);
   const label = (i, value) => data.labels[axes[i].key]?.[value] ?? value;
-  // Within a row of the grid: the ServerOpt, of which other charts show the best one on validation.
+  // The axis within a row of the grid: the ServerOpt. Other charts show only its best value on validation.
   const inner = varied.includes(at.server_opt) ? at.server_opt : undefined;
   const outer = varied.filter((i) => i !== at.state && i !== at.sharing && i !== inner);
   const coloured = [at.sharing, ...outer, inner].filter((i) => varied.includes(i));
@@ -61,7 +61,7 @@
   const about = () => scores.find(({ key }) => key === view.score);
   const unit = () => (about().unit ? ` (${about().unit})` : "");
   const scored = () => `Test ${about().label}${unit()}`;
-  // Where a client is chosen, only its state has something to show.
+  // If a client is chosen, only its state has something to show.
   const present = (among = cells) => shown(among).filter((one) => !view.client || place(one) >= 0);
   const validation = (one) => one.validation ?? Infinity;
   /** The forecaster of lowest validation MASE of each group. */
@@ -98,7 +98,7 @@
   const vertical = (list, more = {}) => {
     const known = list.filter((value) => value != null),
       least = Math.min(...known);
-    // Within a decade a log axis has one labelled tick at most, and differs little from a linear one.
+    // Within a decade, a log axis has at most one labelled tick and differs little from a linear one.
     const wide = view.log && least > 0 && Math.max(...known) > 10 * least;
     return {
       type: wide ? "log" : "linear",
@@ -683,7 +683,7 @@
         : [point],
     );
     const drawn = [...all].reverse();
-    // Quantiles: an interval between the lowest and the highest, another one within, and so on.
+    // Quantiles: an interval between the lowest and the highest, another one inside it, and so on.
     const levels = fan ? week.levels : [];
     const bands = levels.slice(0, Math.floor(levels.length / 2)).map((low, k) => {
       const [bottom, top] = [low, levels.at(-1 - k)].map((level) => week.line(`q${level}`));
@@ -806,17 +806,18 @@
       .map((client, i) => ({ client, a: a[i], b: b[i], value: a[i] == null || b[i] == null ? null : b[i] - a[i] }))
       .filter(({ value }) => value != null);
     const list = rows.map(({ value }) => value);
-    // The means have more digits than the clients.
+    // Stored means have more digits than the clients' values.
     const [first, second] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_mean")[view.score]),
       centre = second - first;
     const [own, other] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_seeds")?.[view.score]);
-    // A baseline has no seeds: it is the same for each one of the other side.
+    // A baseline has no seeds: the same value is compared with each seed of the other side.
     const bySeed = (own ?? other ?? []).map(
       (_, i) => (other ? other[i] : mean(rows.map((row) => row.b))) - (own ? own[i] : mean(rows.map((row) => row.a))),
     );
     return { rows: rows.sort((x, y) => y.value - x.value), centre, reach: reach(list, bySeed), bySeed };
   }
-  // Half the width of the interval over clients, weeks and seeds, as plfl.results.statistics has it; only MASE is known by week.
+  // Half the width of the interval over clients, weeks and seeds, as in plfl.results.statistics. Only
+  // MASE is known by week.
   function reach(byClient, bySeed) {
     const [a, b] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_blocks"));
     if (view.score !== "mase" || byClient.length < 2 || !a || !b || a.length !== b.length) return null;
@@ -832,7 +833,7 @@
     };
     return Math.max(...[joint, ...parts].map(({ variance, freedom }) => student(freedom) * Math.sqrt(variance)));
   }
-  // Quantiles are nearly linear in 1 / freedom.
+  // Quantiles of Student's t are nearly linear in 1 / freedom.
   function student(freedom) {
     const low = Math.min(Math.floor(freedom), data.t.length - 1),
       high = Math.min(low + 1, data.t.length - 1);
@@ -997,7 +998,7 @@
     box.addEventListener("change", () => change(box.checked));
     return element("label", {}, box, ` ${text}`);
   }
-  /** A chart that tells its values to a pointer and to the arrow keys, and chooses with a click. */
+  /** A chart that shows its values by pointer or arrow keys; `choose` is called at a click or Enter. */
   function operable(plot, name, choose) {
     const svg = plot.matches("svg") ? plot : (plot.querySelector("svg:last-of-type") ?? plot);
     const told = element("output", { className: "told" });
@@ -1010,7 +1011,7 @@
     plot.addEventListener("input", () => {
       told.textContent = plot.value?.text?.replaceAll("\n", ", ") ?? "";
     });
-    // A chart of several panels knows in the next frame what is under the pointer.
+    // A chart of several panels knows what is under the pointer only in the next frame.
     if (choose)
       svg.addEventListener("click", () => requestAnimationFrame(() => plot.value?.one && choose(plot.value.one, told)));
     let now = -1;
@@ -1027,7 +1028,7 @@
     });
     return [plot, told];
   }
-  /** Where the values of a chart are on the screen: its symbols, its squares, or points of a line. */
+  /** Positions of the values of a chart on the screen: its symbols, its squares, or points of a line. */
   function spots(svg) {
     const centre = (mark) => {
       const box = mark.getBoundingClientRect();

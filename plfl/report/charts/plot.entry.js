@@ -1,4 +1,4 @@
-// What charts.js uses of Observable Plot.
+// The parts of Observable Plot that charts.js uses.
 export {
   areaY, axisX, axisY, cell, dot, gridX, gridY, legend, line, link, plot, pointer, pointerX, ruleX, ruleY,
   scale, text, tip,

@@ -17,7 +17,7 @@ class Contrast {
       : layer_(layer), weight_(weight), temperature_(temperature),
         size_(layout.widths[layer] * kLanes), near_(size_), far_(size_), gradient_(size_) {}
 
-  // Keep what the models `near` and `far` make of the windows that the group has read.
+  // Keep the features of the models `near` and `far` for the windows that the group has read.
   void prepare(Group& group, const float* near, const float* far) {
     std::copy_n(group.features(near, layer_), size_, near_.get());
     std::copy_n(group.features(far, layer_), size_, far_.get());

@@ -12,8 +12,8 @@ struct Bits {
   void* state;
   std::uint32_t (*next)(void*);
 
-  // A number from 0 to `most`, each equally likely: Lemire's method (arXiv 1805.10941), which
-  // numpy's Generator has.
+  // A number from 0 to `most`, each equally likely, by Lemire's method (arXiv 1805.10941), as in
+  // numpy's Generator.
   std::uint32_t up_to(std::uint32_t most) const {
     if (most == 0) return 0;
     const std::uint32_t numbers = most + 1;
@@ -27,7 +27,7 @@ struct Bits {
 };
 
 // `size` different windows in random order (Floyd's algorithm, then a shuffle), as
-// Generator.choice(windows, size, replace=False) draws few of many. `is_drawn` [windows] is zero
+// Generator.choice(windows, size, replace=False) draws a few of many. `is_drawn` [windows] is zero
 // before and after.
 void draw(const Bits& bits, std::uint32_t windows, std::uint32_t size, std::uint8_t* is_drawn,
           std::int64_t* drawn) {

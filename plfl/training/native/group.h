@@ -7,7 +7,7 @@
 
 namespace {
 
-// What windows are read from; each is named by its first row.
+// The tables that windows are read from; a window is identified by its first row.
 extern "C" struct PlflWindows {
   const float* features;  // [rows][features], the load first
   const float* context;   // [rows][context], of the window whose last row this is
@@ -16,7 +16,8 @@ extern "C" struct PlflWindows {
   std::int32_t relative;  // whether the last load is subtracted from those of a window
 };
 
-// Of errors, output by output, but for the last, whose outputs are the quantiles of each target.
+// All are losses of errors, output by output, except the last, whose outputs are the quantiles of
+// each target.
 enum LossKind { kSquared = 0, kAbsolute = 1, kHuber = 2, kPinball = 3 };
 
 struct Loss {
@@ -25,7 +26,7 @@ struct Loss {
   int count;            // of them; 1 for the other losses
 };
 
-// Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
+// The places of a group's numbers in memory; all groups of a batch follow each other in one piece.
 struct GroupLayout {
   explicit GroupLayout(const Layout& layout, Rows rows = {})
       : lstm(layout, rows), mlp(layout, rows), size(rows.size) {}
@@ -49,7 +50,7 @@ class Group {
     mlp_.read_transposed();
   }
 
-  // Drop the hidden units that `key` says for samples from number `first` on; null: none.
+  // Drop the hidden units that `key` selects for samples from number `first` on; null: none.
   void drop(const std::uint64_t* key, int first) { mlp_.drop(key, first); }
 
   // Make predictions for these windows.
@@ -64,19 +65,19 @@ class Group {
     return layout_.absolute ? std::fabs(value) : value;
   }
 
-  // What a model makes of these windows as the inputs [input][sample] of layer `j` of its MLP.
+  // A model's inputs [input][sample] of layer `j` of its MLP, for these windows.
   const float* features(const float* model, int j) {
     if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());
     mlp_.hide(model, j);
     return mlp_.inputs_of(j);
   }
 
-  // The same for the model of the last `forward`.
+  // These inputs for the model of the last `forward`.
   const float* features(int j) const { return mlp_.inputs_of(j); }
 
-  // Compare the predictions with the targets; without `targets` [sample][horizon] they are the
-  // windows' own. Returns the sum of the losses. `scale` is that of the gradient of the outputs,
-  // which takes their place, zero in spare lanes.
+  // Compare the predictions with `targets` [sample][horizon]; null: with the windows' own targets.
+  // Returns the sum of the losses. The outputs are replaced by their gradient times `scale`, which
+  // is zero in spare lanes.
   float compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
                 const float* targets, int count, float scale) {
     switch (loss.kind) {
@@ -93,7 +94,7 @@ class Group {
   }
   void lstm_backward(const float* model) { lstm_.backward(model, mlp_.inputs_gradient()); }
 
-  // Fetch what will be read of the window that starts at `start`.
+  // Prefetch the memory that will be read for the window that starts at `start`.
   void prefetch(const PlflWindows& windows, std::int64_t start) const {
     const std::int64_t last = start + layout_.steps - 1;
     prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
@@ -106,7 +107,7 @@ class Group {
     if (count == 0) return;
     for (int i = 0; i < count; i += kAlignment / sizeof(float)) __builtin_prefetch(from + i);
     __builtin_prefetch(from + count - 1);
-    asm volatile("");  // GCC takes out calls of a function that only prefetches
+    asm volatile("");  // GCC removes calls of a function that only prefetches
   }
 
   // The load that is subtracted from those of a window.
@@ -142,10 +143,10 @@ class Group {
     }
   }
 
-  // Where input i of a sample lies in [panel][sample][16].
+  // The place of input i of a sample in [panel][sample][16].
   static int panelled(int i) { return i / kPanel * kBlock + i % kPanel; }
 
-  // Write `count` numbers, less `zero`, as the inputs of a sample from number `first` on.
+  // Write `count` numbers minus `zero` as the inputs of a sample, from input `first` on.
   static void put(const float* from, int count, float zero, float* to, int first) {
     for (int i = 0; i < count;) {
       const int size = std::min(kPanel - (first + i) % kPanel, count - i);

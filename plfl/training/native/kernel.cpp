@@ -4,22 +4,22 @@
 // A model is a row of `theta`. Its K local steps run in one go while its weights and moments stay
 // in the L2 cache, which is where the speed comes from: they are read once per call, not per step.
 //
-// Three choices shape everything below.
+// Three decisions shape everything below.
 //
 // 1. The 16 samples of a batch are the lanes of a vector: an activation is [feature][16], and a
 //    product with a weight is a fused multiply-add with that weight broadcast. Larger batches are
-//    several groups of 16, smaller ones leave lanes without weight.
+//    several groups of 16, in smaller ones the spare lanes have weight 0.
 // 2. A matrix is stored in panels of 16 columns, [panel][row][16]. Neighbouring rows are then a
 //    constant 64 bytes apart, so a tile of 25 rows needs one pointer, and products with the matrix
 //    and its transpose both read memory nearly in order. Biases and slopes are further columns
-//    (or, in the LSTM, rows) of the matrix whose outputs they belong to, so that a model is nothing
-//    but matrices and the optimiser has a single form to deal with.
+//    (or, in the LSTM, rows) of the matrix whose outputs they belong to, so that a model
+//    consists only of matrices and the optimiser handles a single form.
 // 3. The gradient of a matrix is formed in small tiles that go to the optimiser at once; it never
 //    exists as a whole.
 //
 // It is compiled once per instruction set (see compile.py); only the width W of a vector and the
 // size of tiles differ. Nothing depends on addresses, threads or other rows, so that a row's result
-// is the same to the bit however it was scheduled. Another build may round otherwise.
+// is the same to the bit however it was scheduled. Another build may round differently.
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
 // products.h, model.h, lstm.h, mlp.h, group.h, contrast.h, optimisers.h, training.h and
@@ -38,8 +38,8 @@
 
 namespace {
 
-// Numbers too small to be normal become zero while it lives: some processors are very slow with
-// them, and a moment that fades away passes through them.
+// While an object exists, subnormal numbers become zero: some processors are very slow with them,
+// and decaying moments pass through them.
 class FlushDenormals {
 #if defined(__SSE2__)
  public:
@@ -78,7 +78,7 @@ int run(const PlflNetwork& network, const PlflWindows& windows, const Job& job, 
       while (std::int64_t(pool.size()) + 1 < std::min(job.threads, job.rows))
         pool.emplace_back(work);
     } catch (const std::exception&) {
-      // Fewer threads than asked for: the ones there are do all the rows.
+      // There are fewer threads than wanted; they do all rows.
     }
     work();
     for (std::thread& thread : pool) thread.join();
@@ -92,7 +92,7 @@ int run(const PlflNetwork& network, const PlflWindows& windows, const Job& job, 
 
 extern "C" {
 
-// Parameters of a model, for the caller to check; -1 when memory ran out.
+// Number of parameters of a model, for the caller to check; -1 when memory ran out.
 int plfl_parameters(const PlflNetwork* network) {
   try {
     return int(Layout(*network).place.size());
@@ -114,8 +114,8 @@ int plfl_predict(const PlflNetwork* network, const PlflWindows* windows,
                         [](Predictor& predictor, std::int64_t row) { predictor.predict(row); });
 }
 
-// Draw `steps` minibatches of `size` of so many windows; `next` draws 32 bits from the `state` of a
-// bit generator of numpy. `is_drawn` [windows] is zero before and after.
+// Draw `steps` minibatches of `size` out of `windows` windows; `next` draws 32 bits from the
+// `state` of a bit generator of numpy. `is_drawn` [windows] is zero before and after.
 void plfl_draw(void* state, std::uint32_t (*next)(void*), std::int64_t windows, std::int64_t steps,
                std::int64_t size, std::uint8_t* is_drawn, std::int64_t* drawn) {
   for (std::int64_t k = 0; k < steps; ++k)

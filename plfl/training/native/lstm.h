@@ -6,7 +6,7 @@
 
 namespace {
 
-// Where a group keeps what the LSTM needs.
+// The places in memory of a group's numbers for the LSTM.
 struct LstmMemory {
   LstmMemory(const Layout& layout, Rows& rows) : gate_rows(layout.lstm.panels() * kPanel) {
     const int steps = layout.steps, hidden = layout.hidden;
@@ -34,7 +34,7 @@ class Lstm {
       std::fill_n(inputs(t) + layout.features * kLanes, 2 * kLanes, 1.0f);
   }
 
-  // Where the features of time step t go.
+  // The place for the features of time step t.
   float* inputs(int t) const { return memory_ + at_.inputs + t * layout_.lstm_inputs() * kLanes; }
 
   // Writes the hidden states [step][unit].
@@ -65,7 +65,8 @@ class Lstm {
   void step(const float* model, int t, float* output) {
     const int hidden = layout_.hidden, all = hidden * kLanes;
     float* gate = gates(t);
-    // There is no hidden state before the first step, and its rows come last.
+    // There is no hidden state before the first step; its rows are the last ones, so they are left
+    // out.
     const int rows = t > 0 ? layout_.lstm_inputs() : layout_.features + 2;
     transposed_product(model, layout_.lstm, rows, layout_.gates(), inputs(t), gate);
     // The backward pass has filled the padding; it must be zero again.

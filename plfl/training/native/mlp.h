@@ -6,7 +6,7 @@
 
 namespace {
 
-// Where a group keeps what the MLP needs.
+// The places in memory of a group's numbers for the MLP.
 struct MlpMemory {
   MlpMemory(const Layout& layout, Rows& rows) {
     for (const Matrix& matrix : layout.mlp) {
@@ -21,13 +21,13 @@ struct MlpMemory {
     dx.push_back(z.back());
   }
 
-  // Cache is short, so the backward pass reuses what it has no more need of.
+  // The cache is small, so the backward pass overwrites numbers that are no longer needed.
   std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
-  // Its outputs before the activation. Of SiLU and ReLU the derivative takes their place.
+  // Outputs of each matrix before the activation; for SiLU and ReLU, replaced by its derivative.
   std::vector<std::ptrdiff_t> z;
-  // Gradient of its inputs, in their place; the last: of the outputs, in the place of these.
+  // Gradient of the inputs, which it replaces; the last one: of the outputs, which it replaces.
   std::vector<std::ptrdiff_t> dx;
-  std::vector<std::ptrdiff_t> terms;  // gradient of PReLU's slopes, one a sample, transposed
+  std::vector<std::ptrdiff_t> terms;  // gradient of PReLU's slopes, per sample, transposed
   std::vector<std::ptrdiff_t> kept;   // factors of its outputs where units are dropped
 };
 
@@ -48,12 +48,12 @@ class Mlp {
   float* inputs_transposed() const { return memory_ + at_.xt[0]; }
   void read_transposed() { transpose(inputs_transposed(), inputs(), layout_.mlp[0].panels()); }
   const float* inputs_gradient() const { return memory_ + at_.dx[0]; }
-  // [output][sample]; their gradient takes their place.
+  // [output][sample]; later replaced by their gradient.
   const float* outputs() const { return memory_ + at_.z[layout_.hidden_layers()]; }
   float* outputs_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
 
-  // Drop hidden units until the next call, each or not by a number of its own that follows from the
-  // key, the unit and the number of the sample: see plfl.models.dropout. Null: none.
+  // Drop hidden units until the next call. Key, unit and number of the sample determine whether a
+  // unit is dropped: see plfl.models.dropout. Null: none.
   void drop(const std::uint64_t* key, int first) {
     drops_ = key && layout_.dropout > 0;
     if (!drops_) return;
@@ -91,9 +91,9 @@ class Mlp {
   // The inputs [input][sample] of layer j.
   const float* inputs_of(int j) const { return memory_ + at_.x[j]; }
 
-  // From the gradient of layer j's outputs to that of its inputs, past the activation that made
-  // them. `added` [input][sample] is a further gradient of these inputs; it may be null. Nobody
-  // needs the gradient of a window, which is the input where there is no LSTM.
+  // From the gradient of layer j's outputs to that of its inputs, before the activation that made
+  // them. `added` [input][sample] is a further gradient of these inputs; it may be null. If the
+  // inputs are the window, because there is no LSTM, their gradient is not needed.
   void backward(const float* model, int j, const float* added) {
     const Matrix& matrix = layout_.mlp[j];
     if (j == 0 && !layout_.recurrent()) return;
@@ -170,7 +170,7 @@ class Mlp {
     }
   }
 
-  // Also notes the slopes' gradient.
+  // Also stores the slopes' gradient.
   void prelu_backward(const float* model, int j) {
     const Matrix& matrix = layout_.mlp[j];
     const float* z = memory_ + at_.z[j];

@@ -8,7 +8,7 @@
 
 namespace {
 
-// What the model is, see plfl.layout.KernelForm. An LSTM of no units is none.
+// The form of a model, see plfl.layout.KernelForm. An LSTM with 0 units means that there is none.
 extern "C" struct PlflNetwork {
   std::int32_t features, look_back, context;  // of a window
   std::int32_t hidden;                        // units of the LSTM
@@ -64,7 +64,7 @@ struct Layout {
     }
   }
 
-  // Lay row `row` of `rows` [·][parameters] out as a model; zeros where there are no rows.
+  // Copy row `row` of `rows` [·][parameters] into the layout of a model; zeros if `rows` is null.
   void read(const float* rows, std::int64_t row, float* model) const {
     std::memset(model, 0, size * sizeof(float));
     if (!rows) return;
@@ -72,7 +72,7 @@ struct Layout {
     for (const Run& run : runs) copy(from + run.parameter, model + run.place, run.count);
   }
 
-  // A mask of a model, laid out like one; empty where there is none.
+  // A mask of parameters in the layout of a model; empty if it is null.
   Mask mask(const std::uint8_t* parameters) const {
     Mask bits(parameters ? size / kPanel : 0, 0);
     for (std::size_t p = 0; p < place.size() && parameters; ++p)

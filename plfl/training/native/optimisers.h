@@ -1,4 +1,4 @@
-// Optimisers: what a gradient does to a model.
+// Optimisers: how a gradient changes a model.
 
 #pragma once
 
@@ -12,14 +12,14 @@ extern "C" struct PlflRule {
   double lr, beta1, beta2, eps;  // Momentum keeps its momentum and dampening in beta1 and beta2
   double proximal;               // a of a·(y − y⁰), which acts on shared parameters
   double weight_decay;           // λ of AdamW
-  double coupled_decay;          // λ of the others, whose λ·y goes to the gradient
+  double coupled_decay;          // λ of the others, where λ·y is added to the gradient
 };
 
 enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3, kAdamW = 4 };
 enum Maximum { kPaper = 0, kTorch = 1, kReddi = 2 };
 
-// The part of a step that depends on how many there were before: the bias corrections of Adam, and
-// what Momentum takes of a gradient.
+// The factors of a step that depend on the number of earlier steps: the bias corrections of Adam,
+// and the factor of the gradient in Momentum.
 struct Correction {
   float step_size, vmax_scale, eps, take;
 };
@@ -30,29 +30,29 @@ struct Pull {
   const std::uint16_t* where;
 };
 
-// What moves a model: its optimiser at one step, and the terms of its row. Arrays are laid out like
-// the model; null where there is no such term.
+// Everything that moves a model: its optimiser at one step, and the terms of its row. Arrays have
+// the layout of the model; null: there is no such term.
 struct Optimiser {
   float *y, *m, *v, *vmax, *gradients;
   float *momentum, *square, *previous;  // of the recursion
   const float *anchor, *pull, *constant, *step_offset, *scale;
-  const Pull* pulls;  // instead of `pull`, which has a strength for each parameter
+  const Pull* pulls;  // replaces `pull`, which has a strength for each parameter
   int pull_count;
   const std::uint16_t *shared, *frozen;
   float lr, keep1, take1, keep2, take2;
   float shrink;           // 1 − η λ of AdamW
   float coupled;          // λ of a decay that is part of the gradient
   Correction correction;  // of shared parameters, or of all
-  bool mixed;             // whether the others have one of their own:
+  bool mixed;             // whether the other parameters have another correction:
   Correction personal;
   float recall, decay, renew;  // 1 − a, β, 1 − β of the recursion
   bool moves;                  // whether its step is not the last
-  float* point;                // where `look` leads
+  float* point;                // the point that `look` computes
   float ahead;                 // at this rate
   const float* other;          // the model that is mixed with y, at `share` of y
   float share;
-  double* product;  // ⟨y − other, gradient⟩ is added to it; null: not asked for
-  void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // what moves y
+  double* product;  // ⟨y − other, gradient⟩ is added to it; null: not needed
+  void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // the function that moves y
 };
 
 // Whether the lanes of y[k : k + W] are in a mask.
@@ -60,15 +60,15 @@ inline VI lanes_of(const std::uint16_t* mask, std::ptrdiff_t k) {
   return lanes_of(mask[std::size_t(k) / kPanel] >> (std::size_t(k) % kPanel));
 }
 
-// Terms that a row has beyond the gradient of the loss; `apply` looks for no others, since a look
-// at each vector for all that there might be takes as long as an optimiser.
+// The terms of a row besides the gradient of the loss. They are template parameters of `apply`,
+// because testing for every possible term at each vector would take as long as an optimiser.
 enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kRecursion = 8, kAllTerms = 16 };
 
 // Steps of y[at : at + count] along `gradient`.
 template <int kind, bool nesterov, int terms>
 void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient, int count) {
   constexpr bool other = terms & kOther;
-  const Optimiser o = optimiser;  // a copy, as far as the compiler knows no store below changes it
+  const Optimiser o = optimiser;  // a copy that no store below can change, which is faster
   for (int i = 0; i < count; i += W) {
     const std::ptrdiff_t k = at + i;
     const V before = load(o.y + k);
@@ -117,7 +117,7 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
         store(o.vmax + k, v);
       }
       if (kind == kAdamW) y *= o.shrink;
-      // The root of anything below the smallest normal number is nothing beside ε.
+      // The root of numbers below the smallest normal one is negligible beside ε.
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
     if (terms & kRecursion) y = shared ? ahead : y;
@@ -127,7 +127,7 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
   }
 }
 
-// What a gradient at the point before does to the recursion's momentum.
+// Change the recursion's momentum by a gradient at the previous point.
 void recall(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
   for (int i = 0; i < count; i += W) {
     const V m = load(o.momentum + at + i);
@@ -144,7 +144,7 @@ void look(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int coun
   }
 }
 
-// Step a model along the gradient of a mixture, of which it has a share.
+// Step a model along the gradient of a mixture of which it is a part.
 void follow(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
   alignas(kAlignment) float own[kGradientPanels * kGradientRows * kPanel];
   V sum{};

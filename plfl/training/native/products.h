@@ -88,7 +88,7 @@ void gradient_tile(const Samples& samples, const float* left, const float* right
   }
 }
 
-// Tables of the tiles by their size, which is known only at run time.
+// Tables of the functions for tiles by size, because the size is known only at run time.
 typedef void (*ProductTile)(const float*, std::ptrdiff_t, int, const float*, float*);
 typedef void (*TransposedTile)(const float*, int, const float*, float*);
 typedef void (*GradientTile)(const Samples&, const float*, const float*, float*);
@@ -112,7 +112,8 @@ GradientTile gradient_of(int panels, int rows, std::integer_sequence<int, I...>)
   return table[(panels - 1) * kGradientRows + rows - 1];
 }
 
-// Call body(begin, size) for the fewest pieces of [0, count) of at most `limit`, all about equal.
+// Call body(begin, size) for as few pieces of [0, count) as possible, each at most `limit` long and
+// all about equal.
 template <class Body>
 void in_pieces(int count, int limit, Body body) {
   const int pieces = (count + limit - 1) / limit;
@@ -123,7 +124,7 @@ void in_pieces(int count, int limit, Body body) {
   }
 }
 
-// y = M[first : first + rows]·x, of which the first `columns` columns count.
+// y = M[first : first + rows]·x, using only the first `columns` columns.
 void product(const float* model, const Matrix& matrix, int first, int rows, int columns,
              const float* x, float* y) {
   in_pieces(rows, kRowTile, [&](int begin, int size) {
@@ -133,7 +134,7 @@ void product(const float* model, const Matrix& matrix, int first, int rows, int 
   });
 }
 
-// y = Mᵀ·x for the first `columns` columns, of which the first `rows` rows count.
+// y = Mᵀ·x for the first `columns` columns, using only the first `rows` rows.
 void transposed_product(const float* model, const Matrix& matrix, int rows, int columns,
                         const float* x, float* y) {
   for (int c = 0; c < columns; c += kPanel) {

@@ -14,51 +14,51 @@ extern "C" struct PlflTraining {
   float* theta;                // [rows][parameters], trained in place
   const std::int64_t* starts;  // [rows][steps][batch]
   const PlflRule* rules;       // [rows]
-  const std::int64_t* taken;   // [rows][2] steps behind the state: shared part, the rest
+  const std::int64_t* taken;   // [rows][2] steps that led to the state: shared part, the rest
   const std::uint8_t* shared;  // [parameters]
   float *m, *v, *vmax;         // [rows][parameters], state in and out; null: zero at first
   double* losses;              // [rows], means over the steps
   std::int64_t loss;           // see `LossKind`
   const float* levels;         // [quantiles] of a pinball loss
   std::int64_t quantiles;
-  double loss_scale, a, beta;  // the latter two: of the recursion
-  // Null where there is no such term:
+  double loss_scale, a, beta;  // a and beta: of the recursion
+  // Null if there is no such term:
   const float* pull;              // [parameters], a of a·(y − y⁰) in every gradient
   const float* constant;          // [rows][parameters], added to every gradient
   const float* step_offset;       // [rows][parameters], added after every step
   const float* targets;           // [rows][steps][batch][horizons], instead of the windows' own
-  const std::int64_t* row_steps;  // [rows] steps to take, at most `steps`; without: `steps`
-  float* gradients;               // [rows][parameters], to which bare gradients are added
+  const std::int64_t* row_steps;  // [rows] steps to take, at most `steps`; null: `steps`
+  float* gradients;               // [rows][parameters], sums of gradients without terms
   const std::uint8_t* frozen;     // [parameters] that stay as they are
   float *momentum, *square;       // [rows][parameters], a recursion's m and v in and out
   const float* scale;             // [rows][parameters], its s
-  const float* previous;          // [rows][parameters], models that a contrast is to be far from
+  const float* previous;          // [rows][parameters], models that a contrast pushes away from
   double contrast, temperature;   // its weight and T
   std::int64_t features;          // layer of the MLP whose inputs it compares
   double clip;                    // largest norm of a gradient; 0: any
   const double* rates;            // [steps], factors of the rate
   float* average;                 // [rows][parameters], over the steps, in and out
-  const double* averaged;         // [rows] steps that it has behind it
+  const double* averaged;         // [rows] steps averaged so far
   double limit;                   // of its decay
   const std::int64_t* ahead;      // [rows][steps][batch], minibatches of the steps that look ahead
   double ahead_rate;              // of these
   float* mixed;                   // [rows][parameters], models in a mixture, in and out
   float *mixed_m, *mixed_v, *mixed_vmax;  // their state, as the rows'
   float* shares;                          // [rows] of these models, in and out
-  std::int64_t learned;                   // first steps in which the shares are learned
+  std::int64_t learned;                   // number of first steps in which the shares are learned
   double share_rate;
   const std::uint64_t* keys;        // [rows][steps] of the units that are dropped; null: none are
   const std::uint64_t* ahead_keys;  // likewise, for `ahead`
-  float* anchor;                    // [rows][parameters], what pulls draw to, in and out; null: y⁰
+  float* anchor;                    // [rows][parameters], what pulls pull to, in and out; null: y⁰
   std::int64_t every;               // steps after which it moves, and the moments start afresh
-  double anchor_rate;               // part of the way to the model that it goes then
+  double anchor_rate;               // fraction of the way to the model that it then moves
 };
 
-constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
+constexpr float kClose = 1e-6f;        // is added to a norm before dividing by it, as in PyTorch
 constexpr int kFetched = 2;            // windows that are fetched while a tile is formed
 constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
 
-// The state of an optimiser, as far as its kind has one.
+// The state of an optimiser; empty parts if its kind lacks them.
 struct Moments {
   Moments(const Layout& layout, const PlflTraining& job, bool exist = true)
       : m(exist && any(job, kMomentum) ? layout.size : 0),
@@ -133,7 +133,7 @@ class Trainer {
   bool contrasts() const { return job_.previous != nullptr; }
   bool clips() const { return job_.clip > 0; }
 
-  // The model, its moments, and its part of every term that there is.
+  // Read the model, its moments, and its part of every term.
   void read_row(std::int64_t row) {
     read(job_.theta, row, y_);
     moments_.read(layout_, row, job_.m, job_.v, job_.vmax);
@@ -152,7 +152,7 @@ class Trainer {
     }
   }
 
-  // What `read_row` read, as far as training changed it.
+  // Write back everything from `read_row` that training has changed.
   void write_row(std::int64_t row) const {
     write(y_, row, job_.theta);
     moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
@@ -180,8 +180,8 @@ class Trainer {
     std::memcpy(to.get(), from.get(), layout_.size * sizeof(float));
   }
 
-  // Choose the functions that step along a gradient, by the terms that the row has. This also
-  // places the anchor, into which a constant may go.
+  // Choose the functions that step along a gradient by the terms of the row. This also sets the
+  // anchor, which may include a constant.
   void choose_apply(std::int64_t row) {
     const PlflRule& rule = job_.rules[row];
     const bool proximal = rule.proximal != 0, pulled = proximal || job_.pull;
@@ -199,8 +199,8 @@ class Trainer {
                                 (job_.momentum != nullptr) * kRecursion);
   }
 
-  // Take step k, counted from 0; the sum of the losses of its minibatches. `last`: it is the row's
-  // last step.
+  // Take step k, counted from 0; returns the sum of the losses of its minibatches. `last`: whether
+  // it is the row's last step.
   double step(std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t since = job_.anchor ? k % job_.every : k;
     const std::int64_t* starts = starts_of(job_.starts, row, k);
@@ -218,7 +218,7 @@ class Trainer {
     return loss;
   }
 
-  // Steps that a part of the row's moments has behind it from earlier rounds.
+  // Steps of earlier rounds that led to a part of the row's moments.
   enum Part { kShared = 0, kPersonal = 1 };
   std::int64_t behind(std::int64_t row, Part part) const { return job_.taken[2 * row + part]; }
 
@@ -241,8 +241,8 @@ class Trainer {
     }
   }
 
-  // Make a·(y − anchor) + c a pull to anchor − c / a, which spares the cache an array; false for a
-  // row with a constant where nothing pulls, of which both are left as they are.
+  // Turn a·(y − anchor) + c into a pull to anchor − c / a, which saves an array in the cache.
+  // Returns false and changes nothing if the row has a constant where nothing pulls.
   bool move_anchor(bool proximal) {
     for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
       V strength{};
@@ -272,7 +272,7 @@ class Trainer {
     }
   }
 
-  // Take the model after the average's step `t` into it.
+  // Include the model in the average as its step `t`.
   void advance_average(double t) {
     follow_model(average_, float(1 - std::min((1 + t) / (10 + t), job_.limit)));
   }
@@ -282,7 +282,7 @@ class Trainer {
     moments_.clear(layout_);
   }
 
-  // Let `rows` go a part of the way to the model.
+  // Move `rows` a part of the way to the model.
   void follow_model(const Floats& rows, float part) const {
     for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
       const V own = load(rows.get() + k);
@@ -290,8 +290,8 @@ class Trainer {
     }
   }
 
-  // The optimiser at local step k, the one with the number `since` after a fresh start of the
-  // moments; both are counted from 0.
+  // The optimiser at local step k. `since`: its number since the moments started afresh. Both are
+  // counted from 0.
   Optimiser at_step(std::int64_t row, std::int64_t k, std::int64_t since, bool last) const {
     PlflRule rule = job_.rules[row];
     if (job_.rates) rule.lr *= job_.rates[k];
@@ -356,8 +356,8 @@ class Trainer {
     return all ? all + row * job_.steps + k : nullptr;
   }
 
-  // The step by `mover` of the model in the mixture along the gradient of the mixture, whose loss
-  // is returned.
+  // Let `mover` step the model in the mixture along the gradient of the mixture; returns the loss
+  // of the mixture.
   float step_of_mixed(std::int64_t row, std::int64_t k, const Optimiser& mover) {
     const float share = job_.shares[row], rest = 1.0f - share;
     for (std::ptrdiff_t i = 0; i < layout_.size; i += W)
@@ -388,8 +388,8 @@ class Trainer {
   }
 
   // Call `apply` with the gradient of a minibatch at `model`, tile by tile; returns the loss there.
-  // The `key`, if any, says which units are dropped. It is minibatch k of the row, which may have
-  // targets of its own, or another one (k < 0).
+  // `key`: selects the units that are dropped, if any. `k`: number of the row's minibatch, which
+  // may have its own targets; k < 0: another minibatch.
   float pass(const float* model, Apply apply, const std::int64_t* starts, const std::uint64_t* key,
              std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
@@ -427,8 +427,8 @@ class Trainer {
     return loss;
   }
 
-  // Call `use` with the tiles of the gradient, shortened to the largest norm that it may have. The
-  // gradient is formed twice, because it never exists as a whole.
+  // Call `use` with the tiles of the gradient, clipped to its largest norm. The gradient is
+  // computed twice, because it never exists as a whole.
   template <class Use>
   void clipped(Use use) {
     V squares{};
@@ -511,14 +511,14 @@ class Trainer {
     });
   }
 
-  // Fetch some of the rows that the next minibatch will read. They lie far apart in tables larger
-  // than the cache, which can wait for a few of them at a time only.
+  // Prefetch some of the rows that the next minibatch will read. They are far apart in tables
+  // larger than the cache, and only a few can be on their way at a time.
   void prefetch() {
     for (int i = 0; i < kFetched && upcoming_ < upcoming_end_; ++i)
       groups_[0].prefetch(windows_, *upcoming_++);
   }
 
-  // The slopes' column of a tile: its gradient is no product but the sum of `terms`.
+  // The column of slopes in a tile: its gradient is not a product but the sum of `terms`.
   void add_slopes(int layer, int row, int rows, float* column) const {
     for (int r = 0; r < rows; ++r) {
       const int unit = row + r;
@@ -552,7 +552,7 @@ class Trainer {
   const std::int64_t *upcoming_ = nullptr, *upcoming_end_ = nullptr;  // windows to be fetched
   Optimiser optimiser_{};
   Apply apply_ = nullptr, next_ = nullptr;
-  std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`
+  std::vector<Pull> pulls_{1};  // the optimiser's pull, then those of `job_.pull`
   std::deque<Mask> masks_;      // of these
   bool dense_ = false;          // whether they are in `pull_` instead
 };

@@ -24,8 +24,8 @@
 
 namespace {
 
-// W: floats in a vector. The others: what is held in registers of a product, a transposed product
-// and a gradient.
+// W: floats in a vector. The others: sizes of the tiles that a product, a transposed product and a
+// gradient keep in registers.
 #if defined(__AVX512F__)
 constexpr int W = 16, kRowTile = 25, kColumnTile = 16, kGradientPanels = 3, kGradientRows = 8;
 #elif defined(__AVX2__)
@@ -73,7 +73,7 @@ inline VI lanes_of(unsigned bits) {
 }
 
 // 1 / x. The approximation and its Newton step are as exact as float32 allows, at a third of the
-// price of a division; x must be finite.
+// cost of a division; x must be finite.
 inline V reciprocal(V x) {
 #if defined(__AVX512F__)
   const V r = (V)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
@@ -106,7 +106,7 @@ struct Exponential {
   V scale, fraction;
 };
 
-// Those of N vectors, which advance side by side: each operation on a vector waits for the last.
+// The same for N vectors side by side, because each operation on one vector waits for the last.
 template <int N>
 inline void exponentials(const V (&x)[N], Exponential (&e)[N]) {
   const float shift = 12582912.0f;  // 1.5·2²³: adding it rounds to an integer in the low bits
@@ -131,15 +131,14 @@ inline void exponentials(const V (&x)[N], Exponential (&e)[N]) {
 inline V for_sigmoid(V x) { return clamp(-x, -87.0f, 87.0f); }
 inline V sigmoid(Exponential e) { return reciprocal(1.0f + (e.scale + e.scale * e.fraction)); }
 
-// and its hyperbolic tangent: by e²ˣ − 1 rather than through the sigmoid, which would lose the
-// small values.
+// and its hyperbolic tangent, by e²ˣ − 1 because the sigmoid would lose precision for small values.
 inline V for_tangent(V x) { return clamp(2.0f * x, -20.0f, 20.0f); }
 inline V hyperbolic_tangent(Exponential e) {
   const V minus_one = e.scale * e.fraction + (e.scale - 1.0f);
   return minus_one * reciprocal(minus_one + 2.0f);
 }
 
-// Call body(size, first) for `count` vectors from number `first` on: four at once, then the rest.
+// Call body(size, first) for `count` vectors: four at once, then the rest. `first` counts floats.
 template <class Body>
 inline void by_fours(int count, Body body) {
   int i = 0;
