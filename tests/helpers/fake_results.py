@@ -22,9 +22,6 @@ from plfl.results.tables import Tables
 Level = Callable[[dict[str, Any], str, str, int], float]
 """True MASE of a cell (its axes by name), given also split, model and round; NaN: it diverged."""
 
-PAPER: dict[str, Any] = {"name": "paper"}
-"""The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
-
 TINY: dict[str, Any] = {
     "name": "tiny",
     "data": {"source": "sample", "states": ["CA"], "clients": 2},
@@ -253,8 +250,7 @@ def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...])
 
 
 def _columns(study: Study, cell: Cell) -> dict[str, Any]:
-    alone = {"server_lr": float("nan")} if study.is_alone(cell) else {}
-    return asdict(cell) | GIVEN | alone
+    return asdict(cell) | GIVEN | ({"server_lr": np.nan} if study.is_alone(cell) else {})
 
 
 def _bytes(study: Study, cell: Cell) -> int:
@@ -264,22 +260,19 @@ def _bytes(study: Study, cell: Cell) -> int:
     return 4 * shared * COPIES.get(cell.method, 1)
 
 
-def _exchanged(study: Study, cell: Cell, sent: dict[str, int]) -> dict[str, Any]:
-    count = sent.get(cell.sharing, _bytes(study, cell))
-    return {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
-
-
 def _records(
     study: Study, clients: pd.DataFrame, curves: Array, sent: dict[str, int]
 ) -> pd.DataFrame:
-    cells = [_columns(study, cell) | _exchanged(study, cell, sent) for cell in study.cells]
+    cells = pd.DataFrame([_columns(study, cell) for cell in study.cells])
+    count = [sent.get(cell.sharing, _bytes(study, cell)) for cell in study.cells]
+    cells = cells.assign(bytes_down=count, bytes_up=count, extras_down=0, extras_up=0)
     kinds = pd.DataFrame(_kinds(study), columns=["split", "model", "round"])
     names = clients[["state", "client", "persistence_mae_test"]]
-    records = pd.DataFrame(cells).merge(kinds, how="cross").merge(names, on="state")
+    records = cells.merge(kinds, how="cross").merge(names, on="state")
     mase, persistence = curves.ravel(), records.pop("persistence_mae_test")
     train, nan = records["split"] == "train", float("nan")
-    work = {"loss": 1 / records["round"], "steps": float(study.federation.local_steps)}
-    work |= {"epochs": 0.05}
+    steps = float(study.federation.local_steps)
+    work = {"loss": 1 / records["round"], "steps": steps, "epochs": 0.05}
     if takes_time(study.federation.simulation):
         seconds = 25 + 8e-6 * records["bytes_up"]
         work |= {"seconds": 0.8 * seconds, "round_seconds": seconds}
@@ -379,11 +372,12 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
     hour = stamps.hour + stamps.minute / 60
     shape = 0.35 + np.exp(-(((hour - 13) / 4.5) ** 2)) * np.where(stamps.day_of_week < 5, 1, 0.45)
     rng = np.random.default_rng(2)
-    weeks: dict[str, list[pd.DataFrame]] = {state: [] for state in study.data.states}
+    weeks = []
     for state, client, mean in clients[["state", "client", "mean"]].itertuples(index=False):
         truth = pd.Series(mean * shape * rng.normal(1, 0.05, count))
         smooth = truth.rolling(5, min_periods=1).mean()
         columns = {
+            "state": state,
             "client": client,
             "stamp": stamps,
             "truth": truth,
@@ -391,27 +385,21 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
             "local": smooth,
             "global": 1.04 * smooth,
         }
-        weeks[state].append(pd.DataFrame(columns))
-    of_state = {state: pd.concat(parts) for state, parts in weeks.items()}
+        weeks.append(pd.DataFrame(columns))
     # The figures show forecasts of P2 alone where a study has it.
     shown = [cell for cell in study.cells if cell.sharing == "P2" or "P2" not in study.grid.sharing]
-    return pd.concat(
-        [of_state[c.state].assign(**_columns(study, c)) for c in shown], ignore_index=True
-    )
+    cells = pd.DataFrame([_columns(study, cell) for cell in shown])
+    return cells.merge(pd.concat(weeks), on="state")
 
 
 def _baseline_forecasts(forecasts: pd.DataFrame) -> pd.DataFrame:
     """The truth of every client, off by a factor of its own for each baseline."""
+    baselines = pd.DataFrame(BASELINES.items(), columns=["baseline", "level"])
     weeks = forecasts.drop_duplicates(["state", "client", "stamp"])
-    parts = [
-        weeks[["state", "client", "stamp"]].assign(
-            baseline=name,
-            forecast=np.float32(weeks["persistence"] if name == "persistence" else off),
-        )
-        for name, level in BASELINES.items()
-        for off in [weeks["truth"] * (1 + 0.1 * level)]
-    ]
-    table = pd.concat(parts, ignore_index=True)
+    table = baselines.merge(weeks, how="cross")
+    off = table["truth"] * (1 + 0.1 * table["level"])
+    forecast = off.mask(table["baseline"] == "persistence", table["persistence"])
+    table["forecast"] = forecast.astype(np.float32)
     return table[["state", "baseline", "client", "stamp", "forecast"]]
 
 
@@ -419,7 +407,6 @@ def render(name: str, folder: Path, out: Path) -> list[Path]:
     """The files of a figure of a results folder, drawn into folder `out`."""
     from plfl.report.figures import draw
     from plfl.report.figures.style import save
-    from plfl.results.tables import Tables
 
     drawn = draw(name, Tables(folder))
     return [path for stem, figure in drawn.items() for path in save(figure, out / stem)]

@@ -83,7 +83,9 @@ def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
 
 
 def test_without_a_federation_there_is_nothing_to_compare(tmp_path: Path) -> None:
-    best, none, basis = told(study(tmp_path, WINS, sharing=["P3"]))
+    tables = study(tmp_path, WINS, sharing=["P3"])
+    assert findings(tables).verdicts == findings(tables).federated == []
+    best, none, basis = told(tables)
     assert "LightGBM (a baseline)" in best
     assert "no federation" in none
     assert "3 seeds" in basis

@@ -28,11 +28,6 @@ from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
-METERS = fake_results.TINY | {
-    "data": {"source": "meters", "states": ["Nord"], "clients": 3, "meters": {"interval": 60}},
-    "grid": fake_results.TINY["grid"] | {"seeds": [1, 2]},
-}
-"""Two seeds of own meters."""
 DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
  <defs>
@@ -124,8 +119,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def meters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = _write(tmp_path_factory.mktemp("meters"), METERS)
+def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a study of six meters with one optimiser and two seeds."""
+    data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
+    grid = fake_results.TINY["grid"] | {"seeds": [1, 2]}
+    config = fake_results.TINY | {"name": "six", "data": data, "grid": grid}
+    out = _write(tmp_path_factory.mktemp("six"), config)
     _page(out)
     return out
 
@@ -191,11 +190,11 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     assert rows[4][column["Test MASE, best baseline"]] == f"{mase:.3f}"
 
 
-def test_sample_data_are_called_so(parsed: Page, meters: Path) -> None:
+def test_sample_data_are_called_so(parsed: Page, six: Path) -> None:
     assert "small (sample data)" in parsed.text
     assert "Its numbers say nothing about real loads." in parsed.text
     assert parsed.text.count("Sample data.") == 1 + len(available())
-    assert "sample data" not in Page(meters.read_text(encoding="utf-8")).text.lower()
+    assert "sample data" not in Page(six.read_text(encoding="utf-8")).text.lower()
 
 
 def test_noise_as_of_more_clients_is_called_an_extrapolation(parsed: Page, tmp_path: Path) -> None:
@@ -400,14 +399,14 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
     assert row[3:] == 2 * ["0.900 ± 0.141"] + 2 * ["2.400 ± 0.849"]
 
 
-def test_a_client_is_scored_by_its_mean_over_seeds(meters: Path) -> None:
-    tables, parsed = Tables(meters.parent), Page(meters.read_text(encoding="utf-8"))
+def test_a_client_is_scored_by_its_mean_over_seeds(six: Path) -> None:
+    tables, parsed = Tables(six.parent), Page(six.read_text(encoding="utf-8"))
     scores = tables.records(
-        ["seed", "mase"], sharing="P1", client="nord100", round=2, split="test", model="local"
+        ["seed", "mase"], sharing="P1", client="all100", round=2, split="test", model="local"
     )
     assert scores["seed"].tolist() == [1, 2]
     table = parsed.table("Test MASE of")
-    assert table[1][:2] == ["nord100", f"{scores['mase'].mean():.3f}"]
+    assert table[1][:2] == ["all100", f"{scores['mase'].mean():.3f}"]
 
 
 def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
@@ -564,15 +563,6 @@ def browser() -> Iterator[Any]:
         opened = started.chromium.launch(executable_path=program)
         yield opened
         opened.close()
-
-
-@pytest.fixture(scope="module")
-def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a study of six meters with one optimiser."""
-    data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
-    out = _write(tmp_path_factory.mktemp("six"), fake_results.TINY | {"name": "six", "data": data})
-    _page(out)
-    return out
 
 
 @pytest.mark.parametrize(("width", "height", "colours"), [(1400, 900, "light"), (400, 800, "dark")])

@@ -11,7 +11,7 @@ from plfl.config.study import Study
 from plfl.results import axis_claims, claim, claims, paper_claims
 from plfl.results.claims import verdicts
 from plfl.results.paper_claims import ABOUT_SCORES
-from plfl.results.records import CELL, MODELS
+from plfl.results.records import MODELS
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict, settle
@@ -60,19 +60,6 @@ def test_what_is_true_holds_and_what_is_false_does_not(found: list[Verdict]) -> 
         if verdict.unit == "MASE":
             assert (verdict.effect < 0) == false
             assert verdict.seeds == 3
-
-
-def test_the_effect_is_that_of_the_records(tables: Tables, found: list[Verdict]) -> None:
-    (verdict,) = (v for v in found if (v.claim, v.model) == ("c1", "global"))
-    assert verdict.clients == 36
-    records = tables.records([*CELL, "mase"], split="test", model="global")
-    means = records.groupby(records[CELL[:-1]].agg("-".join, axis=1))["mase"].mean()
-    cells = verdict.cells
-    assert len(cells) == 6
-    assert verdict.effect == pytest.approx(
-        np.mean([means[fl] - means[pl] for pl, fl in zip(cells[::2], cells[1::2], strict=True)])
-    )
-    assert f"CA {means[cells[1]] - means[cells[0]]:+.3g}" in verdict.reason
 
 
 def test_text_and_json_say_the_same(tables: Tables, found: list[Verdict]) -> None:

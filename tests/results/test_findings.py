@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy import stats
 
@@ -96,27 +95,3 @@ def test_the_interval_of_the_best_is_about_its_mean(tables: Tables, found: Findi
     over_clients = stats.t.ppf(0.975, 11) * by_client.sem()
     assert best.high - best.mase >= over_clients * (1 - 1e-5)
     assert [one.baseline for one in found.best] == ["lightgbm", "lightgbm"]
-
-
-def test_what_the_study_lacks_is_left_out(tmp_path: Path) -> None:
-    no_local = findings(study(tmp_path / "a", sharing=["P1", "P2"]))
-    assert {v.claim for v in no_local.verdicts} == set(RIVALS) - {LOCAL_TRAINING}
-    no_federation = findings(study(tmp_path / "b", sharing=["P3"]))
-    assert no_federation.verdicts == no_federation.federated == []
-    assert len(no_federation.best) == 2
-
-
-def test_federations_that_diverged_beat_nothing(tmp_path: Path) -> None:
-    def lost(cell: dict[str, Any], *_: object) -> float:
-        return 0.7 if cell["sharing"] == "P3" else np.nan
-
-    found = findings(study(tmp_path, lost))
-    assert found.federated == []
-    assert {(v.answer, v.effect) for v in found.verdicts} == {("undecided", None)}
-    assert all("diverged" in v.reason for v in found.verdicts)
-
-
-def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
-    found = findings(study(tmp_path, constant=3))
-    assert {v.clients for v in found.verdicts} == {11}
-    assert all(np.isfinite([one.mase, one.low, one.high]).all() for one in found.best)

@@ -103,18 +103,6 @@ def test_a_summary_counts_the_clients_with_a_mase() -> None:
     assert (row["bytes_up"], row["data"]) == (15, "meters")
 
 
-def test_a_deployed_study_has_none(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    fake_results.without_baselines(tmp_path)
-    tables = Tables(tmp_path)
-    assert tables.baselines.empty
-    assert tables.baseline_scores.empty
-    assert tables.best_baseline("CA") is None
-    assert tables.baseline_forecasts(["client", "forecast"]).empty
-    cells = scores(tables, "local")["CA"]
-    assert scores(tables, "local", baselines=True)["CA"].combinations == cells.combinations
-
-
 def test_no_sharing_scheme_may_have_their_name() -> None:
     with naming(ConfigError, "sharing.baseline"):
         Study.parse({"sharing": {"baseline": ["*"]}, "grid": {}}, "my.yaml")

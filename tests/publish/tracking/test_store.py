@@ -154,18 +154,44 @@ def test_a_database_that_is_gone_is_made_anew_from_the_tables(results):
     assert content(results) == whole
 
 
-def test_a_damaged_database_is_named(results):
-    path = results / "mlflow.db"
-    whole = path.read_bytes()
+def hole(path):
+    """Overwrite the page of the parameters."""
     with closing(sqlite3.connect(path)) as link:
         (size,) = link.execute("PRAGMA page_size").fetchone()
         asked = "SELECT rootpage FROM sqlite_master WHERE name = 'params'"
         page = link.execute(asked).fetchone()[0] - 1
-    holed = whole[: size * page] + bytes(size) + whole[size * (page + 1) :]
-    for damaged in (b"", whole[: len(whole) // 2], holed):
-        path.write_bytes(damaged)
-        with naming(ResultsError, "mlflow.db"):
-            track(results)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: size * page] + bytes(size) + whole[size * (page + 1) :])
+
+
+def schema(*revisions):
+    def change(path):
+        with closing(sqlite3.connect(path)) as link, link:
+            link.execute("DELETE FROM alembic_version")
+            link.executemany("INSERT INTO alembic_version VALUES (?)", [(r,) for r in revisions])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda path: path.write_bytes(b""), ""),
+        (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), ""),
+        (hole, ""),
+        (lambda path: path.write_text("not a database " * 100), "not an MLflow database"),
+        (schema("ffffffffffff"), f"a newer MLflow than {mlflow.__version__}"),
+        (schema("451aebb31d03"), f"an older MLflow than {mlflow.__version__}"),
+        (schema(), "not a complete MLflow database"),
+    ],
+    ids=["empty", "half", "holed", "text", "newer", "older", "incomplete"],
+)
+def test_a_database_that_cannot_be_used_is_refused_unchanged(spoil, says, results):
+    spoil(results / "mlflow.db")
+    before = (results / "mlflow.db").read_bytes()
+    with naming(ResultsError, "mlflow.db", says):
+        track(results)
+    assert (results / "mlflow.db").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", [".mlflow.lock", "mlflow.db"])
@@ -281,32 +307,6 @@ def test_many_points_and_seeds_are_logged_in_several_calls(results, monkeypatch)
     delete_runs(results)
     track(results)
     assert content(results) == whole
-
-
-def schema(results, *revisions):
-    with closing(sqlite3.connect(results / "mlflow.db")) as link, link:
-        link.execute("DELETE FROM alembic_version")
-        link.executemany("INSERT INTO alembic_version VALUES (?)", [(r,) for r in revisions])
-
-
-@pytest.mark.parametrize(
-    ("revisions", "says"),
-    [
-        (["ffffffffffff"], f"a newer MLflow than {mlflow.__version__}"),
-        (["451aebb31d03"], f"an older MLflow than {mlflow.__version__}"),
-        ([], "not a complete MLflow database"),
-        (None, "not an MLflow database"),
-    ],
-)
-def test_a_database_of_another_schema_is_refused_unchanged(results, revisions, says):
-    if revisions is None:
-        (results / "mlflow.db").write_text("not a database " * 100)
-    else:
-        schema(results, *revisions)
-    before = (results / "mlflow.db").read_bytes()
-    with naming(ResultsError, "mlflow.db", says):
-        track(results)
-    assert (results / "mlflow.db").read_bytes() == before
 
 
 def test_results_of_another_configuration_are_refused(tmp_path):
