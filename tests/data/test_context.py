@@ -113,10 +113,10 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
 
 
 def test_what_is_known_ahead_is_read_at_the_target_and_no_later() -> None:
-    w = windows([{"name": "ahead", "features": ["temperature"]}], target="load")
+    w = windows([{"name": "ahead", "features": ["temperature"]}], target="load", horizons=3)
     data = build({"a": table(6, 400)}, w)
     starts = data.starts(0, "test")
-    found = data.context[data.persistence_rows(starts), 0]
+    found = data.context[data.persistence_rows(starts)]
     np.testing.assert_array_equal(found, data.features[data.target_rows(starts), 1])
     with naming(DataError, "wind_speed"):
         build({"a": table(6, 400)}, windows([{"name": "ahead", "features": ["wind_speed"]}]))
@@ -141,12 +141,14 @@ def test_lags_lie_at_any_distance() -> None:
 def test_the_calendar_of_the_last_input_row() -> None:
     t = table(7, 900)
     own = {"name": "calendar", "harmonics": 2}
-    data = build({"a": t}, windows([own, own | {"of": "last"}], look_ahead=5))
+    data = build({"a": t}, windows([own, own | {"of": "last"}], look_ahead=5, horizons=2))
     target, last = np.split(data.context, 2, axis=1)
     np.testing.assert_array_equal(last[5:], target[:-5])
     angle = 2 * np.pi * np.arange(1, 900) / 96
     np.testing.assert_allclose(last[:-1, 0], np.sin(angle), atol=1e-6)
     np.testing.assert_array_equal(last[:, 4:].argmax(1), t.index.day_of_week)
+    time = build({"a": t}, windows([own | {"weekday": False}], look_ahead=5))
+    np.testing.assert_array_equal(time.context, target[:, :4])
 
 
 @pytest.mark.parametrize("scaling", ["pooled", "per_client", "z_score"])

@@ -263,22 +263,6 @@ def test_a_gap_in_any_target_leaves_the_window_out():
     assert lost == set(range(300 - 11 - 4, 301)) - {300 - 11 - 1}
 
 
-def test_the_context_is_of_every_target():
-    context = [
-        {"name": "lags", "days": [1], "around": 1},
-        {"name": "ahead", "features": ["temperature"]},
-        {"name": "calendar", "harmonics": 1, "weekday": False},
-    ]
-    data = build(TABLES, of_several(context=context))
-    assert data.context.shape[1] == of_several(context=context).context_width == 5 + 3 + 2
-    row = 400
-    scaled = data.features[:, 0]
-    np.testing.assert_allclose(
-        data.context[row, :5], scaled[row + 2 - 96 - 1 : row + 4 - 96 + 2], rtol=1e-6
-    )
-    np.testing.assert_array_equal(data.context[row, 5:8], data.features[row + 2 : row + 5, 1])
-
-
 def test_the_week_to_look_at_goes_from_window_to_window():
     data = build(TABLES, of_several(look_ahead=1, horizons=4))
     starts = data.first_week(0)
