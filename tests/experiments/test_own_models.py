@@ -1,7 +1,6 @@
 """Studies of other models: the guide's example as written, and built-in ones."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +80,6 @@ def test_the_guides_example_agrees_with_autograd(guide: dict[str, Any]) -> None:
         records = pd.concat([r.records for r in train(of, of.cells, DATASET).values()])
         scores.append(records[["loss", "mae", "mase"]].to_numpy(float))
     np.testing.assert_allclose(*scores, rtol=2e-3)
-
-
-def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
-    context = {"context": [{"name": "calendar", "harmonics": 1}], "target": "change"}
-    of = study(guide["model"], windows=context)
-    rows = len(DATASET.load)
-    given = np.random.default_rng(0).random((rows, of.window_shape.context))
-    data = replace(DATASET, context=given.astype(np.float32), relative=True)
-    other = replace(data, context=data.context[::-1].copy())
-    one, two = (train(of, of.cells[:1], d)[of.cells[0]].forecasts for d in (data, other))
-    assert not np.allclose(one["local"], two["local"])
 
 
 def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:

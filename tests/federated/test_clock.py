@@ -1,7 +1,5 @@
 """Simulated participation and time: by hand, at random, and in the records."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,15 +15,13 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
 from plfl.experiments.train import train
 from plfl.federated.clock import Clock
-from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainInstructions
-from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
 from plfl_reproductions.methods.fafed import FaFed
+from plfl_reproductions.methods.ifca import Ifca
 from tests.helpers import tiny
-from tests.helpers.problems import AVG, Q2, SGD, Quadratic, trajectory
+from tests.helpers.problems import AVG, Q2, SGD, Quadratic, simulated, trajectory
 from tests.helpers.refusals import naming
 
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
@@ -35,10 +31,6 @@ PERSONAL: dict[str, Any] = {"problem": FOUR, "shared": (True, False), "start": (
 def clock(clients: int = 4, seed: int = 0, backwards: bool = False, **keys: Any) -> Clock:
     names = [f"client {i}" for i in range(clients)]
     return Clock(Simulation(**keys), names[::-1] if backwards else names, seed)
-
-
-def simulated(**keys: Any) -> Callable[[Federation], None]:
-    return lambda f: setattr(f, "clock", Clock(Simulation(**keys), f.client_data.names, f.seed))
 
 
 def test_a_round_by_hand() -> None:
@@ -149,22 +141,13 @@ def charged(name: str, parameters: dict[str, Any]) -> list[float]:
 
 def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
     """FAFED's steps cost two; what comes before the steps is done in full."""
-    for method, before, per_step in ((FaFed(), 0, 2), (Asking(), 5, 1)):
+    for method, before, per_step in ((FaFed(), 0, 2), (Ifca(), 2 / 3, 1)):
         made = simulated(dropout=0.5, step_seconds=1.0)
         path = trajectory(SGD, AVG, method, **PERSONAL, made=made)
         for t, step in enumerate(path[1:], 1):
             progress = step.f.clock.progress(t)
             expected = before + 2 * per_step * progress
             assert step.report.times.compute == pytest.approx(expected)
-
-
-class Asking(FedOpt):
-    """Work before the steps, and nothing else."""
-
-    def broadcast(
-        self, f: Federation, state: Any, t: int, clients: torch.Tensor
-    ) -> TrainInstructions:
-        return replace(super().broadcast(f, state, t, clients), before=5.0)
 
 
 @settings(max_examples=10, deadline=None)

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Channel
+from plfl.config.sections import Channel, Simulation
 from plfl.config.sections import Federation as Settings
 from plfl.federated.client_data import ClientData
+from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
@@ -208,6 +209,11 @@ def in_turns(method: Method, *turns: list[int]) -> Method:
 
     turned: Method = InTurns(**method.model_dump())
     return turned
+
+
+def simulated(**keys: Any) -> Callable[[Federation], None]:
+    """A `made` that simulates participation and time."""
+    return lambda f: setattr(f, "clock", Clock(Simulation(**keys), f.client_data.names, f.seed))
 
 
 def server_path(*args: object, **kwargs: object) -> list[float]:

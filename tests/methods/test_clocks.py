@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Simulation
-from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.server import available
@@ -25,7 +23,7 @@ from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 from plfl_reproductions.methods.cc_fedams import CCFedAMS
 from plfl_reproductions.methods.fedeff import FedEff
 from tests.helpers import tiny
-from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, simulated, trajectory
 from tests.helpers.refusals import naming
 
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
@@ -182,15 +180,10 @@ DOWN, UP = 12, 8
 """Bytes of a message about one parameter in double precision: with E_i, and back."""
 
 
-def simulated(sigma: list[float], beta: list[float]) -> Callable[[Federation], None]:
+def needing(sigma: list[float], beta: list[float]) -> Callable[[Federation], None]:
     """A clock of clients that need σ_i seconds a step, β_i to download and β_i to upload."""
-    keys = {
-        "step_seconds": sigma,
-        "down_mbit": [DOWN * 8e-6 / seconds for seconds in beta],
-        "up_mbit": [UP * 8e-6 / seconds for seconds in beta],
-    }
-    simulation = Simulation.model_validate(keys)
-    return lambda f: setattr(f, "clock", Clock(simulation, f.client_data.names, f.seed))
+    down, up = ([size * 8e-6 / seconds for seconds in beta] for size in (DOWN, UP))
+    return simulated(step_seconds=sigma, down_mbit=down, up_mbit=up)
 
 
 def epochs(
@@ -203,7 +196,7 @@ def epochs(
         FedEff(epoch_steps=1, **parameters),
         problem=THREE,
         rounds=rounds,
-        made=simulated(sigma, beta),
+        made=needing(sigma, beta),
     )
     times = [s.report.times for s in path[1:]]
     return [((t.compute / sigma).tolist(), t.round) for t in times]
@@ -258,7 +251,7 @@ def test_a_client_whose_steps_take_no_time_takes_the_base_epochs() -> None:
 def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tenths: int) -> None:
     """Seconds per epoch of two digits, E_b of one, by fractions."""
     f = made()
-    simulated([h / 100 for h in hundredths], [1e-300] * 3)(f)
+    needing([h / 100 for h in hundredths], [1e-300] * 3)(f)
     method = FedEff(tau=tau / 100, epochs=tenths / 10, epoch_steps=1)
     sigma = [Fraction(h, 100) for h in hundredths]
     E = max(Fraction(1), Fraction(tau, 100) * Fraction(tenths, 10))

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl.config.sections import Simulation
-from plfl.federated.clock import Clock
 from plfl.methods.fedprox import FedProx
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.adam import Adam
@@ -34,6 +32,7 @@ from tests.helpers.problems import (
     QuadraticData,
     in_turns,
     server_path,
+    simulated,
     trajectory,
 )
 
@@ -140,11 +139,7 @@ def test_a_download_behind_the_computation_by_hand():
     """Three numbers of 8 bytes come down at 8 B/s. Two of them take 2 s. These are behind the 5 s
     for which client 1 computes in a round, but not all of them behind the 1 s of client 0."""
     turns = [0], [0], [1], [0, 1]
-    simulation = Simulation(step_seconds=[0.5, 2.5], down_mbit=64e-6, up_mbit=64e-6)
-
-    def timed(f: Any) -> None:
-        f.clock = Clock(simulation, f.client_data.names, 0)
-
+    timed = simulated(step_seconds=[0.5, 2.5], down_mbit=64e-6, up_mbit=64e-6)
     paths = {
         downlink: trajectory(
             SGD,
@@ -230,10 +225,7 @@ def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
 
 def test_tracking_with_clients_that_drop_out_in_mid_round():
     """They were sent x; the server does not step where nobody stays to the end."""
-
-    def flaky(f: Any) -> None:
-        f.clock = Clock(Simulation(availability=0.7, dropout=0.5), f.client_data.names, f.seed)
-
+    flaky = simulated(availability=0.7, dropout=0.5)
     sent, tracked = (
         trajectory(SGD, AVG, FedADC(downlink=downlink), rounds=30, made=flaky)
         for downlink in ("momentum", "tracking")
