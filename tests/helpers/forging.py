@@ -24,16 +24,18 @@ def packed(facts: str) -> bytes:
     return headed(json.dumps({"__metadata__": {"plfl": facts}}).encode())
 
 
+MISSING = object()
+"""The value of a fact that is left out."""
+
+
+def altered(about: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
+    """Facts of which some are `changed`."""
+    return {key: value for key, value in (about | changed).items() if value is not MISSING}
+
+
 def facts(**changed: object) -> Forge:
     """The true answer with other facts."""
-    return lambda about, arrays: Message(about | changed, arrays).pack()
-
-
-def without(name: str) -> Forge:
-    """The true answer without a fact."""
-    return lambda about, arrays: Message(
-        {key: value for key, value in about.items() if key != name}, arrays
-    ).pack()
+    return lambda about, arrays: Message(altered(about, changed), arrays).pack()
 
 
 def array(name: str, change: Callable[[Tensor], Tensor]) -> Forge:
@@ -43,9 +45,9 @@ def array(name: str, change: Callable[[Tensor], Tensor]) -> Forge:
     ).pack()
 
 
-def replaced(**arrays: Tensor) -> Forge:
-    """The facts of the true answer with other arrays."""
-    return lambda about, _: Message(about, arrays).pack()
+def bare(about: dict[str, Any], arrays: dict[str, Tensor]) -> bytes:
+    """The true answer without its arrays."""
+    return Message(about, {}).pack()
 
 
 def bytes_of(data: bytes) -> Forge:
@@ -58,7 +60,7 @@ def row(**changed: object) -> Forge:
 
     def forge(about: dict[str, Any], arrays: dict[str, Tensor]) -> bytes:
         first, *others = about["scores"]
-        return Message(about | {"scores": [first | changed, *others]}, arrays).pack()
+        return Message(about | {"scores": [altered(first, changed), *others]}, arrays).pack()
 
     return forge
 
@@ -100,7 +102,7 @@ TRAIN: dict[str, Forge] = ANY | {
     "negative steps": facts(steps=-3),
     "steps 10^400": facts(steps=10**400),
     "calibrated though not late": facts(calibrated=2),
-    "no arrays": replaced(),
+    "no arrays": bare,
     "one array of two": lambda about, arrays: Message(about, {"0": arrays["0"]}).pack(),
     "one array too many": array("2", torch.clone),
     "array of another name": array("low", torch.clone),
@@ -113,7 +115,7 @@ TRAIN: dict[str, Forge] = ANY | {
     "second array nan": array("1", full(NAN)),
 }
 MARGINS: dict[str, Forge] = {
-    "no arrays": replaced(),
+    "no arrays": bare,
     "margins misshapen": array("0", lambda x: x[..., None]),
     "margins 1e30": array("0", full(1e30)),
     "margins of no window": array("1", full(0)),
@@ -122,7 +124,7 @@ MARGINS: dict[str, Forge] = {
     "scores instead": facts(scores=[]),
 }
 EVALUATE: dict[str, Forge] = {
-    "no scores": without("scores"),
+    "no scores": facts(scores=MISSING),
     "scores that are a text": facts(scores="abc"),
     "scores without rows": facts(scores=[]),
     "row of another client": row(client="103"),
@@ -132,27 +134,24 @@ EVALUATE: dict[str, Forge] = {
     "score that is true": row(mae=True),
     "score inf": row(mae=-INF),
     "unknown score": row(fame=1.0),
-    "no score": lambda about, arrays: Message(
-        about
-        | {"scores": [{k: v for k, v in one.items() if k != "mae"} for one in about["scores"]]}
-    ).pack(),
+    "no score": row(mae=MISSING),
     "arrays too": array("0", full(0)),
 }
 JOIN: dict[str, Forge] = ANY | {
     "unknown client": facts(name="999"),
     "name that is a list": facts(name=["102"]),
-    "no windows": without("windows"),
+    "no windows": facts(windows=MISSING),
     "windows 0": facts(windows=0),
     "more windows than rows": facts(windows=300),
     "series of a thousand years": description(rows=10**9, windows=10**9),
     "other columns": facts(columns=["load", "humidity"]),
     "other interval": facts(interval=30),
-    "no description": without("describes"),
+    "no description": facts(describes=MISSING),
     "description of another client": description(client="103"),
     "description of another state": description(state="NY"),
     "description with a further column": description(address="Main Street 1"),
     "mean load nan": description(mean=NAN),
-    "limits missing": replaced(),
+    "limits missing": bare,
     "limits misshapen": array("low", lambda x: x[:1]),
     "limits nan": array("low", full(NAN)),
     "limits 1e30": array("high", full(1e30)),
