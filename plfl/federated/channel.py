@@ -64,12 +64,15 @@ class Channel:
                 "clients"
             )
         rows = [_rows(extra, clients) for extra in extras]
+        # Nothing is coded before round 1.
         coder = self.coder if self.coder is not None and self.coder.round else None
         is_coded = coder is not None and coder.codes(direction)
         sent: Column = parameters
         if coder is not None and is_coded:
+            # An end that only receives passes a placeholder through the steps of the sender.
             here = direction in self.sends
             sent = (coder.encode if here else coder.blank)(direction, clients, parameters)
+        # The memories of both directions follow the uploads, coded or not.
         if coder is not None and direction == "up":
             coder.commit("sender", clients)
         arrived, *extras_arrived = self.carry(direction, clients, [sent, *rows])

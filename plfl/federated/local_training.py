@@ -85,7 +85,7 @@ class Cohort:
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:
-    """A key that is equal for equal values; a tensor equals only itself."""
+    """A key that is equal for equal values, even if they are in different tensors."""
     return values.cpu().numpy().tobytes() if isinstance(values, Tensor) else values
 
 
@@ -127,7 +127,7 @@ class _Part:
         return _with_offset_first(task) if asked.offset_first else task
 
     def _minibatches(self, engine: Engine) -> Minibatches:
-        """Those of the round, without the first ones that the method skips."""
+        """The minibatches of the round, without the first ones that the method skips."""
         skip, cohort = self.asked.skip, self.cohort
         drawn = self.f.client_data.drawn(self.clients, cohort.t, skip + cohort.most)
         left = drawn.map(lambda x: x[:, skip:])

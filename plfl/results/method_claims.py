@@ -120,12 +120,12 @@ def evidence(claim: str, study: Study, of_states: Mapping[str, Scores]) -> Evide
     need(study, "server_opt", [side.server for side in sides])
     if claim in LACKS and (reason := LACKS[claim](study)):
         raise NotInStudyError(reason)
-    made = SCORED.get(claim)
-    scored = {state: made(one) if made else one for state, one in of_states.items()}
+    quantity = SCORED.get(claim)
+    scored = {state: quantity(one) if quantity else one for state, one in of_states.items()}
     found = []
     for shared, contrast in itertools.product(schemes, contrasts):
         if all(side.role for side in contrast) and shared != schemes[0]:
-            continue  # it is the same in every scheme
+            continue  # sides with roles name their schemes: the pair is the same for every `shared`
         placed = [(side, named.get(side, shared)) for side in contrast]
         if any((side.method, sharing) in study.unshareable for side, sharing in placed):
             continue

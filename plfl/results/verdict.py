@@ -202,6 +202,7 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
     if same:
         pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
         said.append(f"{pairs} identical results, such as {' and '.join(same[0])}")
+    # A denied claim says that not all comparisons are positive: its answers are exchanged.
     answer: Answer = "holds" if positive != evidence.denied else "does not hold"
     needed = ""
     if positive and evidence.blocking:
@@ -210,12 +211,12 @@ def judge(blank: Verdict, evidence: Evidence) -> Verdict:
     if not positive and evidence.witness not in (None, deciding):
         needed = UNWITNESSED
     reason = "; ".join(filter(None, said))
-    looks = 1 if positive or evidence.witness else len(comparisons)
+    sufficient = 1 if positive or evidence.witness else len(comparisons)
     return _with_effect(
         replace(blank, answer=answer, reason=reason, needed=needed, p=p, p_alone=p),
         deciding,
         -1 if evidence.denied else 1,
-        looks,
+        sufficient,
     )
 
 
@@ -239,8 +240,11 @@ def _contrary(
     return lowest, 1.0 if witness is not None else min(1.0, len(comparisons) * lowest.p)
 
 
-def _with_effect(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verdict:
-    """The verdict with the effect of the deciding comparison, times `sign`, and its evidence."""
+def _with_effect(verdict: Verdict, deciding: Comparison, sign: int, sufficient: int) -> Verdict:
+    """The verdict with the effect of the deciding comparison, times `sign`, and its evidence.
+
+    `sufficient`: of how many comparisons any one could have decided the claim.
+    """
     low, high = sorted(sign * end for end in deciding.interval)
     levels = {factor: part.levels for factor, part in deciding.parts.items()}
     left = deciding.without_one_state
@@ -253,7 +257,7 @@ def _with_effect(verdict: Verdict, deciding: Comparison, sign: int, looks: int) 
         high=finite_or_none(high),
         without_one_state=left,
         cells=deciding.cells,
-        spread=Spread.of(deciding, looks),
+        spread=Spread.of(deciding, sufficient),
         clients=levels.get("clients", 0),
         states=len(deciding.scored),
         origins=max(map(len, deciding.origins.values()), default=0),

@@ -309,7 +309,8 @@ def _step(here: _Place, readings: pd.DataFrame, target: int | None) -> int:
     values, counts = np.unique(phases, return_counts=True)
     phase = values[counts.argmax()]
     # Half hours may end at :15 and :45, unless they are summed.
-    allowed = phase % (15 if (target or step) == step else step) % step == 0
+    is_summed = target is not None and target != step
+    allowed = phase % (step if is_summed else min(step, 15)) == 0
     off = (phases != phase) | (not allowed)
     if off.any():
         at = int(off.argmax())

@@ -222,15 +222,12 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
             length.
     """
     local = stamps - lag
-    summer = np.ones(len(local), dtype=bool)
-    double = np.asarray(
+    repeated = np.asarray(
         local.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna()
     )
-    repeated = np.flatnonzero(double)
-    seen = pd.Series(local[repeated]).groupby(np.asarray(local[repeated])).cumcount().to_numpy()
-    summer[repeated[seen > 0]] = False
+    summer = ~(repeated & local.duplicated())
     utc = local.tz_localize(zone, ambiguous=summer, nonexistent="NaT").tz_convert("UTC") + lag
-    lone = double & ~local.duplicated(keep=False)
+    lone = repeated & ~local.duplicated(keep=False)
     return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone)
 
 

@@ -117,7 +117,8 @@ def gather(
         _require(place, _tables(place))
         _ = Tables(place).summary  # refuses a damaged one
     _require(results, ["index.html"])
-    figures, private = figures_of(results, study), study.data.source == "meters" and not data
+    figures = figures_of(results, study)
+    private = study.data.source == "meters" and not data  # readings are left out
     kinds = ["*.csv", "*.parquet", "study.json"]
     kinds += [] if private else ["index.html"]
     kinds += ["models/*"] if models else []
