@@ -11,13 +11,13 @@ from torch.nn.functional import scaled_dot_product_attention
 from plfl.layout import WindowShape
 from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
-from plfl.models.linear import Linear
 from plfl.models.lstm import Lstm
 from plfl.models.mlp import Mlp
 from plfl.models.network import ModuleNetwork
 from plfl_reproductions.models import attention
 from plfl_reproductions.models.attention import EPSILON
 from plfl_reproductions.models.itransformer import Itransformer
+from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.nhits import Nhits
 from plfl_reproductions.models.patchtst import Patchtst
 from plfl_reproductions.models.tcn import Tcn

@@ -15,7 +15,6 @@ from plfl.data.windows import build
 from plfl.layout import WindowShape
 from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
-from plfl.models.linear import Linear
 from plfl.models.lstm_mlp import LstmMlp
 from plfl.models.mlp import Mlp
 from plfl.optimizers import client as clients
@@ -40,6 +39,7 @@ from plfl.training.task import (
     Mixture,
     Storm,
 )
+from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.tcn import Tcn
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything
