@@ -45,8 +45,8 @@ class Foundation(Further):
         """Forecasts of the rows after each of W series, in which NaN is a gap.
 
         Returns:
-            The levels, either the wanted ones or those that the model has, and their quantiles (W,
-            steps, levels).
+            The levels, either the wanted ones or those of the model, and their quantiles
+            (W, steps, levels).
         """
         raise NotImplementedError
 

@@ -117,6 +117,6 @@ class Hooks(MethodRules):
         them.
 
         `rows` are the models of `adapt`. None: the outputs are those of the models of `adapt` or
-            `scored`.
+        `scored`.
         """
         return None

@@ -165,8 +165,8 @@ class FedAC(Method):
 def components(rows: Tensor) -> Tensor:
     """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d).
 
-    There are fewer if the rows span a smaller space. They are computed from the inner products (n,
-    n) of the rows, because there are far fewer rows than parameters.
+    There are fewer if the rows span a smaller space. They are computed from the inner products of
+    the rows, (n, n), because there are far fewer rows than parameters.
     """
     import torch
 

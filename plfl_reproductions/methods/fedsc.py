@@ -8,8 +8,8 @@ https://doi.org/10.3934/era.2023266.
 
 Before round 1 every client sends an attribute I_i, and the server forms M clusters by agglomeration
 with complete linkage on ‖I_a − I_b‖₂. In each round the model passes through the clusters in a
-fixed order; each continues from the result of the previous one: down: x;  client: K steps of its
-    ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
+fixed order; each continues from the result of the previous one:
+    down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
 The published server averages with the weights `federation.weighting: samples`.
 `federation.participation` is the paper's C: that fraction of each cluster, at least one client, is

@@ -8,8 +8,8 @@ Heterogeneous Environment", 2019, https://arxiv.org/abs/1906.06629.
 Before round 1, with all clients, whatever the participation:
     down: x₀;  client: θ_i after E·K steps of its ClientOpt from x₀;  up: θ_i
     server: clusters S_1 … S_k of the θ_i by k-means, x_j = mean of the θ_i in S_j
-After that each cluster has its own ServerOpt: down: x_j;  client: K steps of its ClientOpt from
-    x_j;  up: D = y − x_j
+After that each cluster has its own ServerOpt:
+    down: x_j;  client: K steps of its ClientOpt from x_j;  up: D = y − x_j
     server: x_j ← ServerOpt_j(x_j, D̄_j), the mean over the participants in S_j
 
 A client's personal part continues from its training alone.
