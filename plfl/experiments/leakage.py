@@ -235,7 +235,7 @@ class _Attack:
     def _membership(
         self, question: str, f: Federation, seen: list[Seen], away: int = 0
     ) -> Iterator[tuple[str, float, str, float]]:
-        """`away`: the attacker uses the personal parameters of the client that is so many places
+        """`away`: the attacker uses the personal parameters of another client, `away` places
         further on."""
         data, found = f.client_data, {label: list[float]() for label in self.views}
         count = data.settings.batch_size

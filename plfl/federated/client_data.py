@@ -262,7 +262,7 @@ class ClientData:
             shared: mask (P,) of the parameters on which the optimiser's own proximal term acts;
                 None: it is ignored.
             term: the method's term in the loss.
-            terms: what else there is in the steps, by the fields of `plfl.training.task.Terms`.
+            terms: further terms of the steps, named as the fields of `plfl.training.task.Terms`.
         """
         trained = rows.clone()
         if shared is None:

@@ -42,7 +42,7 @@ class Trained:
 
 @dataclass
 class TrainInstructions:
-    """What a method tells n clients to do in a round; all but `start` is optional.
+    """What a method tells n clients to do in a round; everything except `start` is optional.
 
     In each local step the ClientOpt gets *gradient + pull · (y − start) + constant*; then
     `step_offset` is added. These terms act on the d_s shared parameters. A pull towards another

@@ -259,7 +259,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
     engine can take.
 
     A cohort begins only when there is room for it, so that few are in memory at once. Clients with
-    a routine train beside those of their own cohort only.
+    a routine train only together with those of their own cohort.
     """
     waiting: dict[tuple[object, ...], tuple[int, list[_Part]]] = {}
     for cohort in cohorts:

@@ -36,7 +36,7 @@ class Verdict:
     """The state of the verdict; None if the claim is about all states or itself names its
     states."""
     where: str = ""
-    """What else the verdict is about, such as a variant of the study and a score."""
+    """Further subjects of the verdict, such as a variant of the study and a score."""
     answer: Answer = "undecided"
     effect: float | None = None
     """Effect of the deciding comparison; positive differences of MASE support the claim."""

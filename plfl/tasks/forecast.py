@@ -32,9 +32,9 @@ class Forecast(Loads):
 
     With a squared error, a teacher only changes the targets and the factor of the loss:
 
-    - `Distillation`: (ŷ − y)² + λ(ŷ − ŷ_T)² is, but for a constant, (1 + λ) · (ŷ − y')² with
+    - `Distillation`: (ŷ − y)² + λ(ŷ − ŷ_T)² equals, up to a constant, (1 + λ) · (ŷ − y')² with
       y' = (y + λŷ_T) / (1 + λ).
-    - `CorrectedDistillation`: (1 − λ)(ŷ − y)² + λ(ŷ − y*)² is, but for a constant, (ŷ − y')² with
+    - `CorrectedDistillation`: (1 − λ)(ŷ − y)² + λ(ŷ − y*)² equals, up to a constant, (ŷ − y')² with
       y' = (1 − λ)y + λy*. Here y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y), or y where teacher and target
       fall into the same bin b: the rarer the bin is among a client's own targets, the more it
       listens to the teacher.

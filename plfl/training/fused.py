@@ -69,7 +69,7 @@ class Fused:
             dataset: the tables that windows are read from.
             device: the CPU; the kernel supports no other.
             dtype: float32; the kernel supports no other.
-            threads: how many rows to work on at once; by default as many as torch uses.
+            threads: number of rows to train at once; by default the number of torch's threads.
             instructions: one of `compile.supported()` rather than the best.
 
         Raises:

@@ -232,7 +232,8 @@ class Terms(OfRows):
     of_parameters = frozenset({"pull", "frozen"})
 
     pull: Tensor | None = None
-    """a (P,) of a term a · (y − start) in every gradient, beside the optimiser's proximal one."""
+    """a (P,) of a term a · (y − start) in every gradient, in addition to the optimiser's proximal
+    one."""
     anchor: Anchor | None = None
     """The point that proximal and `pull` terms pull towards, if that is not the start."""
     constant: Tensor | None = None
@@ -248,7 +249,7 @@ class Terms(OfRows):
     lookahead: LookAhead | None = None
     """Where the gradients of the steps are taken, instead of at the rows."""
     mixture: Mixture | None = None
-    """Second models of the rows, which are trained beside them."""
+    """Second models of the rows, which are trained together with them."""
     storm: Storm | None = None
     """How the shared parameters step, instead of by the optimiser."""
 
