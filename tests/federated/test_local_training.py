@@ -97,9 +97,8 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
     ],
 )
 def test_impossible_settings(keys: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with naming(ConfigError, problem):
         Study.parse({"federation": keys}, "test")
-    assert problem in str(error.value)
 
 
 def test_methods_with_equal_steps_are_refused() -> None:
