@@ -1,7 +1,6 @@
 """The files that a public repository needs fit the project."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +31,6 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
     assert all(("uses" in step) != ("run" in step) for step in steps)
     called = {name for step in steps for name in re.findall(r"make ([a-z-]+)", step.get("run", ""))}
     assert called <= targets
-
-
-def test_checks_before_a_commit_are_those_of_lint() -> None:
-    (local,) = read(".pre-commit-config.yaml")["repos"]
-    tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in local["hooks"]}
-    lint = (ROOT / "Makefile").read_text("utf-8").partition("lint:")[2].partition("\n\n")[0]
-    assert tools - {"plfl"} == set(re.findall(r"\$\(BIN\)/([\w-]+)", lint)) - {"snakemake"}
-
-
-def test_the_pythons_of_the_classifiers_are_tested() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    found = {re.sub(r".*:: ", "", one) for one in project["classifiers"] if "Python :: 3." in one}
-    assert found == set(
-        read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
-    )
 
 
 @pytest.mark.parametrize("name", ["slurm", "kubernetes"])

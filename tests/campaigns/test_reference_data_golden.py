@@ -83,13 +83,6 @@ def test_the_authors_rows_come_out(authors_store: Path, golden: pd.DataFrame, jo
     np.testing.assert_array_equal(table.to_numpy(), golden.to_numpy())
 
 
-def test_the_authors_repeated_each_hour_four_times(golden: pd.DataFrame) -> None:
-    """What the rebuilt files above take for granted: an hour's four rows share their weather."""
-    weather = golden[["temp_c", "wind_ms"]].to_numpy().reshape(50, 4, 2)
-    np.testing.assert_array_equal(weather, np.repeat(weather[:, :1], 4, axis=1))
-    assert (np.diff(weather[:, 0], axis=0) != 0).any(axis=1).mean() > 0.9
-
-
 # -- three simulated dwellings -------------------------------------------------------------------
 
 

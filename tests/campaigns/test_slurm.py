@@ -113,7 +113,6 @@ def test_a_node_that_goes_down_in_the_middle(
         text = output(run)
     finally:
         run.kill()
-        revive_nodes()
     assert "Error in rule" not in text, text
     jobs = subprocess.run(["scontrol", "show", "jobs"], capture_output=True, text=True).stdout
     assert "Restarts=1" in jobs, jobs  # by SLURM itself; Snakemake noticed nothing
@@ -170,15 +169,3 @@ def end_node(node: str) -> None:
     ]:
         if process.is_running():
             process.kill()
-
-
-def revive_nodes() -> None:
-    for node in ("node1", "node2"):
-        down = subprocess.run(
-            ["sinfo", "--noheader", "--nodes", node, "--format=%t"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        if not down.startswith(("idle", "alloc", "mix")):
-            subprocess.run(["slurmd", "-N", node], check=True)

@@ -78,13 +78,6 @@ def test_an_error_of_a_job_is_on_the_screen(tmp_path: Path) -> None:
     assert "noise" not in done.stderr
 
 
-def test_what_runs_no_job_is_shown_as_snakemake_says_it(tmp_path: Path) -> None:
-    done = run(tmp_path, "true", "--dry-run")
-    assert done.returncode == 0
-    assert "Make a" in done.stdout + done.stderr
-    assert not (tmp_path / "logs").exists()
-
-
 def test_an_error_before_the_jobs_is_shown(tmp_path: Path) -> None:
     done = run(tmp_path, "true", "no-such-file")
     assert done.returncode != 0
