@@ -236,14 +236,16 @@
       ? `for each ${view.colour === undefined ? "scheme" : noun(view.colour)} the one of lowest validation MASE`
       : "every training";
     const mark = rivals.length
-      ? " Horizontal lines: persistence (dotted) and the baseline of lowest validation MASE among those that send no data (dash-dotted)."
+      ? " Horizontal lines: persistence (dotted) and the baseline of lowest validation MASE among those that " +
+        "send no data (dash-dotted)."
       : "";
     return [
       legend(domain, true),
       svg,
       caption(
         "convergence",
-        `Validation ${about().label} over the rounds, ${view.model} models, mean over ${participant}s${data.seeds > 1 ? " and seeds" : ""}: ${which}.${mark}`,
+        `Validation ${about().label} over the rounds, ${view.model} models, mean over ` +
+          `${participant}s${data.seeds > 1 ? " and seeds" : ""}: ${which}.${mark}`,
       ),
     ];
   }
@@ -339,7 +341,12 @@
     });
     const text = caption(
       "fig3_mase",
-      `Test ${about().label} at the last round, ${view.model} models, ${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; ${outer.length ? `its row is the ${outer.map(noun).join(" and ")}, its column` : "its column is"} the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: ${participant}s that share nothing have no server.${scale.capped ? " The last colour stands for all scores above." : ""}`,
+      `Test ${about().label} at the last round, ${view.model} models, ` +
+        `${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; ` +
+        `${outer.length ? `its row is the ${outer.map(noun).join(" and ")}, its column` : "its column is"} the ` +
+        `${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} ` +
+        `of each state and sharing scheme. “none”: ${participant}s that share nothing have no ` +
+        `server.${scale.capped ? " The last colour stands for all scores above." : ""}`,
     );
     return [scale.legend(), svg, text];
   }
@@ -500,7 +507,10 @@
           ...found,
           caption(
             "pareto",
-            `Test ${about().label} at the last round, ${view.model} models, ${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}, against what the training costs. Stars: baselines, of which the pooled ones send raw data once. The line is the Pareto front of what is shown, whose points are named.${view.score === "mase" ? " Dotted: persistence." : ""}`,
+            `Test ${about().label} at the last round, ${view.model} models, ` +
+              `${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}, against what the training costs. Stars: ` +
+              "baselines, of which the pooled ones send raw data once. The line is the Pareto front of what is " +
+              `shown, whose points are named.${view.score === "mase" ? " Dotted: persistence." : ""}`,
           ),
         ]
       : null;
@@ -562,7 +572,8 @@
       one.right = i < half;
       one.y = top + (one.right ? i : count - 1 - i);
       one.edge = one.right ? 1 : count;
-      one.text = `${one.name}\nmean rank ${print(one.rank)} over ${blocks.length} ${participant}${blocks.length > 1 ? "s" : ""}`;
+      one.text = `${one.name}\nmean rank ${print(one.rank)} over ${blocks.length} ` +
+        `${participant}${blocks.length > 1 ? "s" : ""}`;
     });
     const space = aside(names, width);
     const svg = Plot.plot({
@@ -635,7 +646,11 @@
       svg,
       caption(
         "ranks",
-        `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} ${participant}${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${noun(inner)} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`,
+        `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} ` +
+          `${participant}${blocks.length > 1 ? "s" : ""}` +
+          `${inner === undefined ? "" : `; each combination has its ${noun(inner)} of lowest validation MASE`}; ` +
+          "a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not " +
+          "separate: their ranks differ by less than the critical difference (CD).",
       ),
     ];
   }
@@ -771,7 +786,8 @@
       chart,
       caption(
         "week",
-        `The load of the first week of the test set, and its forecasts; each forecaster is the best of its kind on validation.${fanned} Times are those of the data.`,
+        "The load of the first week of the test set, and its forecasts; each forecaster is the best of its " +
+          `kind on validation.${fanned} Times are those of the data.`,
       ),
     ];
   }
@@ -867,7 +883,9 @@
       const ends = reach == null ? "" : ` [${signed(centre - reach)}, ${signed(centre + reach)}]`;
       nodes.push(
         paragraph(
-          `${scored()}, B − A, mean over ${participant}s: ${signed(centre)}${ends}. ${centre > 0 ? "A" : "B"} has the lower error${reach != null && Math.abs(centre) <= reach ? ", but the interval contains 0" : ""}.`,
+          `${scored()}, B − A, mean over ${participant}s: ${signed(centre)}${ends}. ` +
+            `${centre > 0 ? "A" : "B"} has the lower error` +
+            `${reach != null && Math.abs(centre) <= reach ? ", but the interval contains 0" : ""}.`,
         ),
       );
       const all = [
@@ -922,7 +940,14 @@
       nodes.push(...operable(chart, `Forest plot of the ${participant}s of A and B`));
       nodes.push(
         note(
-          `Diamond: the mean${reach == null ? "; only differences of MASE have an interval, because only MASE is known week by week" : ` with its 95 % interval over ${participant}s, weeks and seeds, the same as that of plfl compare`}${data.seeds > 1 ? "; crosses: the means of the seeds" : "; one seed, so the variation over trainings is unknown"}. It is not corrected for the number of comparisons that you look at.`,
+          "Diamond: the mean" +
+            (reach == null
+              ? "; only differences of MASE have an interval, because only MASE is known week by week"
+              : ` with its 95 % interval over ${participant}s, weeks and seeds, the same as that of plfl compare`) +
+            (data.seeds > 1
+              ? "; crosses: the means of the seeds. "
+              : "; one seed, so the variation over trainings is unknown. ") +
+            "It is not corrected for the number of comparisons that you look at.",
         ),
       );
       if (pair.client) {
@@ -1036,7 +1061,8 @@
     };
     const marks = [
       ...svg.querySelectorAll(
-        "[aria-label=dot] > *, [aria-label=cell] > rect, [aria-label=dot] circle, [aria-label=dot] path, [aria-label=cell] rect",
+        "[aria-label=dot] > *, [aria-label=cell] > rect, [aria-label=dot] circle, [aria-label=dot] path, " +
+          "[aria-label=cell] rect",
       ),
     ].filter((mark) => !mark.matches("g"));
     if (marks.length) return [...new Set(marks)].map(centre);
