@@ -19,12 +19,12 @@ from torch import nn
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.task import LocalTask, Minibatches
 
-FORECASTER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
+FORECASTER = LstmMlpNetwork(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 CLIENTS, STEPS, BATCH = 12, 125, 16
 ROUNDS = 7
 YEAR = 365 * 96

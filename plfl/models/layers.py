@@ -17,7 +17,7 @@ class Module(nn.Module):
         absolute: bool,
         outputs: int = 1,
     ):
-        """Build the layers; the sizes are those of a `Forecaster`."""
+        """Build the layers; the sizes are those of a `LstmMlpNetwork`."""
         super().__init__()
         self.absolute = absolute
         self.lstm = nn.LSTM(inputs, hidden, batch_first=True)

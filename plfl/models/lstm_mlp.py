@@ -1,8 +1,8 @@
 """The paper's forecaster: an LSTM over the look-back and an MLP over all its hidden states.
 
 Source: "Addressing Heterogeneity in Federated Load Forecasting with Personalization Layers", 2024,
-https://arxiv.org/abs/2404.01517, and its authors' code. The arithmetic is in `forecaster` and, with
-gradients, in `passes`; this file does not import torch.
+https://arxiv.org/abs/2404.01517, and its authors' code. The forward and the backward pass are in
+`lstm_mlp_network`; this file does not import torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from plfl.layout import KernelForm, WindowShape
 from plfl.models import Model
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,10 +37,10 @@ class LstmMlp(Model):
     def build(self, shape: WindowShape) -> nn.Module:
         return self.network(shape).module()
 
-    def network(self, shape: WindowShape) -> Forecaster:
+    def network(self, shape: WindowShape) -> LstmMlpNetwork:
         absolute = self.output == "abs"
         sizes = (shape.inputs, shape.look_back, self.hidden, tuple(self.mlp))
-        return Forecaster(*sizes, absolute, shape.outputs)
+        return LstmMlpNetwork(*sizes, absolute, shape.outputs)
 
     def problems(self, shape: WindowShape) -> list[str]:
         if not shape.context:

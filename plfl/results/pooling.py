@@ -33,7 +33,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Stack:
+class StateScores:
     """The pieces of a state put together: the mean over the variants of each origin, and one origin
     after the other."""
 
@@ -45,7 +45,7 @@ class Stack:
     """The number of weeks of each origin."""
 
 
-def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
+def by_state(pieces: Sequence[Piece]) -> dict[str, StateScores]:
     """The pieces of each state put together."""
     found = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
@@ -56,18 +56,18 @@ def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
             for origin in dict.fromkeys(piece.origin for piece in here)
         ]
         weekly = np.concatenate(tables, axis=2) / len(tables)
-        found[state] = Stack(clients, weekly, tuple(table.shape[2] for table in tables))
+        found[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
     return found
 
 
 def pooled(names: Sequence[str], pieces: Sequence[Piece], trained: bool = True) -> Comparison:
     """The comparison over states and origins."""
-    stacks = stacked(pieces)
+    states = by_state(pieces)
     return Comparison(
         tuple(dict.fromkeys(names)),
-        {state: stack.weekly for state, stack in stacks.items()},
+        {state: scores.weekly for state, scores in states.items()},
         trained,
-        {state: stack.weeks for state, stack in stacks.items()},
+        {state: scores.weeks for state, scores in states.items()},
     )
 
 

@@ -22,7 +22,7 @@ from plfl.config.study import Study
 from plfl.results.contrasts import EXPLORATORY
 from plfl.results.labels import baseline_label, method_label
 from plfl.results.meters import monthly_error
-from plfl.results.pooling import Piece, pooled, stacked
+from plfl.results.pooling import Piece, by_state, pooled
 from plfl.results.records import Model
 from plfl.results.scores import Forecaster
 from plfl.results.statistics import Comparison
@@ -214,12 +214,12 @@ _METER += ["percent", "kwh_a_month"]
 
 
 def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
-    alone = stacked(chosen["alone"].pieces)
-    saved = stacked(list(_in_energy(chosen["federated"], chosen["alone"])))
-    for state, stack in stacked(chosen["federated"].gains(chosen["alone"])).items():
-        for i, client in enumerate(stack.clients):
-            weekly = {state: stack.weekly[[i]].mean(axis=1, keepdims=True)}
-            own = Comparison((), weekly, False, {state: stack.weeks}, sampled=False)
+    alone = by_state(chosen["alone"].pieces)
+    saved = by_state(list(_in_energy(chosen["federated"], chosen["alone"])))
+    for state, gains in by_state(chosen["federated"].gains(chosen["alone"])).items():
+        for i, client in enumerate(gains.clients):
+            weekly = {state: gains.weekly[[i]].mean(axis=1, keepdims=True)}
+            own = Comparison((), weekly, False, {state: gains.weeks}, sampled=False)
             if not own.scored:
                 continue
             before = float(alone[state].weekly[i].mean(axis=0).sum())

@@ -32,7 +32,7 @@ class Contrast:
     temperature: float
     """T, by which the cosines are divided."""
     features: Literal["states", "penultimate"]
-    """Field of `plfl.models.forecaster.Activations` whose cosines are taken."""
+    """Field of `plfl.models.lstm_mlp_network.Activations` whose cosines are taken."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from plfl.federated import calibration
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
 from plfl.layout import head_mask
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
@@ -36,7 +36,7 @@ TWO = ClientData(DATA, ENGINE, STUDY.federation, 10)
 """Clients with series of different lengths."""
 
 
-def forecaster_of(f: ClientData) -> Forecaster:
+def forecaster_of(f: ClientData) -> LstmMlpNetwork:
     return f.engine.network
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.federated.channel import Channel
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from tests.helpers.refusals import naming
 
-PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
+PAPER = LstmMlpNetwork(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
 
 
 @pytest.mark.parametrize(

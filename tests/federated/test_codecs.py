@@ -12,10 +12,10 @@ from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Field
 from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.codecs.packing import pack, unpack
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from tests.helpers.refusals import naming
 
-PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
+PAPER = LstmMlpNetwork(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
 V = np.array([[3, -1, 0.5, 0]], dtype=np.float32)
 ONE = Blocks((4,))
 CHAINS = [

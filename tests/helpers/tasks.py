@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.training.task import LocalTask
 
 
@@ -58,7 +58,7 @@ def everything(task: LocalTask) -> dict[str, Tensor]:
     return found
 
 
-def forecasts_of(forecaster: Forecaster, rows: Tensor, windows: Tensor) -> Tensor:
+def forecasts_of(forecaster: LstmMlpNetwork, rows: Tensor, windows: Tensor) -> Tensor:
     """Forecasts (S, B) of models `rows` (S, P) by PyTorch's own layers, one after the other."""
     module = forecaster.module().to(rows.dtype)
     names = [name for name, _ in module.named_parameters()]

@@ -25,7 +25,7 @@ from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -59,7 +59,7 @@ def near(expected: Any) -> Any:
 
 
 def test_what_fedbabu_sends_of_the_papers_model():
-    layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
+    layout = LstmMlpNetwork(8, 12, 25, (150, 75), absolute=True).layout
     everything = torch.ones(60_276, dtype=torch.bool)
     assert FedBABU(head="last").shared_mask(everything, layout).sum() == 60_200
     assert FedBABU().shared_mask(everything, layout).sum() == 3_500

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from plfl.layout import WindowShape
-from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
 from plfl.models.lstm import Lstm
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
 from plfl.models.network import ModuleNetwork
 from plfl_reproductions.models import attention
@@ -243,7 +243,7 @@ def test_forecasts_and_gradients(
     sizes: tuple[int, ...], mlp: list[int], absolute: bool, seed: int
 ) -> None:
     models, windows, inputs, look_back, hidden = sizes
-    forecaster = Forecaster(inputs, look_back, hidden, tuple(mlp), absolute)
+    forecaster = LstmMlpNetwork(inputs, look_back, hidden, tuple(mlp), absolute)
     random = torch.Generator().manual_seed(seed)
     shape = (models, forecaster.layout.width)
     rows = torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_()

@@ -14,7 +14,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments import trainer
 from plfl.experiments.train import train
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.elsewhere import HERE, THERE, elsewhere
@@ -48,7 +48,7 @@ def trained(
 ) -> dict[str, pd.DataFrame]:
     """The records of a study's cells."""
 
-    def engine(_: object, forecaster: Forecaster, dataset: Dataset) -> Stacked:
+    def engine(_: object, forecaster: LstmMlpNetwork, dataset: Dataset) -> Stacked:
         stacked = Stacked(forecaster, dataset, device)
         stacked.sizes, stacked.numbers = stacked.sizes[:1], 2**14  # for a CPU in disguise
         return stacked

@@ -13,9 +13,9 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute, Windows
 from plfl.data.windows import build
 from plfl.layout import WindowShape
-from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
 from plfl.models.lstm_mlp import LstmMlp
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
@@ -44,8 +44,8 @@ from plfl_reproductions.models.tcn import Tcn
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything
 
-PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
-SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
+PAPER = LstmMlpNetwork(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
+SMALL = LstmMlpNetwork(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
 CPU = torch.device("cpu")
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from plfl.layout import KernelForm, WindowShape
-from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
@@ -149,9 +149,9 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
     "forecaster",
     [
         SMALL,
-        Forecaster(inputs=1, look_back=1, hidden=1, mlp=(), absolute=False),
-        Forecaster(inputs=5, look_back=3, hidden=17, mlp=(33, 20, 5), absolute=False),
-        Forecaster(inputs=2, look_back=4, hidden=40, mlp=(16,), absolute=True),
+        LstmMlpNetwork(inputs=1, look_back=1, hidden=1, mlp=(), absolute=False),
+        LstmMlpNetwork(inputs=5, look_back=3, hidden=17, mlp=(33, 20, 5), absolute=False),
+        LstmMlpNetwork(inputs=2, look_back=4, hidden=40, mlp=(16,), absolute=True),
     ],
     ids=str,
 )
@@ -409,7 +409,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
         model = Mlp(hidden=(7, 5)).network(shape)
     else:
         sizes = {"hidden": 7, "mlp": (6, 4), "absolute": True, "outputs": shape.outputs}
-        model = Forecaster(shape.inputs, shape.look_back, **sizes)
+        model = LstmMlpNetwork(shape.inputs, shape.look_back, **sizes)
     # Adam would turn a gradient that cancels, but for rounding, into a whole step.
     optimiser = SgdMomentum(lr=0.1)
     fresh = changed(of_mlp(model, optimiser, size=20), loss=loss)

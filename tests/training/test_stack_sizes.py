@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plfl.data.dataset import Dataset
 from plfl.models import Model
-from plfl.models.forecaster import Forecaster
+from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
 from plfl.models.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
@@ -28,7 +28,9 @@ def few_sizes() -> None:
 
 def windows(network: Network) -> Dataset:
     """Windows that the network can read."""
-    found: Dataset = dataset(network) if isinstance(network, Forecaster) else with_context(SHAPE)
+    found: Dataset = (
+        dataset(network) if isinstance(network, LstmMlpNetwork) else with_context(SHAPE)
+    )
     return found
 
 
@@ -170,13 +172,13 @@ def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.Mon
     starts = [torch.arange(n) for n in (5, 16, 1, 21)]
     expected = Stacked(SMALL, windows(SMALL), CPU).predict(rows, starts)
     read = []
-    forecasts = Forecaster.forecasts
+    forecasts = LstmMlpNetwork.forecasts
 
-    def noted(self: Forecaster, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+    def noted(self: LstmMlpNetwork, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
         read.append(tuple(sequence.shape[:2]))
         return forecasts(self, rows, sequence, context)
 
-    monkeypatch.setattr(Forecaster, "forecasts", noted)
+    monkeypatch.setattr(LstmMlpNetwork, "forecasts", noted)
     with elsewhere():
         engine = Stacked(SMALL, windows(SMALL), THERE)
         engine.numbers = 3 * SMALL.layout.width

@@ -57,7 +57,7 @@ class Activations:
 
 
 @dataclass(frozen=True)
-class Forecaster:
+class LstmMlpNetwork:
     """The sizes of the model. Its parameters are stored elsewhere, as rows."""
 
     inputs: int
