@@ -9,7 +9,7 @@ from plfl.experiments.train import train
 from plfl.training.stacked import Stacked
 from tests.helpers.tasks import copied, everything
 from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, study
-from tests.training.test_engines import (
+from tests.training.test_stacked import (
     CPU,
     DECAYING,
     OPTIMISERS,

@@ -9,7 +9,7 @@ import pytest
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.native.flags import FOLDER, SOURCE, stem
-from tests.training.test_engines import CPU, SMALL, dataset
+from tests.training.test_stacked import CPU, SMALL, dataset
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
-from tests.training.test_engines import (
+from tests.training.test_stacked import (
     CPU,
     DECAYING,
     PAPER,
@@ -41,8 +41,8 @@ from tests.training.test_engines import (
     with_keys,
     with_terms,
 )
-from tests.training.test_engines import OPTIMISERS as ALL
-from tests.training.test_engines import task as any_task
+from tests.training.test_stacked import OPTIMISERS as ALL
+from tests.training.test_stacked import task as any_task
 
 task = partial(any_task, rows=3, steps=5, size=16, dtype=torch.float32)
 OPTIMISERS = [*ALL, Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3)]

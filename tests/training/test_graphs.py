@@ -19,7 +19,7 @@ from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
 from tests.helpers.tasks import copied, everything
 from tests.models.test_network import Branching, of_class
-from tests.training.test_engines import (
+from tests.training.test_stacked import (
     CONTRASTS,
     CPU,
     DECAYING,

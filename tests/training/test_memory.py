@@ -10,7 +10,7 @@ from plfl.experiments.train import train
 from plfl.training.memory import Memory
 from plfl.training.stacked import Stacked, _Stack
 from tests.helpers import tiny
-from tests.training.test_engines import CPU, OPTIMISERS, SMALL, dataset, task
+from tests.training.test_stacked import CPU, OPTIMISERS, SMALL, dataset, task
 
 
 class Pretended(Memory):

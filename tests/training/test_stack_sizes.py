@@ -18,7 +18,7 @@ from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, LookAhead
 from tests.helpers.elsewhere import THERE, elsewhere
 from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
-from tests.training.test_engines import CPU, SMALL, dataset, task, with_context
+from tests.training.test_stacked import CPU, SMALL, dataset, task, with_context
 
 
 @pytest.fixture(autouse=True)
