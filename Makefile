@@ -60,7 +60,7 @@ ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-smoke: $(READY) ## run the complete pipeline on three clients; 46 seconds on two cores
+smoke: $(READY) ## run the complete pipeline on three clients; 25 seconds on two cores
 	$(BIN)/plfl study config/smoke.yaml -- --cores $(CORES)
 
 lint: $(READY) ## check format, lint, types and workflow
