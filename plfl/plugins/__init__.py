@@ -25,7 +25,7 @@ from typing import Any
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import digest, sha256
-from plfl.plugins.registry import Algorithm, defined_in, files, plug
+from plfl.plugins.registry import Algorithm, defined_in, files, plug, said
 
 _OWN = "plfl_own_"
 """Prefix of the module names of users' files."""
@@ -62,7 +62,7 @@ class Plugin:
 
     def blame(self, error: Exception) -> str:
         """A message with its origin, the line where an error arose in it, and the error."""
-        return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {_said(error)}"
+        return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {said(error)}"
 
     @property
     def figure(self) -> dict[str, Any] | None:
@@ -227,9 +227,7 @@ def import_file(file: Path, code: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the user's file raises
         del sys.modules[spec.name]
-        raise PlflError(
-            f"{file}{line_of(error, file)} cannot be imported: {_said(error)}"
-        ) from None
+        raise PlflError(f"{file}{line_of(error, file)} cannot be imported: {said(error)}") from None
     return module
 
 
@@ -237,11 +235,6 @@ def is_own(file: str) -> bool:
     """Whether `import_file` has imported this file."""
     own = (module for name, module in sys.modules.items() if name.startswith(_OWN))
     return any(module.__file__ == file for module in own)
-
-
-def _said(error: BaseException) -> str:
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return type(error).__name__ + (f": {text}" if text else "")
 
 
 def line_of(error: BaseException, file: Path) -> str:
@@ -278,7 +271,7 @@ def _packaged() -> list[Plugin]:
         except Exception as error:
             raise PlflError(
                 f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
-                f"{_said(error)}; fix the package or remove it"
+                f"{said(error)}; fix the package or remove it"
             ) from None
         found.append(_plugin(package, module, _code_of(module)))
     return found

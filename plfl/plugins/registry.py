@@ -186,9 +186,14 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:  # whatever a package raises
         raise PlflError(
-            f"{name} cannot be imported: {type(error).__name__}: {error}; "
-            "fix the package or remove it"
+            f"{name} cannot be imported: {said(error)}; fix the package or remove it"
         ) from error
+
+
+def said(error: BaseException) -> str:
+    """The kind of an error, and its message if it has one."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return type(error).__name__ + (f": {text}" if text else "")
 
 
 def defined_in(module: ModuleType) -> list[type[Algorithm]]:
