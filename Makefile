@@ -44,10 +44,10 @@ $(FLOWER): $(READY)
 	@touch $@
 
 demo: $(READY) ## run a short study on sample data; a minute on two cores
-	$(BIN)/plfl study config/demo.yaml -- --cores $(CORES)
+	$(BIN)/plfl study config/demo.yaml --cores $(CORES)
 
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
-	$(BIN)/plfl study config.yaml -- --cores $(CORES)
+	$(BIN)/plfl study config.yaml --cores $(CORES)
 
 map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STUDY=map-size, map-day-ahead, channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
@@ -61,7 +61,7 @@ test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 smoke: $(READY) ## run the complete pipeline on three clients; 25 seconds on two cores
-	$(BIN)/plfl study config/smoke.yaml -- --cores $(CORES)
+	$(BIN)/plfl study config/smoke.yaml --cores $(CORES)
 
 lint: $(READY) ## check format, lint, types and workflow
 	$(BIN)/ruff format --check .

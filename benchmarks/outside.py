@@ -425,7 +425,7 @@ def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
     with tempfile.TemporaryDirectory() as work:
         Path(work, "study.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         results = Path(work, "results", settings["name"])
-        plfl = [sys.executable, "-m", "plfl", "study", "study.yaml", "--", "--cores", "all"]
+        plfl = [sys.executable, "-m", "plfl", "study", "study.yaml", "--cores", "all"]
         subprocess.run(
             [*plfl, str(results.relative_to(work) / "records.parquet")], cwd=work, check=True
         )

@@ -11,8 +11,8 @@ from plfl.config.study import Study
 
 EXAMPLES = """
 plfl study demo.yaml
-plfl study demo.yaml -- --dry-run   # all options after -- are Snakemake's
-plfl study demo.yaml -- --cores 4 --forcerun page
+plfl study demo.yaml --dry-run   # all that follows the file is for Snakemake
+plfl study demo.yaml --cores 4 --forcerun page
 """
 
 
@@ -21,9 +21,8 @@ def add(commands: Commands) -> None:
     about = "run a study in this folder, from data to report"
     parser = add_parser(commands, "study", about, EXAMPLES, run)
     parser.add_argument("config", type=Path, help="configuration of the study")
-    parser.add_argument(
-        "snakemake", nargs="*", help="options of Snakemake, after `--`; see `snakemake --help`"
-    )
+    text = "targets and options of Snakemake; see `snakemake --help`"
+    parser.add_argument("snakemake", nargs=argparse.REMAINDER, help=text).required = False
 
 
 def run(options: argparse.Namespace) -> None:
@@ -31,10 +30,12 @@ def run(options: argparse.Namespace) -> None:
     from plfl.pipeline import shipped
     from plfl.results.power import notes
 
+    given = options.snakemake
+    given = given[1:] if given[:1] == ["--"] else given
     study = Study.load(options.config)  # reports all errors before Snakemake starts
     for note in notes(study):
         print(f"{study.name}: {note}", file=sys.stderr)
-    elsewhere = any(option.startswith(("-d", "--directory")) for option in options.snakemake)
+    elsewhere = any(option.startswith(("-d", "--directory")) for option in given)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(
             f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
@@ -47,6 +48,6 @@ def run(options: argparse.Namespace) -> None:
     )
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # Not after --configfile, which takes several files: a target would count as another file.
-    command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]
+    command += ["--snakefile", str(shipped.snakefile()), *given]
     sys.stdout.flush()
     os.execv(sys.executable, command)

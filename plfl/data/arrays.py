@@ -105,7 +105,7 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
             )
     except DAMAGE as error:
         raise DataError(
-            f"{path}: is damaged ({error}); make it again with `plfl study … -- --forcerun windows`"
+            f"{path}: is damaged ({error}); make it again with `plfl study … --forcerun windows`"
         ) from None
 
 

@@ -30,8 +30,7 @@ def read_receipt(path: Path) -> Receipt:
             raise ValueError("a digest is not text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path}: is damaged ({error}); write it again with "
-            "`plfl study … -- --forcerun download`"
+            f"{path}: is damaged ({error}); write it again with `plfl study … --forcerun download`"
         ) from None
     return receipt
 
@@ -54,5 +53,5 @@ def verify(receipt: Receipt) -> None:
             fault = f"has become unreadable ({error})"
         raise DataError(
             f"{path}: {fault} since the data were fetched; fetch them again with "
-            "`plfl study … -- --forcerun download`"
+            "`plfl study … --forcerun download`"
         )

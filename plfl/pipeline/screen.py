@@ -30,6 +30,7 @@ def main() -> None:
     from snakemake.cli import main as snakemake
     from snakemake.logging import logger
 
+    sys.argv[0] = "snakemake"  # the name in its own messages
     _screen = Screen()
     logger.addFilter(_screen.hear)  # Snakemake removes handlers, but not filters
     try:

@@ -440,5 +440,5 @@ def fitting(*folders: Path) -> Iterator[None]:
         raise ResultsError(
             f"{' or '.join(map(str, folders))}: the tables do not fit together "
             f"({type(error).__name__}: {error}); make them again with "
-            "`plfl study … -- --forcerun collect`; if nobody has changed them, please report it"
+            "`plfl study … --forcerun collect`; if nobody has changed them, please report it"
         ) from None

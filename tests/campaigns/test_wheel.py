@@ -25,10 +25,10 @@ def test_a_plugin_runs_in_all_jobs_and_a_change_trains_again(tmp_path: Path) -> 
     results = installed.work / "results" / "own"
     assert "Half" in (results / "index.html").read_text()
     assert (installed.work / "figures" / "own" / "mine.svg").is_file()
-    assert "Nothing to be done" in installed.plfl("study", "mine/own.yaml", "--", "--dry-run")
+    assert "Nothing to be done" in installed.plfl("study", "mine/own.yaml", "--dry-run")
     with (folder / "mine.py").open("a") as file:
         file.write("# A change.\n")
-    planned = installed.plfl("study", "mine/own.yaml", "--", "--dry-run")
+    planned = installed.plfl("study", "mine/own.yaml", "--dry-run")
     jobs = dict(re.findall(r"^([a-z_]+) +(\d+)$", planned, re.MULTILINE))
     assert "train" in jobs
     assert not {"windows", "baselines"} & jobs.keys(), "nothing else depends on it"

@@ -361,4 +361,4 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
 
 
 def _absent(path: Path) -> DataError:
-    return DataError(f"{path}: does not exist; fetch it with `plfl study … -- --forcerun download`")
+    return DataError(f"{path}: does not exist; fetch it with `plfl study … --forcerun download`")
