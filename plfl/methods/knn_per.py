@@ -12,10 +12,11 @@ distances d between their φ and that of the window to forecast, with targets y_
     y_k = Σ_j κ(d_j) y_j / Σ_j κ(d_j);  forecast λ_i y_k + (1 − λ_i) ŷ
     `scaled`: κ = e^(−d² / (dim φ · scale));  `plain`: κ = e^(−d)
 
-Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on validation. Several
-horizons have the same neighbours, κ and λ_i. `global` is
-ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts, and nothing
-of it is sent. Where nothing is shared, the model is the one that the client has trained alone.
+Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on validation, whose
+windows are never neighbours in this choice. Several horizons have the same neighbours, κ and λ_i.
+`global` is ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts,
+and nothing of it is sent. Where nothing is shared, the model is the one that the client has trained
+alone.
 
 Deviations: the authors' code chooses λ on the test set. `windows` limits the store to evenly spaced
 training windows (ours).
@@ -72,9 +73,11 @@ class KnnPer(FedOpt):
             if not all(np.isfinite(some).all() for some in (*features, *outputs)):
                 found.append(torch.from_numpy(outputs[1]).to(rows))
                 continue
+            # A model that is trained again has its validation windows in the store, too.
+            apart = ~np.isin(stored[i].numpy(), checked[i].numpy())
             near = [
-                neighbours_mean(features[0], targets[0], some, self.k, self._exponents)
-                for some in features[1:]
+                neighbours_mean(features[0][some], targets[0][some], of, self.k, self._exponents)
+                for some, of in zip((apart, slice(None)), features[1:], strict=True)
             ]
             share = best_share(near[0], outputs[0], targets[1])
             found.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))

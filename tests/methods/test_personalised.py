@@ -20,7 +20,7 @@ from plfl.base.errors import ConfigError
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
-from plfl.methods import Method
+from plfl.methods import Method, knn_per
 from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
@@ -188,6 +188,20 @@ def test_all_horizons_have_the_same_neighbours_and_weights():
     study = tiny.of_method("knn_per", windows={"horizons": 3})
     for result in train(study, study.cells, build(tiny.tables(), study.windows)).values():
         assert np.isfinite(result.records.query("split == 'test'")["mae"]).all()
+
+
+def test_validation_windows_are_no_neighbours_when_the_share_of_the_memory_is_chosen(monkeypatch):
+    """They are in the store of a model that is trained again on the whole history."""
+    nearest = []
+
+    def spy(store, targets, queries, *rest):
+        nearest.append(np.linalg.norm(store[:, None] - queries, axis=2).min())
+        return neighbours_mean(store, targets, queries, *rest)
+
+    monkeypatch.setattr(knn_per, "neighbours_mean", spy)
+    study = tiny.of_method("knn_per", windows={"history": 1})
+    train(study, study.cells, build(tiny.tables(), study.windows))
+    assert min(nearest[::2]) > 0
 
 
 def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
