@@ -77,7 +77,7 @@ class KnnPer(FedOpt):
             apart = ~np.isin(stored[i].numpy(), checked[i].numpy())
             near = [
                 neighbours_mean(features[0][some], targets[0][some], of, self.k, self._exponents)
-                for some, of in zip((apart, slice(None)), features[1:], strict=True)
+                for some, of in zip((apart, np.ones_like(apart)), features[1:], strict=True)
             ]
             share = best_share(near[0], outputs[0], targets[1])
             found.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
