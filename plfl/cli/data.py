@@ -43,7 +43,8 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one row per client, and properties that may spoil a study of them."""
+    """Print one row per client, with the windows of the first variant of the study, and properties
+    that may spoil a study of them."""
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import sources
     from plfl.data.checks import counted
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     check_loads(study)
     logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # all notes about the meters
 
-    problems, source = [], sources.of(study.data)
+    problems, source, first = [], sources.of(study.data), next(iter(study.variants.values()))
     for state in study.data.states:
         try:
             source.fetch(study.data, state)
@@ -62,11 +63,11 @@ def run(options: argparse.Namespace) -> None:
             problems.append(str(error))
             continue
         interval = study.data.interval
-        description = describe(tables, interval, study.windows)
+        description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(as_text(description[list(COLUMNS)].reset_index()))
-        worries = judge(description, study.windows)
+        worries = judge(description, first.windows)
         warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)
         problems += [f"{state}: {refused}"] if refused else []
@@ -79,15 +80,22 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
-    """Why the study cannot make windows of these clients, or margins; empty if it can."""
+    """Why variants of the study cannot make windows of these clients, or margins; empty if all
+    can."""
     from plfl.data.sources import windows_of
     from plfl.tasks import task_of
 
-    try:
-        dataset = windows_of(study, tables)
-    except DataError as error:
-        return str(error)
-    return "\n".join(task_of(study).uncalibrated(dataset))
+    of_data = [axis.key for axis in study.axes if axis.is_of_data]
+    differ = {tuple(map(place.get, of_data)): label for label, place in study.places.items()}
+    problems: list[str] = []
+    for label in differ.values():
+        try:
+            dataset = windows_of(study.variants[label], tables)
+        except DataError as error:
+            problems += str(error).split("\n")
+        else:
+            problems += task_of(study.variants[label]).uncalibrated(dataset)
+    return "\n".join(dict.fromkeys(problems))
 
 
 def _folder_study(folder: Path) -> Study:

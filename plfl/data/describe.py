@@ -1,6 +1,7 @@
 """Describes the clients' series and warns of properties that may invalidate a study."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,12 @@ SMALL = 0.01
 """A client whose peak is below this fraction of the largest client's peak gets a warning."""
 
 
-def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
+def describe(
+    tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows, origin: date | None = None
+) -> pd.DataFrame:
     """One row per client, indexed by `client`, given regular series with `load` (kWh per interval)
-    and other features, and the minutes between their rows.
+    and other features, the minutes between their rows, and where the test set begins, if that is an
+    origin.
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
@@ -32,7 +36,7 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
           `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence
-          error of the study's test windows, which is the denominator of MASE;
+          error of the study's test windows, which is the denominator of MASE, NaN without windows;
         - `rises`: whether the load never decreases, and increases at least once;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the median;
@@ -41,19 +45,20 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
           and are left out; `<NA>` if a set of the client has no window.
     """
-    rows = {client: _describe_one(table, interval, windows) for client, table in tables.items()}
+    rows = {
+        client: _describe_one(table, interval) | _windows(table, windows, origin)
+        for client, table in tables.items()
+    }
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
     counts = ("gaps", "filled", "missing", "windows", "skipped")
     return description.astype(dict.fromkeys(counts, "Int64"))
 
 
-def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[str, object]:
+def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
     load = table["load"]
     mean, peak, median = load.mean(), load.max(), load.median()
     hour = max(1, 60 // interval)
     persistence_mae = load.diff(hour).abs().mean()
-    # The persistence forecast of the first test window is the load of its last input row.
-    test = load.iloc[round(sum(windows.split[:2]) * len(load)) + windows.look_back - 1 :]
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
@@ -69,26 +74,28 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
         "load_factor": mean / peak if peak > 0 else np.nan,
         "persistence_mae": persistence_mae,
         "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
-        "test_persistence_mae": test.diff(windows.look_ahead).abs().mean(),
         "rises": never_decreases(load),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
         "filled": table.attrs.get("filled"),
         "missing": table.attrs.get("missing"),
-        **_windows(table, windows),
     }
 
 
-def _windows(table: pd.DataFrame, windows: Windows) -> dict[str, int | None]:
-    """How many windows a client has, and how many more touch a gap."""
+def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict[str, float | None]:
+    """How many windows a client has, how many more touch a gap, and the error of persistence in
+    those of the test set."""
     try:
-        dataset = build({"client": table}, windows)
+        dataset = build({"client": table}, windows, origin=origin)
     except DataError:
-        return {"windows": None, "skipped": None}
+        return {"windows": None, "skipped": None, "test_persistence_mae": np.nan}
+    test = dataset.starts(0, "test")
+    errors = np.abs(dataset.truth(test) - dataset.persistence(test))
     return {
         "windows": sum(len(dataset.starts(0, split)) for split in SPLITS),
         "skipped": sum(dataset.skipped(0, split) for split in SPLITS),
+        "test_persistence_mae": float(errors.mean()),
     }
 
 

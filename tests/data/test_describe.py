@@ -1,3 +1,4 @@
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -5,6 +6,7 @@ import pandas as pd
 import pytest
 
 from plfl.config.sections import Windows
+from plfl.data.dataset import SPLITS
 from plfl.data.describe import ENOUGH_WEEKS, describe, judge
 from plfl.data.windows import build
 from plfl.tasks import metrics as scores
@@ -35,7 +37,7 @@ def worries_of(tables: dict[str, pd.DataFrame], windows: Windows = WINDOWS) -> l
 def test_numbers_by_hand() -> None:
     index = pd.date_range("2018-01-01 01:00", periods=10, freq="h")
     load = [0.0, 1, 3, 3, 3, 2, 0, 4, 5, 9]
-    windows = Windows(look_back=1, look_ahead=1, split=(0.7, 0.1, 0.2))
+    windows = Windows(look_back=1, look_ahead=1, split=(0.5, 0.2, 0.3))
     row = describe({"m": pd.DataFrame({"load": load}, index=index)}, 60, windows).loc["m"]
     assert row["rows"] == 10
     assert row["first"] == index[0]
@@ -48,9 +50,9 @@ def test_numbers_by_hand() -> None:
     assert row["load_factor"] == pytest.approx(3 / 9)
     assert row["persistence_mae"] == pytest.approx((1 + 2 + 0 + 0 + 1 + 2 + 4 + 1 + 4) / 9)
     assert row["persistence_ratio"] == pytest.approx(row["persistence_mae"] / 3)
-    assert row["test_persistence_mae"] == 9 - 5
+    assert row["test_persistence_mae"] == (5 - 4 + 9 - 5) / 2
     assert row["flat_hours"] == 3
-    assert pd.isna(row["windows"]), "a validation set of one row has no window"
+    assert row["windows"] == 4 + 1 + 2
     assert row["outliers"] == 0
 
 
@@ -114,16 +116,28 @@ def test_loads_that_are_never_positive_have_no_ratios() -> None:
     assert row["outliers"] == 0
 
 
-@pytest.mark.parametrize("windows", [WINDOWS, Windows(look_back=5, look_ahead=96)])
-def test_the_test_part_s_persistence_is_the_denominator_of_mase(windows: Windows) -> None:
+@pytest.mark.parametrize("origin", [None, date(2018, 2, 5)])
+@pytest.mark.parametrize(
+    "windows", [WINDOWS, Windows(look_back=5, look_ahead=96, history=3), Windows(horizons=4)]
+)
+def test_windows_and_their_persistence_are_those_of_the_study(
+    windows: Windows, origin: date | None
+) -> None:
+    """The persistence of the test set is the denominator of MASE."""
     made = table() * np.random.default_rng(2).uniform(size=(10 * WEEK, 1))
-    dataset = build({"m": made}, windows)
+    dataset = build({"m": made}, windows, origin=origin)
     starts = dataset.starts(0, "test")
     persistence = dataset.load[dataset.persistence_rows(starts)]
-    error = scores.mae(dataset.load[dataset.target_rows(starts)], persistence)
-    assert describe({"m": made}, 15, windows).loc["m", "test_persistence_mae"] == (
-        pytest.approx(error)
-    )
+    targets = dataset.load[dataset.target_rows(starts)].T
+    row = describe({"m": made}, 15, windows, origin).loc["m"]
+    assert row["test_persistence_mae"] == pytest.approx(scores.mae(targets, persistence))
+    assert row["windows"] == sum(len(dataset.starts(0, split)) for split in SPLITS)
+
+
+def test_a_series_without_windows_has_no_persistence_in_them() -> None:
+    row = describe({"m": table(10)}, 15, WINDOWS).loc["m"]
+    assert pd.isna(row["windows"])
+    assert np.isnan(row["test_persistence_mae"])
 
 
 def test_a_daily_load_has_no_mase_a_day_ahead() -> None:
