@@ -141,11 +141,17 @@ def as_options(message: str) -> str:
         if isinstance(value, dict):
             value = [f"{name}={entry}" for name, entry in value.items()]
         if isinstance(value, list):
-            return " ".join(f"{flag} {shlex.quote(str(entry))}" for entry in value)
+            return " ".join(_given(flag, str(entry)) for entry in value)
         if value == "false":
             return f"--no-{flag[2:]}"
         return flag if value == "true" else f"{flag} {found['value']}"
 
-    value = r"\[.*?\]|\{.*?\}|(?:true|false|end|start|[kM]?Wh?|\d+)\b"
+    value = r"\[(?:'[^']*'|[^]])*\]|\{.*?\}|(?:true|false|end|start|[kM]?Wh?|\d+)\b"
     key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
     return re.sub(key, option, message)
+
+
+def _given(flag: str, entry: str) -> str:
+    """An option and its value for a shell. Only of numbers may a separate value begin with `-`."""
+    between = " " if re.fullmatch(r"[^-].*|-\d+(\.\d*)?", entry) else "="
+    return f"{flag}{between}{shlex.quote(entry)}"

@@ -84,7 +84,7 @@ def flow(plain: object) -> str:
 
 def typed(text: str) -> str:
     """A value of a file as a user would type it in a list in YAML: numbers have no quotes."""
-    return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow(text)
+    return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow([text])[1:-1]
 
 
 def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:

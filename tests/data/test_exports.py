@@ -169,7 +169,7 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
         ({"columns": {"rain": "mm"}, "features": ["load", "rain"]}, "data.meters.columns.rain)"),
         ({"leave_out": ["*"]}, "data.meters.leave_out"),
         ({"clients": 3}, "all has 2 of 3 meters (data.clients)"),
-        ({"missing": [1.5]}, "data.meters.allow_negative: true, data.meters.missing: [-1.0]"),
+        ({"missing": [1.5]}, "data.meters.allow_negative: true, data.meters.missing: [-1]"),
     ],
 )
 def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message: str) -> None:

@@ -146,7 +146,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
 def test_units_in_a_file_are_those_of_the_readings(
-    bring: Callable[..., Imported], lines: list[str]
+    bring: Callable[..., Imported], lines: list[str], tmp_path: Path
 ) -> None:
     lines = [*lines, *text(hours(), loads(), loads(seed=1))]
     with pytest.raises(DataError, match=r"its readings are in MWh; set data\.meters\.unit: MWh"):
@@ -154,6 +154,17 @@ def test_units_in_a_file_are_those_of_the_readings(
     imported = bring("a.csv", lines, unit="MWh")
     same(load(imported, "A"), hours(), 1000 * loads())
     same(load(imported, "B"), hours(), 1000 * loads(seed=1))
+    shutil.rmtree(tmp_path / "meters")
+    done = bring("a.csv", lines, unit="kWh").meters["A"].done
+    assert any("MWh" in what and "data.meters.unit" in what for what in done), done
+
+
+def test_the_name_of_a_meter_is_the_same_alone_and_beside_others(tmp_path: Path) -> None:
+    for header, meters in (("t,hall (kWh)", ["hall"]), ("t,hall (kWh),gym (kWh)", ["hall", "gym"])):
+        readings = [loads(seed=seed) for seed in range(len(meters))]
+        (path := tmp_path / "a.csv").write_text("\n".join([header, *text(hours(), *readings)]))
+        found = import_meters([path], tmp_path / str(len(meters)), Meters(timezone="UTC"))
+        assert list(found.meters) == meters
 
 
 @pytest.mark.parametrize("is_register", [True, False])
@@ -366,7 +377,7 @@ def test_different_duplicates_need_a_rule(
     lines.insert(10, lines[10])
     with pytest.raises(
         DataError,
-        match=r"line 33: a: 3 at 2020-02-02 07:00:00, but 5 in .*line 34 \(1 such times\)"
+        match=r"line 34: .*2020-02-02 07:00:00 than in .*line 33 \(1 such time\)"
         r".*data.meters.duplicates: first, last or mean",
     ):
         bring("a.csv", ["t,load", *lines])
@@ -502,15 +513,17 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
     good = text(hours(), loads())
     (raw / "b.csv").write_text("\n".join(["t,load", *good[:20], "x,1kWh", *good[21:]]))
     (raw / "c.csv").write_text("no table")
+    (raw / "e.csv").touch()
     (raw / "d.csv").write_text("\n".join(["t,load", *text(hours(), [1] * ROWS)]))
     with pytest.raises(DataError) as raised:
         bring("a.csv", ["t,load", *good])
     head, *problems = str(raised.value).splitlines()
-    assert head == "4 problems, nothing was written"
+    assert head == "5 problems, nothing was written"
     for message in (
         "b.csv: line 22: 'x' is not a time in the format ISO8601",
         "b.csv: line 22: load '1kWh' is not a number",
         "c.csv: no header followed by lines with a date",
+        "e.csv: is empty",
         "d: all values are 1 kWh; data.meters.leave_out: [d]",
     ):
         assert sum(message in problem for problem in problems) == 1, (message, problems)
@@ -584,6 +597,21 @@ def test_the_guide_shows_what_happens(
     found = tables_of(direct)
     for client, table in imported.items():
         pd.testing.assert_frame_equal(found[client], table, check_freq=False)
+
+
+@pytest.mark.parametrize("mark", ["-9,50", "---", "no value"])
+def test_the_option_that_a_message_suggests_works(
+    tmp_path: Path, mark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [f"{value:.2f}".replace(".", ",") for value in loads()]
+    values[50] = mark
+    lines = [f"{when};{value}" for when, value in zip(hours(), values, strict=True)]
+    (path := tmp_path / "a.csv").write_text("\n".join(["t;load", *lines]))
+    command = ["data", "import", str(path), "--to", str(tmp_path / "m"), "--timezone", "UTC"]
+    assert main(command) == 2
+    (option,) = re.findall(r"--missing[ =](?:'.*?'|[^\s,]+)", capsys.readouterr().err)
+    assert main([*command, *shlex.split(option)]) == 0
+    assert ", missing: 1," in capsys.readouterr().out.replace(";", ",")
 
 
 def write_export(path: Path, beginning: str) -> None:

@@ -13,11 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.messages import flow, typed
+from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
 from plfl.data.meters.faults import without_jumps, without_outages
 from plfl.data.meters.gaps import longest_gap, runs
+from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import Times, clock_change, fixed_zone, instants, standard_offset
 from plfl.data.meters.tables import Table
 
@@ -107,6 +108,8 @@ def clean(
             + "; set data.meters.interval to 15, 30 or 60, a multiple of that"
         )
     _note_clocks(here, readings, raw, zone, done)
+    for piece in pieces:
+        _note_unit(piece, meters, done)
     load = _energy(readings, raw, meters, done)
     if meters.max_jump is not None:
         load = _faults(load, without_jumps(load, meters.max_jump), "jumps made gaps", done)
@@ -222,6 +225,14 @@ def _note_offset(piece: Piece, first: pd.Timestamp, zone: ZoneInfo, done: Counte
         done[f"{what} (is that the meter's zone?)"] += len(piece.readings)
 
 
+def _note_unit(piece: Piece, meters: Meters, done: Counter[str]) -> None:
+    """Note readings that the file says are in another unit than the one they are read in."""
+    stated = unit_of(piece.table, str(piece.readings.name))
+    if stated not in (None, meters.unit):
+        what = f"readings in {stated} by their header, read as {meters.unit}"
+        done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
+
+
 def _in_range(
     readings: pd.DataFrame, zone: ZoneInfo, meters: Meters, done: Counter[str]
 ) -> pd.DataFrame:
@@ -267,7 +278,7 @@ def _in_order(
 
 def _ambiguous(here: _Place, readings: pd.DataFrame, different: NDArray[np.bool_]) -> str:
     at = int(different.argmax())
-    values, wall = readings["_value"].iloc[[at, at + 1]], readings["_wall"].iloc[at]
+    wall, times = readings["_wall"].iloc[at], len(set(readings.index[different]))
     fixed = clock_change(wall) if here.local(readings, at) else None
     clock = (
         f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
@@ -275,10 +286,10 @@ def _ambiguous(here: _Place, readings: pd.DataFrame, different: NDArray[np.bool_
         else ""
     )
     return (
-        f"{here(readings, at)}: {values.iloc[0]:g} at {wall}, but {values.iloc[1]:g} in "
-        f"{here.line(readings, at + 1)} ({len(set(readings.index[different]))} such times); "
-        f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
-        "are mixed up, set data.meters.columns.load"
+        f"{here.line(readings, at + 1)}: another reading for {wall} than in "
+        f"{here.line(readings, at)} ({counted(times, 'such time')}); choose "
+        f"data.meters.duplicates: first, last or mean{clock}; if several columns or files are "
+        "mixed up, set data.meters.columns.load"
     )
 
 
@@ -316,7 +327,7 @@ def _step(here: _Place, readings: pd.DataFrame, target: int | None) -> int:
         at = int(off.argmax())
         raise DataError(
             f"{here(readings, at)}: {readings['_wall'].iloc[at]} is off the grid of {step} "
-            f"minutes ({int(off.sum())} such lines); round or remove the stamps, or "
+            f"minutes ({counted(int(off.sum()), 'such line')}); round or remove the stamps, or "
             f"{here.leave_out}"
         )
     return step
@@ -456,11 +467,10 @@ def _check_values(
         inside = readings.index > end - pd.Timedelta(minutes=minutes)
         inside &= readings.index <= end
         at = int(np.where(inside, readings["_value"], np.inf).argmin())
-        value = here.typed(readings, at)
         raise DataError(
             f"{here(readings, at)}: {counted(int(negative.sum()), 'negative value')}, first "
-            f"{value}; set data.meters.allow_negative: true, data.meters.missing: "
-            f"[{typed(value)}], or {here.leave_out}"
+            f"{here.typed(readings, at)}; set data.meters.allow_negative: true, "
+            f"data.meters.missing: [{readings['_value'].iloc[at]:.15g}], or {here.leave_out}"
         )
     if load.nunique() < 2:
         raise DataError(

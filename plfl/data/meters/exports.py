@@ -20,6 +20,7 @@ from plfl.base.files import sha256
 from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.data.meters import layout, numbers, stamps, tables
 from plfl.data.meters.cleaning import Meter, Piece, at_ends, clean
 from plfl.data.meters.layout import Layout
@@ -225,7 +226,8 @@ def _parts(
         if len(set(plain)) < len(plain):
             names = {column: column for column in columns.readings}
     else:
-        names = {columns.readings[0]: alone or columns.meter or client_name(table.path)}
+        own = _WITH_UNIT.sub("", columns.meter or "")
+        names = {columns.readings[0]: alone or own or client_name(table.path)}
     if columns.name is None:
         found.names += names.values()
         names = {c: name for c, name in names.items() if layout.is_chosen(name, meters)}
@@ -289,8 +291,9 @@ def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, p
             value = str(table.cells[column].iloc[at]).strip()
             problems.append(
                 f"{table.at(table.cells.index[at])}: {column} {value!r} is not a number "
-                f"({int(wrong.sum())} such values); say that it means a missing reading with "
-                f"data.meters.missing: [{typed(value)}], or set data.meters.decimal"
+                f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
+                f"missing reading with data.meters.missing: [{typed(value)}], or set "
+                "data.meters.decimal"
             )
     if problems:
         raise DataError("\n".join(problems))

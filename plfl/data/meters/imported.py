@@ -83,7 +83,7 @@ def import_meters(
     if local := [path for path in exports.local if path in unzoned]:
         problems.insert(
             0,
-            f"{local[0]}: the stamps have no UTC offset ({len(local)} such files); set "
+            f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
             "data.meters.timezone, such as America/New_York, or a fixed zone such as Etc/GMT+5 or "
             "UTC if the clock never changes",
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.checks import of_zone
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import Table
 
@@ -192,8 +193,9 @@ def _checked(
         line = wrong.idxmax()
         raise DataError(
             f"{table.at(line)}: {str(written[line])!r} is not a time in the format {form} between "
-            f"the years {YEARS[0]} and {YEARS[1]} ({int(wrong.sum())} such {table.unit}s); fix or "
-            "remove them, or name the format in data.meters.date_format"
+            f"the years {YEARS[0]} and {YEARS[1]} "
+            f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
+            "the format in data.meters.date_format"
         )
     return Times(stamps, form, offset)
 

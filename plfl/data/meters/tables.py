@@ -244,7 +244,8 @@ def _read_text(path: Path, meters: Meters) -> Table:
     empty = " ".join(_SEPARATORS)
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
-    for separator in [given[1]] if given else _SEPARATORS:
+    separators = [given[1]] if given else _SEPARATORS
+    for separator in separators if sample else ():
         try:
             rows = [_fields(lines[number - 1], separator) for number in sample]
             head, begin = _header(path, rows, sample, meters.header)
