@@ -42,6 +42,7 @@ try:
         config["plugins"] = list(map(str, study.plugins))
 except PlflError as error:
     raise WorkflowError(str(error)) from None
+screen.complete(lambda: announce(study))
 
 # A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
 # that differ in no axis of the data share their datasets.

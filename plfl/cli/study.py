@@ -27,20 +27,26 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
+    from plfl.data import sources
     from plfl.pipeline import shipped
     from plfl.results.power import notes
 
     given = options.snakemake
     given = given[1:] if given[:1] == ["--"] else given
-    study = Study.load(options.config)  # reports all errors before Snakemake starts
-    for note in notes(study):
-        print(f"{study.name}: {note}", file=sys.stderr)
+    # All errors of the user are reported before Snakemake starts.
+    study = Study.load(options.config)
     elsewhere = any(option.startswith(("-d", "--directory")) for option in given)
     if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
         raise PlflError(
             f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
             "your own"
         )
+    with_data = {study.inputs[label]: variant.data for label, variant in study.variants.items()}
+    for data in with_data.values() if not elsewhere else ():
+        for state in data.states:
+            sources.of(data).own_files(data, state)
+    for note in notes(study):
+        print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.
     start = (

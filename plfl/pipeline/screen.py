@@ -2,8 +2,9 @@
 goes to a file.
 
 `main` runs Snakemake with its messages held back. The workflow calls `begin` when the jobs begin.
-Until then, messages are held in memory. They are shown if the jobs never begin: then the user has
-asked for something else, such as `--dry-run`, or something is wrong. Later messages go to the log.
+Until then, messages are held in memory. If the jobs never begin, the errors among them are shown,
+or what exists of a complete study. Without either, all are shown: the user has asked for something
+else, such as `--dry-run`. Later messages go to the log.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,6 +47,12 @@ def begin(name: str, log: Path) -> None:
         _screen.begin(name, log)
 
 
+def complete(existing: Callable[[], str]) -> None:
+    """If there is nothing to be done, show the text that `existing` returns."""
+    if _screen is not None:
+        _screen.existing = existing
+
+
 def say(text: str) -> None:
     """Show a message in spite of the line of progress."""
     if _screen is not None:
@@ -69,6 +77,9 @@ class Screen:
         """Errors of Snakemake itself. After the error of a job, they say only that there was
         one."""
         self.name, self.log = "", Path()
+        self.nothing = ""
+        """What Snakemake says if there is nothing to be done."""
+        self.existing: Callable[[], str] = str
         self.stop = threading.Event()
         self.lock = threading.RLock()
         self.ticking = threading.Thread(target=self._tick, daemon=True)
@@ -85,11 +96,12 @@ class Screen:
         self.ticking.start()
 
     def end(self) -> None:
-        """Show the messages that were held back if no job has begun; otherwise the place of the
-        log."""
+        """Show what was held back if no job has begun; otherwise the place of the log."""
         self.stop.set()
         if not self.name:
-            self.write(self._said().decode(errors="replace").rstrip("\n"))
+            shown = self.nothing + "\n" + self.existing() if self.nothing else ""
+            shown = shown or "\n".join(self.errors) or self._said().decode(errors="replace")
+            self.write(shown.rstrip("\n"))
             return
         self.ticking.join()
         self.write("" if self.failed else "\n".join(self.errors))
@@ -116,6 +128,8 @@ class Screen:
             self.failed = True
             said = _errors(about.get("log") or [])
             self.write("\n".join(["", f"failed: {_label(job)}", *said]))
+        elif (message := record.getMessage()).startswith("Nothing to be done"):
+            self.nothing = message
         elif record.levelno >= logging.ERROR:
             self.errors.append(record.getMessage())
         return True

@@ -115,6 +115,7 @@ def test_data_check_finds_what_a_study_would_refuse(
         (["cells", "far.yaml"], "list ids in data.buildings.WA"),
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
         (["data", "check", "empty"], "holds no meter files"),
+        (["study", "empty.yaml"], "empty: holds no meter files"),
         (["ui"], "holds no study with mlflow.db"),
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
@@ -130,6 +131,8 @@ def test_mistakes_end_with_a_message(
     project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "empty").mkdir()
+    keys = "source: meters, states: [all], clients: 3, meters: {folder: empty}"
+    (project / "empty.yaml").write_text(f"data: {{{keys}}}")
     (project / "far.yaml").write_text("data: {states: [CA, WA]}")
     assert cli.main(arguments) == 2
     said = capsys.readouterr().err

@@ -27,6 +27,8 @@ rule make:
     message: "Make {wildcards.name}"
     shell: "echo noise; echo 'now ERROR what is wrong with {wildcards.name}' > {log}; {config[do]}"
 
+screen.complete(lambda: "everything exists")
+
 onstart:
     hear()
     screen.begin("tiny", Path("logs/snakemake.log"))
@@ -82,6 +84,15 @@ def test_an_error_before_the_jobs_is_shown(tmp_path: Path) -> None:
     done = run(tmp_path, "true", "no-such-file")
     assert done.returncode != 0
     assert "no-such-file" in done.stderr
+    assert "Snakemake version" not in done.stderr
+
+
+def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").touch()
+    done = run(tmp_path, "false")
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[1:] == ["everything exists"]
 
 
 def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None:
