@@ -1,6 +1,7 @@
 """Each codec by itself: known values, sizes and bytes of messages."""
 
 import sys
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -217,8 +218,8 @@ def test_what_a_sender_knows_is_what_a_receiver_decodes(chain, monkeypatch):
             own.begin(t)
         messages = [one.clone() for one in both.encode(direction, clients, rows)]
         decoded = apart.decode(direction, clients, messages, rows)
-        with monkeypatch.context() as patch:
-            patch.setattr(both, "_unpacked", None)
+        with monkeypatch.context() as changed:
+            changed.setattr(both, "_unpacked", None)
             known = both.decode(direction, clients, messages, rows)
         assert torch.equal(known, decoded)
         for own in (both, apart):
@@ -229,6 +230,15 @@ def test_what_a_sender_knows_is_what_a_receiver_decodes(chain, monkeypatch):
             assert torch.equal(kept, both.memory[end])
         if not chain.startswith("ef14"):
             assert all(torch.equal(kept, both.memory[key]) for key, kept in apart.memory.items())
+
+
+@pytest.mark.parametrize(("stages", "times"), [("q4", 0), ("ef14+q4", 1)])
+def test_who_only_sends_decodes_nothing_unless_it_remembers(stages, times):
+    own = coder(stages, [6])
+    kind = type(own.up.codec)
+    with patch.object(kind, "decode", autospec=True, side_effect=kind.decode) as decode:
+        own.encode("up", torch.arange(2), torch.rand(2, 6))
+    assert decode.call_count == times
 
 
 def test_messages_that_have_changed_on_their_way_are_decoded():

@@ -19,7 +19,7 @@ on from its state before that round.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -38,13 +38,13 @@ End = Literal["sender", "receiver"]
 
 @dataclass(frozen=True)
 class _Sent:
-    """The last messages and their decoded values: a simulation has both ends and decodes only
-    once."""
+    """The last messages, and their decoded values when they are needed: a simulation has both ends
+    and decodes only once."""
 
     direction: Direction
     clients: Tensor
     messages: list[Bytes]
-    values: Rows
+    values: Callable[[], Rows]
 
 
 class _Streams(Sequence[np.random.Generator]):
@@ -137,10 +137,10 @@ class Coder:
         for i, array in zip(sound.nonzero()[0], arrays, strict=True):
             messages[i] = torch.from_numpy(array)
         random = self._random(direction, some)
-        sent = codec.decode(fields, self.blocks, random, chain.memory is not None)
+        sent = cache(partial(codec.decode, fields, self.blocks, random, chain.memory is not None))
         self._sent = _Sent(direction, some, arrays, sent)
         if kept is not None:
-            left = wanted - sent if chain.memory == "ef14" else kept + sent
+            left = wanted - sent() if chain.memory == "ef14" else kept + sent()
             self._stage(direction, "sender", some, left)
         return messages
 
@@ -224,7 +224,7 @@ class Coder:
             return self._unpacked(direction, arrays, clients)
         if not all(map(np.array_equal, last.messages, arrays)):
             return self._unpacked(direction, arrays, clients)
-        return last.values
+        return last.values()
 
     def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
         chain, codec = self._stages(direction)
