@@ -103,15 +103,15 @@ class Speed:
 
 def speeds(studies: Mapping[str, Study]) -> dict[str, Speed]:
     """The speed of each study, measured once for those that train the same model on windows of the
-    same shape with the same loss and equally many clients."""
+    same shape with the same loss and equally many clients; on a GPU, side by side with equally many
+    models."""
     measured: dict[str, Speed] = {}
     found = {}
     for label, study in studies.items():
         data, f = study.data, study.federation
         objective = study.task.name, f.loss, f.batch_size
-        same = digest(
-            study.model.settings, study.window_shape, data.most_clients, data.interval, objective
-        )
+        models = side_by_side(study) if torch.cuda.is_available() else data.most_clients
+        same = digest(study.model.settings, study.window_shape, models, data.interval, objective)
         if same not in measured:
             measured[same] = measure(study)
         found[label] = measured[same]

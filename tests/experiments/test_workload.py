@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
@@ -41,6 +42,10 @@ def test_the_same_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> Non
     found = workload.speeds(of_loads(grid=axes).variants)
     assert measured == ["resnet18_gn", "gru", "lstm"]
     assert [speed.client_steps for speed in found.values()] == [2, 2, 3, 3]
+    shares = of_loads(grid={"federation.participation": [0.5, 1.0]}).variants
+    for has_gpu, speeds in ((False, [4, 4]), (True, [5, 6])):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert [speed.client_steps for speed in workload.speeds(shares).values()] == speeds
 
 
 @pytest.mark.parametrize(("least", "most", "amounts"), [(1, 10**6, {1, 30}), (2, 3, {2, 3})])
