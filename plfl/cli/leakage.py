@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.prepare import load_dataset
     from plfl.experiments.leakage import attacked, leakage
     from plfl.report.leakage import THREAT, page, summary
+    from plfl.results.records import write_csv
 
     if options.seeds < 1:
         raise PlflError(f"--seeds {options.seeds}: give a number of at least 1")
@@ -52,10 +53,7 @@ def run(options: argparse.Namespace) -> None:
     examples = load_dataset(study, cell.state)
     with progress_bar(str(cell), "cell") as advance:
         found = leakage(cells, examples, lambda done: advance("attacks", done, len(cells)))
-    for name, text in {
-        "leakage.md": page(study, cell, found),
-        "leakage.csv": found.to_csv(index=False),
-    }.items():
-        with atomic(study.results / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    print(f"{THREAT}\n\n{as_text(summary(found))}\n\n{study.results / 'leakage.md'}")
+    write_csv(found, study.results / "leakage.csv")
+    with atomic(path := study.results / "leakage.md") as temporary:
+        temporary.write_text(page(study, cell, found), encoding="utf-8")
+    print(f"{THREAT}\n\n{as_text(summary(found))}\n\n{path}")

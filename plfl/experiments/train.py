@@ -146,11 +146,11 @@ def _trained_again(
         for state, own in tried.of_state.items()
     }
     makes = _Trials(tried.trainer, whole)
-    again: dict[tuple[str, int, Choice], Trial] = {}
+    again: dict[tuple[Cell, Choice], Trial] = {}
     before: dict[Trial, Trial] = {}
     for trial in finished:
         for choice in kept[trial.group].values():
-            key = (str(trial.cells[0]), trial.cells[0].seed, choice)
+            key = trial.cells[0], choice
             if trial.candidate.tuned == choice.tuned and key not in again:
                 again[key] = makes.one(trial.cells, trial.candidate, choice.rounds)
                 before[again[key]] = trial

@@ -86,8 +86,8 @@ class Federation:
         self.channel = Channel(sum(lengths), len(names), coder)
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared else "uniform"]
-        self.selection = Selection(self.seed, names, settings.participation, rule)
-        self.selection.rounds = settings.rounds
+        share, rounds = settings.participation, settings.rounds
+        self.selection = Selection(self.seed, names, share, rule, rounds=rounds)
         if self.channel.shared and settings.privacy.clip is not None:
             self.privacy = Privacy(settings, len(names), self.seed, self.x0)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)

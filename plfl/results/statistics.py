@@ -152,7 +152,7 @@ class Comparison:
     def interval(self) -> tuple[float, float]:
         """Interval of the effect over all factors except those that are `lacking`.
 
-        NaN if no state has two clients; if clients are not sampled, NaN without two seeds.
+        NaN if any state has a single client; if clients are not sampled, NaN without two seeds.
         """
         if next(iter(self.parts)) in self.lacking:
             return np.nan, np.nan
