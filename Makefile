@@ -90,7 +90,7 @@ deploy-check: $(FLOWER) ## compare three clients as real Flower processes with t
 
 campaign: $(READY) $(if $(findstring deploy,$(NAME)),$(FLOWER)) ## run a long test campaign, NAME=...; without NAME, list them
 ifdef NAME
-	$(if $(filter slurm,$(NAME)),tests/campaigns/slurm.sh) $(BIN)/pytest --capture=no tests/campaigns/test_$(subst -,_,$(NAME))*.py
+	$(if $(filter slurm,$(NAME)),tests/campaigns/slurm.sh) $(BIN)/pytest --capture=no -rs tests/campaigns/test_$(subst -,_,$(NAME))*.py
 else
 	@awk 'FNR == 1 { gsub("\"\"\"", ""); print FILENAME ":", $$0 }' tests/campaigns/test_*.py
 endif
