@@ -18,6 +18,7 @@ from plfl.config.sections import (
     METER_ROLES,
     ROUNDS,
     Ahead,
+    Baselines,
     Calendar,
     Channel,
     Compute,
@@ -82,9 +83,13 @@ def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
 
 
 def of_claims(
-    claims: Sequence[Contrast], grid: Grid, axes: Sequence[Axis], task: TaskRules
+    claims: Sequence[Contrast],
+    grid: Grid,
+    axes: Sequence[Axis],
+    task: TaskRules,
+    baselines: Baselines,
 ) -> Iterator[str]:
-    """Report claims about values that the grid lacks."""
+    """Report claims about values that the grid lacks, and about baselines that the study lacks."""
     if claims and not task.forecasts:
         yield "claims: compare forecasts; remove them"
     values = {axis.key: list(axis.choices) for axis in axes}
@@ -96,10 +101,11 @@ def of_claims(
                 yield f"claims.{i}: {name!r}: {error}"
                 continue
             sharing, dash, method = forecaster.removesuffix("-global").partition("-")
-            if sharing != BASELINE and sharing not in grid.sharing:
+            known = baselines.names if sharing == BASELINE else grid.method
+            if sharing not in (BASELINE, *grid.sharing):
                 yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
-            elif sharing != BASELINE and dash and method not in grid.method:
-                yield f"claims.{i}: {name!r} is unknown; {allowed(method, grid.method)}"
+            elif dash and method not in known:
+                yield f"claims.{i}: {name!r} is unknown; {allowed(method, known)}"
         for key in claim.where:
             if key not in values:
                 yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -841,6 +841,12 @@ class Baselines(Section):
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return further
+
+    @property
+    def names(self) -> list[str]:
+        """The baselines of the study, of which `lightgbm_context` also needs a context."""
+        every = ["persistence", *get_args(Standard), *(one.name for one in self.further)]
+        return [name for name in every if name not in self.leave_out]
 
 
 class Contrast(Section):

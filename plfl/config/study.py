@@ -216,7 +216,7 @@ class Study(Section):
         further = self.grid.model_extra or len(self.data.cuts) > 1
         found = list(self._problems_of_axes(unsure) if further else self._problems(Doubts(unsure)))
         if not (found or unsure):
-            found += checks.of_claims(self.claims, self.grid, self.axes, self.task)
+            found += checks.of_claims(self.claims, self.grid, self.axes, self.task, self.baselines)
         if found:
             raise ValueError("\n".join(found))
         return self

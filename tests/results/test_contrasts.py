@@ -200,7 +200,8 @@ def test_weeks_vary_within_origins_only() -> None:
 
 
 def test_claims_about_what_the_grid_lacks_are_refused() -> None:
-    wrong = {"better": "P2", "than": "P1-moon", "where": {"windows.history": 2, "model": "gru"}}
+    than = ["P1-moon", "baseline-lightgbm_lag"]
+    wrong = {"better": "P2", "than": than, "where": {"windows.history": 2, "model": "gru"}}
     with pytest.raises(ConfigError) as refused:
         Study.parse(CONFIG | {"claims": [wrong]}, "wrong")
     said = str(refused.value)
@@ -209,4 +210,11 @@ def test_claims_about_what_the_grid_lacks_are_refused() -> None:
         Study.parse(CONFIG | {"claims": [sides]}, "wrong")
     found = str(misplaced.value)
     assert all(part in found for part in ("history: 2 is unknown", "depth is no axis"))
-    assert all(name in said for name in ("'P2'", "'P1-moon'", "windows.history: 2", "model is no"))
+    parts = (
+        "'P2'",
+        "'P1-moon'",
+        "did you mean 'lightgbm_lags'",
+        "windows.history: 2",
+        "model is no",
+    )
+    assert all(part in said for part in parts)
