@@ -101,11 +101,11 @@ def of_claims(
                 yield f"claims.{i}: {name!r}: {error}"
                 continue
             sharing, dash, method = forecaster.removesuffix("-global").partition("-")
-            known = baselines.names if sharing == BASELINE else grid.method
+            named = baselines.names if sharing == BASELINE else grid.method
             if sharing not in (BASELINE, *grid.sharing):
-                yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
-            elif dash and method not in known:
-                yield f"claims.{i}: {name!r} is unknown; {allowed(method, known)}"
+                yield f"claims.{i}: {name!r} is unnamed; {allowed(sharing, grid.sharing)}"
+            elif dash and method not in named:
+                yield f"claims.{i}: {name!r} is unnamed; {allowed(method, named)}"
         for key in claim.where:
             if key not in values:
                 yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
