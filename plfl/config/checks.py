@@ -103,9 +103,9 @@ def of_claims(
             sharing, dash, method = forecaster.removesuffix("-global").partition("-")
             named = baselines.names if sharing == BASELINE else grid.method
             if sharing not in (BASELINE, *grid.sharing):
-                yield f"claims.{i}: {name!r} is unnamed; {allowed(sharing, grid.sharing)}"
+                yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
             elif dash and method not in named:
-                yield f"claims.{i}: {name!r} is unnamed; {allowed(method, named)}"
+                yield f"claims.{i}: {name!r} is unknown; {allowed(method, named)}"
         for key in claim.where:
             if key not in values:
                 yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
