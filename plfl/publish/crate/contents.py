@@ -18,6 +18,7 @@ from plfl.base.files import atomic, sha256
 from plfl.config.study import Study
 from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
+from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.make import figures_of, make
 from plfl.report.rendering import as_yaml
@@ -135,6 +136,7 @@ def gather(
         if not drawn:
             raise ResultsError(f"{figures}: holds no figures; `plfl report` draws them")
         copied |= {f"figures/{path.name}": path for path in drawn}
+    copied |= _code(about["study"])
     sources = _sources(places, data)
     copied |= {source.included: Path(source.path) for source in sources if source.included}
     _refuse_outside(copied.values(), [results, figures, Path(), *outside])
@@ -183,6 +185,8 @@ def _described(name: str, published: Published) -> str:
         return f"figure {path.stem}, see the report"
     if path.parts[0] == "data":
         return f"data that the study read: {published.study.data.rules.origin.text}"
+    if path.suffix == ".py":
+        return "Python file that the study names: a plug-in or a model"
     is_model = path.suffix == ".safetensors"
     text = _DESCRIPTIONS.get(path.name, "trained models" if is_model else path.name)
     if published.without_readings and name.endswith(_LOADS):
@@ -234,6 +238,19 @@ def _requirements(about: dict[str, Any]) -> str:
     commit = f"  # commit {about['git']}" if about.get("git") else ""
     lines = [f"# Python {python}", f"plfl=={about['version']}{commit}"]
     return "\n".join([*lines, *(f"{name}=={number}" for name, number in versions.items())]) + "\n"
+
+
+def _code(study: dict[str, Any]) -> dict[str, Path]:
+    """The Python files that a study names, at the paths where its configuration finds them."""
+    code = digests_of(study)
+    for name in code:
+        if Path(name).is_absolute():  # others are below the current folder
+            raise ResultsError(
+                f"{name}: the study names this file, which lies outside of the current folder, so "
+                f"that {CONFIGURATION} would not find it in the crate; move it beside the study, "
+                "correct its path there and run the study again"
+            )
+    return {name: Path(name) for name in code}
 
 
 def _sources(places: list[Path], data: bool) -> list[Source]:

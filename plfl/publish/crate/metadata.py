@@ -62,7 +62,7 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         for author in citation.authors
     ]
     made, data = _files(graph, folder, published)
-    configuration = {"@id": CONFIGURATION}
+    given = [file for file in made if file["@id"] == CONFIGURATION or file["@id"].endswith(".py")]
     run = graph.add(
         "#run",
         "CreateAction",
@@ -70,8 +70,8 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         description="The run of the study that made these files",
         instrument=_software(graph, published.about),
         agent=authors[0],
-        object=[configuration, *data],
-        result=[file for file in made if file != configuration],
+        object=[*given, *data],
+        result=[file for file in made if file not in given],
     )
     parts = [*made, *(file for file in data if _is_included(file))]
     graph.add(

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
+from plfl import plugins
 from plfl.base.errors import DataError, PlflError, ResultsError
 from plfl.cli.main import main
 from plfl.config.study import Study
@@ -219,6 +220,28 @@ def test_data_are_included_if_they_are_unchanged(
         assert (crate / "data/all" / name).read_text() == name
         assert f"data/all/{name}" in references(entities(crate)["#run"]["object"])
     assert not pd.read_parquet(crate / "forecasts.parquet").empty
+
+
+def test_code_that_the_study_names_is_included(
+    results: Path, cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
+    monkeypatch.chdir(tmp_path / "work")
+    study = json.loads((own / "study.json").read_text(encoding="utf-8"))["study"]
+    figure = "OUTPUTS, CAPTION = ('none',), 'Empty.'\n\ndef draw(tables):\n    return {}\n"
+    for file in (Path("../beside/bare.py"), Path("mine/bare.py")):
+        file.parent.mkdir()
+        file.write_text(figure)
+        plugins.trust(file)
+    record(own, study={**study, "plugins": ["mine/bare.py"]})
+    publish(own, Path("crate"), cited, DAY)
+    record(own, study={**study, "plugins": ["../beside/bare.py"]})
+    with naming(ResultsError, "beside", "move it"):
+        publish(own, Path("other"), cited, DAY)
+    assert Path("crate/mine/bare.py").read_text() == figure
+    assert "mine/bare.py" in references(entities(Path("crate"))["#run"]["object"])
+    monkeypatch.chdir("crate")
+    assert Study.load(Path("study.yaml")).plugins == [Path("mine/bare.py")]
 
 
 def test_what_lies_outside_needs_permission(
