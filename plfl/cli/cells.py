@@ -64,11 +64,14 @@ def run(options: argparse.Namespace) -> None:
         f"{_short(limit(speed.client_steps for speed in measured.values()))}"
         for limit in ((min, max) if len(set(measured.values())) > 1 else (min,))
     )
+    chains = [chain for variant in study.variants.values() for chain in variant.channel.chains]
+    # What methods send besides adds to the parameters; range coding makes these smaller.
+    least = "about" if any(chain and chain.entropy for chain in chains) else "at least"
     assumed = sources.of(study.data).assumed
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
-        f"{total['client_steps']:,.0f} client-steps, at least {_short(total['megabytes'])} MB "
+        f"{total['client_steps']:,.0f} client-steps, {least} {_short(total['megabytes'])} MB "
         "between clients and servers\n"
         f"training takes about {duration(seconds)} in one job, "
         + ("" if on_gpu else f"{duration(seconds / cores)} on {cores} cores, ")

@@ -758,9 +758,14 @@ class Channel(Section):
         return codec_rules.chain(getattr(self, direction), direction)
 
     @property
+    def chains(self) -> list[codec_rules.Chain | None]:
+        """The stages of both directions."""
+        return [self.chain("up"), self.chain("down")]
+
+    @property
     def codecs(self) -> list[codec_rules.CodecRules]:
         """The codecs of both directions, if any."""
-        return [chain.codec for chain in (self.chain("up"), self.chain("down")) if chain]
+        return [chain.codec for chain in self.chains if chain]
 
     @property
     def is_coded(self) -> bool:

@@ -14,11 +14,13 @@ import torch
 
 from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
+from plfl.config.codec_rules import Chain
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import SPLITS
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
+from plfl.federated.codecs.coder import blocks_of, most
 from plfl.optimizers.client import ClientOpt
 from plfl.training.task import LocalTask, Minibatches
 
@@ -35,7 +37,8 @@ def workload(study: Study) -> pd.DataFrame:
 
     Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells if the ServerOpt has no
     effect, more if rates are tuned; `client_steps`: local steps of all clients of all trainings;
-    `megabytes`: the least that clients and servers exchange, the shared parameters once each way;
+    `megabytes`: what clients and servers exchange if the shared parameters cross once each way, and
+    range coding saves nothing;
     `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
@@ -54,8 +57,9 @@ def workload(study: Study) -> pd.DataFrame:
                 rounds += study.federation.rounds * len(tried)
             if study.joins(scheme) == "late":  # a client trains in all parts except its own
                 rounds *= study.schemes[scheme].turns - 1
-            shared = int(layout.mask(study.shared[scheme]).sum())
-            crossings = 2 * clients * rounds
+            shared = layout.mask(study.shared[scheme])
+            lengths = [int(shared[some].sum()) for some in layout.slices.values()]
+            both_ways = sum(_message(study, chain, lengths) for chain in study.channel.chains)
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
@@ -67,11 +71,18 @@ def workload(study: Study) -> pd.DataFrame:
                     "cells": len(cells),
                     "trainings": sum(tried),
                     "client_steps": clients * rounds * local_steps(study),
-                    "megabytes": 4e-6 * shared * crossings,
+                    "megabytes": 1e-6 * clients * rounds * both_ways,
                     "evaluations": evaluations,
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _message(study: Study, chain: Chain | None, lengths: list[int]) -> int:
+    """Bytes of the shared parameters, of which tensors have these numbers, in one direction."""
+    if chain is None or not any(lengths):
+        return 4 * sum(lengths)
+    return most(chain, blocks_of(study.channel.scales, tuple(filter(None, lengths))))
 
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:

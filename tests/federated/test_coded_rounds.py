@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
+from plfl.experiments.workload import workload
 from plfl.federated.federation import Federation
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.sgd import Sgd
@@ -129,6 +131,19 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}, grid=grid))
     resumed(study, DATASET, tmp_path, after=4)
+
+
+def test_the_bytes_of_coded_messages_are_known_before():
+    study = tiny.study(
+        data={"features": ["load", "temperature"]},
+        grid={"sharing": ["P1", "P2"]},
+        channel={"up": "ef21+q3", "down": "bf16"},
+    )
+    results = train(study, study.cells, DATASET)
+    records = pd.concat([result.records for result in results.values()])
+    sent = records.query("split == 'train' and model == 'local'")
+    sums = sent.groupby("sharing")[["bytes_up", "bytes_down"]].sum().sum(axis=1) / 1e6
+    assert sums.tolist() == pytest.approx(workload(study)["megabytes"].tolist())
 
 
 def test_only_codecs_change_the_settings_of_cells():

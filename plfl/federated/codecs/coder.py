@@ -111,7 +111,8 @@ class Coder:
 
     def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """Placeholders of the largest size for messages that the other side sends."""
-        return [torch.zeros(self.most(direction), dtype=torch.uint8)] * len(clients)
+        chain, _ = self._stages(direction)
+        return [torch.zeros(most(chain, self.blocks), dtype=torch.uint8)] * len(clients)
 
     def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """The message to or from each client, of type uint8, for `rows` (n, d_s).
@@ -173,11 +174,6 @@ class Coder:
         if not len(array):
             raise CodecError("the coded update is empty: it was not finite, or too large")
         return torch.from_numpy(self._unpacked(direction, [array], None)[0])
-
-    def most(self, direction: Direction) -> int:
-        """Largest number of bytes of a message."""
-        chain, codec = self._stages(direction)
-        return sum(field.size for field in codec.fields(self.blocks)) + chain.entropy
 
     def commit(self, end: End, clients: Tensor) -> None:
         """Update an end's memory by the messages of `clients`, whose uploads it has sent or
@@ -257,6 +253,12 @@ class Coder:
 
     def _stage(self, direction: Direction, end: End, clients: Tensor, rows: Rows) -> None:
         self._staged.append((f"{direction}.{end}", clients, torch.from_numpy(rows)))
+
+
+def most(chain: Chain, blocks: Blocks) -> int:
+    """Largest number of bytes of a message; without range coding, of every message."""
+    assert isinstance(chain.codec, Codec)
+    return sum(field.size for field in chain.codec.fields(blocks)) + chain.entropy
 
 
 def blocks_of(scales: str | int, lengths: tuple[int, ...]) -> Blocks:
