@@ -104,8 +104,8 @@ def _cells(
         ground = colours.get(row["best"], "white")
         corner, frame = (x - 0.5, y - 0.5), (x - 0.47, y - 0.45)
         panel.add_patch(Rectangle(corner, 1, 1, facecolor=ground, alpha=0.55))
-        edge = "black" if decided else "white"
-        panel.add_patch(Rectangle(frame, 0.94, 0.9, fill=False, edgecolor=edge, linewidth=0.9))
+        if decided:
+            panel.add_patch(Rectangle(frame, 0.94, 0.9, fill=False, linewidth=0.9))
         panel.text(x, y, words(row), ha="center", va="center", fontsize=size, linespacing=1.25)
     panel.set_xlim(-0.5, len(labels[0]) - 0.5)
     panel.set_ylim(-0.5, len(labels[1]) - 0.5)

@@ -151,7 +151,6 @@ def _lines(
         panel.set_xscale("log")
     span = 0.03 * (max(numbers) - min(numbers)) if numeric else 0.5
     step = span / max(1, len(kinds))  # so that the marks do not cover each other
-    several = len({method for (_, method, *_), _ in kinds}) > 1
     for i, ((sharing, method, *coded), line) in enumerate(kinds):
         x, aside = line[axis.column].map(where), i - (len(kinds) - 1) / 2
         x = x * 1.05**aside if wide else x + step * aside
@@ -160,9 +159,7 @@ def _lines(
             x,
             line["mase"],
             yerr=ends,
-            label=", ".join(
-                [str(sharing), *([method_label(str(method))] if several else []), *_named(coded)]
-            ),
+            label=", ".join([_kind(trained, sharing, method), *_named(coded)]),
             linestyle="-" if numeric else "none",
             elinewidth=0.6,
             capsize=1.5,
@@ -185,25 +182,40 @@ def _lines(
     panel.set_xlabel("Clients" if axis.key == "data.clients" else axis.key)
 
 
+def _kind(trained: pd.DataFrame, sharing: object, method: object) -> str:
+    """The sharing scheme, and the method if there are others and it has an effect."""
+    own = trained[trained["sharing"] == sharing]
+    alike = own if not own["bytes"].any() else trained
+    several = len(alike["method"].unique()) > 1
+    return ", ".join([str(sharing), *([method_label(str(method))] if several else [])])
+
+
 def _named(codecs: Iterable[object]) -> list[str]:
     """The codecs of a line, without `none`."""
     return [str(codec) for codec in codecs if codec != "none"]
 
 
 def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
-    """A point for each way of coding messages, over its bytes. Baselines send no messages."""
+    """A point for each way of coding messages, over its bytes; a line for what sends nothing.
+    Baselines send no messages."""
     trained = part[part["model"] == "local"]
-    kinds = trained[["sharing", "method"]].drop_duplicates().agg(tuple, axis=1).tolist()
+    sent = trained[trained["bytes"] > 0]
+    kinds = sent[["sharing", "method"]].drop_duplicates().agg(tuple, axis=1).tolist()
     for i, value in enumerate(axis.choices):
-        for _, row in trained[trained[axis.column] == value].iterrows():
+        for _, row in sent[sent[axis.column] == value].iterrows():
             sharing, method = kind = row["sharing"], row["method"]
-            label = f"{value} ({sharing}, {method_label(str(method))})" if kinds[1:] else str(value)
+            label = f"{value} ({_kind(trained, sharing, method)})" if kinds[1:] else str(value)
             look: dict[str, Any] = {
                 "linestyle": "none",
                 "fillstyle": FILLS[kinds.index(kind) % len(FILLS)],
             }
             at = row["bytes"] / row["clients"] / 1e3
             panel.plot(at, row["mase"], label=label, **look, **colour(i))
+    alone = trained[trained["bytes"] == 0].drop_duplicates(["sharing", "method"])
+    for i, (_, row) in enumerate(alone.iterrows()):
+        label = f"{_kind(trained, row['sharing'], row['method'])}: nothing sent"
+        dashes = ("--", "-.", ":")[i % 3]
+        panel.axhline(row["mase"], label=label, color="0.4", linewidth=0.8, linestyle=dashes)
     panel.set_xscale("log")
     panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panel.xaxis.set_major_formatter("{x:,.4g}")

@@ -13,6 +13,7 @@ from plfl.baselines import BASELINE
 from plfl.cli.main import main
 from plfl.config.study import Study
 from plfl.report import overview as page
+from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
@@ -234,6 +235,25 @@ def test_privacy_has_its_epsilon_above_the_panels_and_codecs_are_lines() -> None
     drawn = raw(study, participation=0.5, selection="poisson")
     told = page._titles(drawn, next(axis for axis in drawn.axes if "privacy" in axis.key))
     assert list(told.values()) == ["privacy=none", "privacy=eps8", "privacy=eps1"]
+
+
+def test_what_sends_nothing_is_a_line_beside_the_codecs() -> None:
+    study = Study.load(ROOT / "config" / "channel.yaml")
+    schemes = [("P1", "fedopt", 9e3), ("P1", "ditto", 9e3), ("P3", "fedopt", 0.0)]
+    rows = [
+        {axis.column: place[axis.key] for axis in study.axes}
+        | {"state": "NY", "sharing": sharing, "method": method, "model": "local"}
+        | {"mase": 1.0, "bytes": sent, "clients": 3}
+        for place in study.places.values()
+        for sharing, method, sent in schemes
+    ]
+    figure = page.draw(Drawn(study, pd.DataFrame(rows)))
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert len(names) == 2 * len(study.places) + 1
+    assert [name for name in names if name.startswith("P3")] == [names[-1]]
+    looks = [tuple(line.items()) for line in map(colour, range(36))]
+    assert len(set(looks)) == 36
 
 
 def raw(study: Study, **federation: Any) -> Study:

@@ -89,8 +89,9 @@ def panels(
 
 
 def colour(index: int) -> dict[str, Any]:
-    """Colour and marker of line number `index`."""
-    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+    """Colour and marker of line number `index`; up to 36 lines have different ones."""
+    turn, place = divmod(index, len(COLOURS))
+    return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
 
 def fit(text: str, width: int, lines: int = 1) -> str:
