@@ -150,8 +150,8 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
         )
     if pd.notna(client.skipped) and client.skipped > MANY * (client.skipped + client.windows):
         yield (
-            f"{client.skipped} of {client.skipped + client.windows} windows touch a gap and are "
-            "left out; its scores say little about such times"
+            f"{client.skipped} of {client.skipped + client.windows} windows touch a gap longer "
+            "than data.meters.max_gap and are left out; its scores say little about such times"
         )
     if client.max < SMALL * largest:
         yield (

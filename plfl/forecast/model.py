@@ -19,7 +19,7 @@ from plfl.config.features import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
-from plfl.data.checks import check_finite, check_stamps
+from plfl.data.checks import check_finite, check_stamps, counted
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
@@ -205,8 +205,10 @@ class ForecastModel:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
         if epochs is None:
             epochs = new.chosen_epochs()
-            how = f"{epochs} passes, chosen on the last fifth" if epochs else "used as received"
-            log.info("%s: %.1f weeks of readings: %s", client, weeks, how)
+            trained = counted(epochs, "epoch")
+            log.info(
+                "%s: %.1f weeks of readings: %s, chosen on the last fifth", client, weeks, trained
+            )
         models = new.trained(epochs)
         margins: Margins = {}
         if self.margins:

@@ -8,7 +8,7 @@ import yaml
 from plfl.base.errors import PlflError
 from plfl.config import loading
 from plfl.config.study import Study
-from plfl.pipeline.shipped import write_new
+from plfl.pipeline.shipped import root, write_new
 
 DAY = 24 * 60
 """Minutes."""
@@ -54,5 +54,5 @@ def write(block: Path, folder: Path) -> Path:
     path = folder / f"{raw['name']}.yaml"
     Study.parse(raw, str(path))
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    about = f"# The meters of {block}, a day ahead. All keys: docs/configuration.md.\n"
+    about = f"# The meters of {block}, a day ahead. All keys: {root()}/docs/configuration.md.\n"
     return write_new(path, about + text)

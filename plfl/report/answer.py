@@ -190,8 +190,8 @@ def _row(one: Meter, scale: Scale, energy: bool) -> Row:
     return Row(
         one.client,
         words[one.answer],
-        f"{round(one.gain, 2) + 0.0:+.2f}{interval}",
-        f"{100 * round(one.share, 2) + 0.0:+.0f}",
+        f"{one.gain:+.2f}{interval}",
+        f"{100 * one.share:+.0f}",
         f"{'-' if one.energy < 0 else '+'}{spaced(abs(one.energy))}" if energy else "",
         [
             (kind, scale.at(one.mase[kind]), f"{one.mase[kind]:.2f}")

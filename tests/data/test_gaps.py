@@ -136,7 +136,7 @@ def test_windows_are_counted() -> None:
     assert description["skipped"].tolist() == [27, 0]
     assert not any("touch a gap" in worry for worry in judge(description, windows))
     many = describe(tables({"a": {"load": list(range(0, 600, 9))}}), 15, windows)
-    assert any("windows touch a gap and are left out" in w for w in judge(many, windows))
+    assert any("data.meters.max_gap and are left out" in w for w in judge(many, windows))
 
 
 @pytest.mark.parametrize("engine", ["fused", "stacked", "reference"])

@@ -136,7 +136,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "a.xlsx").write_bytes(b"PK\3\4")
     monkeypatch.setattr("plfl.data.meters.tables.find_spec", lambda name: None)
     with pytest.raises(
-        DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install plfl\[xlsx\]"
+        DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install 'plfl\[xlsx\]'"
     ):
         import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Meters())
 

@@ -420,7 +420,7 @@ def test_a_gap_above_the_limit_stays_a_gap(
     content = frame(stamps())
     path = meter(content.drop(index=[10, 20, 21]))
     assert read(path, max_gap=30).attrs == {"gaps": 2, "filled": 3, "missing": 0}
-    assert f"{path}: load: 3 missing readings in 2 gaps filled" in caplog.text
+    assert f"{path}: load: 3 missing readings in 2 gaps, " in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, "plfl"):
         table = read(path, max_gap=29)
@@ -429,8 +429,8 @@ def test_a_gap_above_the_limit_stays_a_gap(
     assert np.flatnonzero(table["load"].isna()).tolist() == [20, 21]
     assert table["load"].iloc[10] == content["load"].iloc[9]
     assert (
-        "load: 2 missing readings in 1 gap left unfilled; windows that touch a gap are not used, "
-        "the longest 30 minutes from 2018-01-01 05:15"
+        "load: 2 missing readings in 1 gap, the longest 30 minutes from 2018-01-01 05:15: longer "
+        "than data.meters.max_gap"
     ) in caplog.text
 
 

@@ -309,11 +309,11 @@ def _step(here: _Place, readings: pd.DataFrame, target: int | None) -> int:
     """Minutes between the readings, which must lie on a regular grid."""
     index = pd.DatetimeIndex(readings.index)
     usual = _usual(index)
-    if usual is None or usual != round(usual):
+    if usual is None or usual != round(usual) or usual > max(_INTERVALS):
         raise DataError(
             f"{here(readings, 0)}: its readings are "
             f"{'too few' if usual is None else f'{usual:g} minutes apart'}; {here.leave_out}, "
-            "or resample the file to 15, 30 or 60 minutes"
+            "or export it with readings every 15, 30 or 60 minutes"
         )
     step = round(usual)
     phases = (_seconds(index) / 60) % step

@@ -44,13 +44,13 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
             filled.iloc[first : first + length, column] = np.nan
         for which, fate in (
             (~long, "filled with the reading before"),
-            (long, "left unfilled; windows that touch a gap are not used"),
+            (long, "longer than data.meters.max_gap; windows that touch a gap are not used"),
         ):
             if which.any():
                 readings = counted(int(lengths[which].sum()), "missing reading")
                 many = counted(int(which.sum()), "gap")
                 most = _longest(table.index, starts[which], lengths[which], meters.interval)
-                notes.append(f"{path}: {role}: {readings} in {many} {fate}, the longest {most}")
+                notes.append(f"{path}: {role}: {readings} in {many}, the longest {most}: {fate}")
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
     filled.attrs = {

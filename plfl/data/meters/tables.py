@@ -167,7 +167,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _read_workbook(path: Path, meters: Meters) -> Table:
     if find_spec("openpyxl") is None:
         raise DataError(
-            f"{path}: XLSX files need openpyxl; pip install plfl[xlsx], or save the sheet as CSV"
+            f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
         )
     with ZipFile(path) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > meters.max_size * 1e6:

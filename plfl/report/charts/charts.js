@@ -110,18 +110,20 @@
       ...more,
     };
   };
-  const facets = (rows, narrow) => {
+  /** Panels: one below the other for states, and along `across` (fx or fy), if given, for sharing schemes. */
+  const facets = (rows, across) => {
     const many = (list) => new Set(list).size > 1;
     const [states, schemes] = [rows.map(({ one }) => state(one)), rows.map(({ one }) => scheme(one))];
-    const found = { options: {}, channels: {}, rows: 1 };
-    if (many(states)) {
+    const found = { options: {}, channels: {}, rows: 1, ofStates: many(states) };
+    if (found.ofStates) {
       found.channels.fy = ({ one }) => state(one);
       found.options.fy = { label: null, domain: values(at.state).filter((v) => states.includes(v)) };
       found.rows = new Set(states).size;
     }
-    if (!narrow && many(schemes)) {
-      found.channels.fx = ({ one }) => scheme(one);
-      found.options.fx = { label: null, domain: values(at.sharing).filter((v) => schemes.includes(v)) };
+    if (across && !found.channels[across] && many(schemes)) {
+      found.channels[across] = ({ one }) => scheme(one);
+      found.options[across] = { label: null, domain: values(at.sharing).filter((v) => schemes.includes(v)) };
+      if (across === "fy") found.rows = new Set(schemes).size;
     }
     return found;
   };
@@ -170,7 +172,8 @@
     });
     if (!rows.length) return null;
     const narrow = width < 560,
-      { options, channels, rows: count } = facets(rows, narrow);
+      own = view.colour === at.sharing, // each scheme has a colour
+      { options, channels, rows: count, ofStates } = facets(rows, narrow ? !own && "fy" : "fx");
     const base = { x: "round", y: "value", ...channels };
     const domain = colours();
     const ofColour = domain.map((c) => rows.filter(({ one }) => colourOf(one) === c));
@@ -204,7 +207,7 @@
         view.score === "mase" ? Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "1 3" }) : null,
         Plot.ruleY(rivals, {
           y: ({ one }) => one.validation,
-          ...(channels.fy ? { fy: channels.fy } : {}),
+          ...(ofStates ? { fy: channels.fy } : {}),
           stroke: "currentColor",
           strokeDasharray: "8 3 2 3",
         }),
@@ -416,7 +419,7 @@
     for (const [cost, name] of costs) {
       const rows = points.filter(({ one }) => one[cost] != null);
       if (!rows.length) continue;
-      const { options, channels, rows: count } = facets(rows, true);
+      const { options, channels, rows: count } = facets(rows);
       const x = ({ one }) => one[cost];
       const base = { x, y: "value", ...channels };
       const front = fronts(rows, x),
@@ -787,7 +790,7 @@
       caption(
         "week",
         "The load of the first week of the test set, and its forecasts; each forecaster is the best of its " +
-          `kind on validation.${fanned} Times are those of the data.`,
+          `kind on validation.${fanned} Times are local standard time.`,
       ),
     ];
   }

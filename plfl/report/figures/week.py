@@ -27,7 +27,7 @@ CAPTION = (
     " test MASE. Also shown: the forecast of the state's best baseline,"
     " which is the one of lowest validation MASE among those that send no data, with its test MASE"
     " for the same client. Where a window has several targets, forecasts follow each other without"
-    " overlap. Intervals are shaded. Times are those of the data."
+    " overlap. Intervals are shaded. Times are local standard time."
 )
 _LINES: dict[str, dict[str, Any]] = {
     "persistence": {"color": "0.65", "linewidth": 0.6, "label": "persistence"},
