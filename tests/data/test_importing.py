@@ -422,6 +422,25 @@ def test_only_the_chosen_span_is_written(bring: Callable[..., Imported]) -> None
     assert imported.meters["a"].done["outside since and until"] == ROWS - 30
 
 
+@pytest.mark.parametrize(
+    ("day", "option", "first", "last"),
+    [
+        ("2020-03-29", "since", "02:00", "23:00"),
+        ("2020-03-29", "until", "00:00", "01:00"),
+        ("2020-10-25", "since", "01:00", "23:00"),
+        ("2020-10-25", "until", "00:00", "01:00"),
+    ],
+)
+def test_a_span_may_begin_and_end_when_clocks_change(
+    bring: Callable[..., Imported], day: str, option: str, first: str, last: str
+) -> None:
+    """Half past two does not exist in spring. In autumn it is there twice: both are in the span."""
+    lines = text(hours(f"{day} 00:00", 24), loads(24), form="%Y-%m-%d %H:%MZ")
+    zone = {"timezone": "Europe/Berlin", option: f"{day}T02:30"}
+    index = load(bring("a.csv", ["t,load", *lines], **zone)).index
+    assert [f"{end:%H:%M}" for end in index[[0, -1]]] == [first, last]
+
+
 def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
     for name in ("north-1", "north-2", "south"):
         lines = ["t,load", *text(hours(), loads())]

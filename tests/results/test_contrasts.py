@@ -210,11 +210,11 @@ def test_claims_about_what_the_grid_lacks_are_refused() -> None:
         Study.parse(CONFIG | {"claims": [sides]}, "wrong")
     found = str(misplaced.value)
     assert all(part in found for part in ("history: 2 is unknown", "depth is no axis"))
-    parts = (
-        "'P2'",
+    for part in (
+        "'P2' is unknown",
         "'P1-moon'",
-        "did you mean 'lightgbm_lags'",
-        "windows.history: 2",
-        "model is no",
-    )
-    assert all(part in said for part in parts)
+        "'lightgbm_lags'",
+        "history: 2",
+        "model is",
+    ):
+        assert part in said

@@ -239,11 +239,16 @@ def _in_range(
     """The readings of the intervals between `meters.since` and `until`."""
     keep = np.ones(len(readings), dtype=bool)
     if meters.since is not None:
-        keep &= readings.index > pd.Timestamp(meters.since, tz=zone)
+        keep &= readings.index > _instant(meters.since, zone, is_first=True)
     if meters.until is not None:
-        keep &= readings.index <= pd.Timestamp(meters.until, tz=zone)
+        keep &= readings.index <= _instant(meters.until, zone, is_first=False)
     done["outside since and until"] += int((~keep).sum())
     return readings if keep.all() else readings[keep]
+
+
+def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
+    """A local time as an instant; of the hour that clocks repeat, the first or the last one."""
+    return pd.Timestamp(local).tz_localize(zone, ambiguous=is_first, nonexistent="shift_forward")
 
 
 def _in_order(
