@@ -120,31 +120,29 @@ class Fused:
         if any(x.any() for x in fresh.values()):
             task = task.with_state()
         losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
-        given, trained = self._given(task)
+        trained, models = _trained(task), (S, self._parameters)
+        changed = {
+            n: self._numbers(x, (S,) if n == "shares" else models) for n, x in trained.items()
+        }
+        given = self._of_steps(task) | self._of_terms(task) | changed
         given |= {"taken": taken, "losses": losses}
         values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in given.items()}
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads}
         self._run("plfl_train", _Training(**sizes, rules=addressof(rules), **values))
         for name, x in trained.items():
-            x.copy_(torch.as_tensor(given[name]))
+            x.copy_(changed[name])
         return losses
 
-    def _given(self, task: LocalTask) -> tuple[dict[str, Tensor | float], dict[str, Tensor]]:
-        """The arrays and numbers of a task by the kernel's names, and those of the task's tensors
-        that the kernel changes."""
-        (S, K, B), P = task.minibatches.starts.shape, self._parameters
-        minibatches, terms, (loss, scale) = task.minibatches, task.terms, task.objective
-        trained = {"theta": task.rows}
-        trained |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+    def _of_steps(self, task: LocalTask) -> dict[str, Tensor | float]:
+        """The arrays and numbers of a task that are about its steps, by the kernel's names."""
+        S, K, B = task.minibatches.starts.shape
+        minibatches, (loss, scale) = task.minibatches, task.objective
         given: dict[str, Tensor | float] = {
             "starts": self._windows_of(minibatches.starts),
-            "shared": _mask(task.shared, P),
+            "shared": _mask(task.shared, self._parameters),
             "loss": _LOSSES.index(loss.name),
             "loss_scale": scale,
             "clip": task.clip or 0.0,
-            # The kernel divides by these counts.
-            "temperature": 1.0,
-            "every": 1,
         }
         if isinstance(loss, Pinball):
             given["quantiles"] = len(loss.levels)
@@ -157,6 +155,16 @@ class Fused:
             given["row_steps"] = _steps(task.steps, S, K)
         if task.rates is not None:
             given["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        if (average := task.tracked.average) is not None:
+            given["averaged"] = average.steps.double().expand(S, 1).contiguous()
+            given["limit"] = average.decay
+        return given
+
+    def _of_terms(self, task: LocalTask) -> dict[str, Tensor | float]:
+        """Those that are about terms in its steps."""
+        (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
+        # The kernel divides by these counts.
+        given: dict[str, Tensor | float] = {"temperature": 1.0, "every": 1}
         if terms.pull is not None:
             given["pull"] = self._numbers(terms.pull, (P,))
         if terms.constant is not None:
@@ -178,25 +186,13 @@ class Fused:
             if look.minibatches.keys is not None:
                 given["ahead_keys"] = _keys(look.minibatches.keys, S, K)
         if (storm := terms.storm) is not None:
-            trained |= {"momentum": storm.momentum, "square": storm.square}
             given["scale"] = self._numbers(storm.scale, (S, P))
             given |= {"a": storm.a, "beta": storm.beta}
         if (anchor := terms.anchor) is not None:
-            trained["anchor"] = anchor.rows
             given |= {"every": anchor.every, "anchor_rate": anchor.rate}
         if (mixture := terms.mixture) is not None:
-            trained |= {"mixed": mixture.rows, "shares": mixture.share}
-            trained |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in mixture.state.items()}
             given |= {"learned": mixture.learns, "share_rate": mixture.rate}
-        if (average := task.tracked.average) is not None:
-            trained["average"] = average.rows
-            given["averaged"] = average.steps.double().expand(S, 1).contiguous()
-            given["limit"] = average.decay
-        if task.tracked.gradients is not None:
-            trained["gradients"] = task.tracked.gradients
-        for name, x in trained.items():
-            given[name] = self._numbers(x, (S,) if name == "shares" else (S, P))
-        return given, trained
+        return given
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
@@ -233,6 +229,25 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
+
+
+def _trained(task: LocalTask) -> dict[str, Tensor]:
+    """The tensors of a task that the kernel changes, by the kernel's names."""
+    terms, tracked = task.terms, task.tracked
+    found = {"theta": task.rows}
+    found |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+    if (storm := terms.storm) is not None:
+        found |= {"momentum": storm.momentum, "square": storm.square}
+    if terms.anchor is not None:
+        found["anchor"] = terms.anchor.rows
+    if (mixture := terms.mixture) is not None:
+        found |= {"mixed": mixture.rows, "shares": mixture.share}
+        found |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in mixture.state.items()}
+    if tracked.average is not None:
+        found["average"] = tracked.average.rows
+    if tracked.gradients is not None:
+        found["gradients"] = tracked.gradients
+    return found
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:
