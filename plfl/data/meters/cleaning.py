@@ -110,16 +110,7 @@ def clean(
     _note_clocks(here, readings, raw, zone, done)
     for piece in pieces:
         _note_unit(piece, meters, done)
-    load = _energy(readings, raw, meters, done)
-    if meters.max_jump is not None:
-        load = _faults(load, without_jumps(load, meters.max_jump), "jumps made gaps", done)
-    load = _sums(load, raw, target)
-    if meters.zero_run is not None:
-        kept = without_outages(load, target, meters.zero_run)
-        load = _faults(load, kept, "zeros of outages made gaps", done)
-    rows = len(load)
-    load = load.loc[load.first_valid_index() : load.last_valid_index()]
-    done["missing at the beginning or end"] += rows - len(load) - meters.cumulative
+    load = _load(readings, raw, target, meters, done)
     if load.notna().sum() < 2:
         raise DataError(f"{here(readings, 0)}: fewer than two readings; {here.leave_out}")
     if meters.cut:
@@ -351,6 +342,23 @@ def _note_clocks(
         if clock and here.local(readings, at):
             what = f"gap of an hour when clocks change in {clock}"
             done[f"{what} (is data.meters.timezone right?)"] += 1
+
+
+def _load(
+    readings: pd.DataFrame, raw: int, target: int, meters: Meters, done: Counter[str]
+) -> pd.Series:
+    """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
+    load = _energy(readings, raw, meters, done)
+    if meters.max_jump is not None:
+        load = _faults(load, without_jumps(load, meters.max_jump), "jumps made gaps", done)
+    load = _sums(load, raw, target)
+    if meters.zero_run is not None:
+        kept = without_outages(load, target, meters.zero_run)
+        load = _faults(load, kept, "zeros of outages made gaps", done)
+    rows = len(load)
+    load = load.loc[load.first_valid_index() : load.last_valid_index()]
+    done["missing at the beginning or end"] += rows - len(load) - meters.cumulative
+    return load
 
 
 def _energy(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[str]) -> pd.Series:

@@ -80,24 +80,7 @@ def read_exports(
         elsewhere = meters.inputs if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
-    pieces: dict[str, list[Piece]] = {}
-    files = list(paths)
-    for done, path in enumerate(files):
-        if progress is not None:
-            size = path.stat().st_size / 1e6 if path.is_file() else 0
-            progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
-        with collected(found.problems):
-            table = tables.read(path, meters)
-            columns = layout.find(table, meters)
-            times, parts = _parts(table, columns, meters, (names or {}).get(path), found)
-            if times.offset is None:
-                found.local.append(path)
-            if not meters.join_files:
-                _check_unique(table, columns, parts, pieces)
-            for name, piece in parts.items():
-                pieces.setdefault(name, []).append(piece)
-                found.files.setdefault(name, path)
-            found.sources.append(_source(table, columns, times))
+    pieces = _pieces(list(paths), meters, names or {}, progress, found)
     for done, (name, of_meter) in enumerate(pieces.items(), 1):
         if progress is not None:
             progress(name, len(pieces) + done, 2 * len(pieces))
@@ -116,6 +99,35 @@ def read_exports(
         line if n == 1 else f"{line} (the same for {n} meters)" for line, n in count.items()
     ]
     return found
+
+
+def _pieces(
+    files: Sequence[Path],
+    meters: Meters,
+    names: Mapping[Path, str],
+    progress: Progress | None,
+    found: Exports,
+) -> dict[str, list[Piece]]:
+    """The readings of each meter in all files, as far as they can be read. What the files are, and
+    what is wrong with them, is added to `found`."""
+    pieces: dict[str, list[Piece]] = {}
+    for done, path in enumerate(files):
+        if progress is not None:
+            size = path.stat().st_size / 1e6 if path.is_file() else 0
+            progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
+        with collected(found.problems):
+            table = tables.read(path, meters)
+            columns = layout.find(table, meters)
+            times, parts = _parts(table, columns, meters, names.get(path), found)
+            if times.offset is None:
+                found.local.append(path)
+            if not meters.join_files:
+                _check_unique(table, columns, parts, pieces)
+            for name, piece in parts.items():
+                pieces.setdefault(name, []).append(piece)
+                found.files.setdefault(name, path)
+            found.sources.append(_source(table, columns, times))
+    return pieces
 
 
 def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:

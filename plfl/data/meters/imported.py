@@ -74,11 +74,19 @@ def import_meters(
             "Exports that need different options: import each into a folder of its own, then all "
             "folders into one"
         )
-    raw, given = raw_files(paths), meters.model_fields_set
-    interval = meters.interval if "interval" in given else None
+    raw = raw_files(paths)
+    interval = meters.interval if "interval" in meters.model_fields_set else None
     meters = meters.model_copy(update={"exports": raw})
     exports = read_exports(raw, meters, interval, progress=progress)
-    problems = exports.problems
+    if problems := _problems(exports, meters):
+        count = counted(len(problems), "problem")
+        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
+    return Imported(exports.meters, exports.sources, _write(to, exports, meters, form))
+
+
+def _problems(exports: Exports, meters: Meters) -> list[str]:
+    """What is wrong or ambiguous in exports that are to be imported."""
+    problems, given = exports.problems, meters.model_fields_set
     unzoned = {path for name, path in exports.files.items() if not _has_zone(name, meters)}
     if local := [path for path in exports.local if path in unzoned]:
         problems.insert(
@@ -102,10 +110,7 @@ def import_meters(
         check_chosen(exports.names, meters)
     with collected(problems):
         file_names(list(exports.files))
-    if problems:
-        count = counted(len(problems), "problem")
-        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
-    return Imported(exports.meters, exports.sources, _write(to, exports, meters, form))
+    return problems
 
 
 def _has_zone(name: str, meters: Meters) -> bool:

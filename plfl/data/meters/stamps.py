@@ -75,16 +75,8 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
         stamps = first.dt.tz_convert("UTC") if zoned else first
         offset = first.iloc[0].utcoffset() if zoned else None
         return _checked(table, stamps, first, "as stored", offset)
-    text = as_text(first)
-    for name in columns[1:]:
-        # A date may come with a time of midnight, as from spreadsheets.
-        text = text.str.replace(r"[ T]00:00(:00)?$", "", regex=True)
-        text += " " + as_text(table.cells[name])
-    if text.str.contains(r"\s\s|[^\S ]").any():
-        text = text.str.replace(r"\s+", " ", regex=True)
-    epoch = text.head(200).str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}")
-    if meters.date_format is None and epoch.mean() > 0.5 and _is_epoch(text.head(200)[epoch]):
-        unit = "ms" if text.head(200)[epoch].str.fullmatch(r"\d{12,13}").all() else "s"
+    text = _text(table, columns)
+    if meters.date_format is None and (unit := _epoch_unit(text)):
         number = pd.to_numeric(text, errors="coerce").astype(float)
         number *= 1000 if unit == "s" else 1
         stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
@@ -111,6 +103,27 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
     stamps = stamps.mask(late, stamps + pd.Timedelta(days=1))
     offset = _offset_of(text.iloc[0]) if aware.any() else None
     return _checked(table, stamps, text, form, offset)
+
+
+def _text(table: Table, columns: tuple[str, ...]) -> pd.Series:
+    """The stamps as written, with single blanks; a date and a time of day in one."""
+    text = as_text(table.cells[columns[0]])
+    for name in columns[1:]:
+        # A date may come with a time of midnight, as from spreadsheets.
+        text = text.str.replace(r"[ T]00:00(:00)?$", "", regex=True)
+        text += " " + as_text(table.cells[name])
+    if text.str.contains(r"\s\s|[^\S ]").any():
+        text = text.str.replace(r"\s+", " ", regex=True)
+    return text
+
+
+def _epoch_unit(text: pd.Series) -> str | None:
+    """`s` or `ms` if the stamps are counts of these since 1970."""
+    sample = text.head(200)
+    epoch = sample.str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}")
+    if not (epoch.mean() > 0.5 and _is_epoch(sample[epoch])):
+        return None
+    return "ms" if sample[epoch].str.fullmatch(r"\d{12,13}").all() else "s"
 
 
 def _offset_of(stamp: str) -> timedelta | None:
