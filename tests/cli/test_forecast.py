@@ -45,6 +45,15 @@ def test_midnights_have_a_time_too() -> None:
     )
 
 
+def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    register = pd.read_csv("meters/a.csv")
+    register.assign(load=register["load"].cumsum()).to_csv("register.csv", index=False)
+    for file, warned in (("meters/a.csv", False), ("register.csv", True)):
+        caplog.clear()
+        assert cli.main(["forecast", model, file, "--client", "a"]) == 0
+        assert ("never decreases" in caplog.text) == warned
+
+
 def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     mistakes = {
         (model, "meters/a.csv", "--save", "x"): "--save and --epochs: only with --new",

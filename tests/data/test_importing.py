@@ -115,6 +115,19 @@ def test_parts_of_a_meter_in_several_files_are_joined(
     assert imported.meters["x"].done == {"equal duplicates dropped": 24}
 
 
+def test_parts_of_a_meter_in_files_of_its_own_have_its_name(tmp_path: Path) -> None:
+    lines, paths = text(hours(), loads()), []
+    for folder, part in (("early", lines[:500]), ("late", lines[500:])):
+        (tmp_path / folder).mkdir()
+        paths.append(tmp_path / folder / f"{folder}.csv")
+        paths[-1].write_text("\n".join(["t,kWh", *part]))
+    keys = Meters(timezone="UTC", join_files=True)
+    with pytest.raises(DataError, match=r"no meter is in several files"):
+        import_meters(paths, tmp_path / "m", keys)
+    named = [path.rename(path.with_name("school.csv")) for path in paths]
+    same(load(import_meters(named, tmp_path / "m", keys), "school"), hours(), loads())
+
+
 def test_spreadsheets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)

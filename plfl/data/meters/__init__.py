@@ -17,6 +17,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data, Meters
+from plfl.data.checks import never_decreases
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.imported import file_names
@@ -105,6 +106,11 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     _refuse(exports)
     notes: list[str] = []
     series = _series(exports, _by_client(exports)[client], meters, notes)
+    if never_decreases(series["load"]):
+        notes.append(
+            f"{path}: {client}: the load never decreases, like a cumulative register; import the "
+            "file with --cumulative, which uses its differences"
+        )
     _tell(notes)
     return series
 
