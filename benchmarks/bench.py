@@ -40,7 +40,7 @@ from torch.utils import mkldnn
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import EVALUATED, Dataset
 from plfl.experiments.evaluation import Evaluator
@@ -104,8 +104,7 @@ def main() -> None:
         results["elsewhere"].pop(name, None)
         if here != results["machine"]:
             results["elsewhere"][name] = here
-    with atomic(RESULTS) as temporary:
-        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_text(RESULTS, json.dumps(results, indent=1) + "\n")
     report.write(results)
     print(report.tables(results))
 

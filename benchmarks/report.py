@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- make bench -->", "<!-- /make bench -->"
@@ -285,9 +285,7 @@ def write(results: dict[str, Any]) -> None:
     readme = FOLDER / "README.md"
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    with atomic(readme) as temporary:
-        text = f"{before}{BEGIN}\n{tables(results)}\n{END}{after}"
-        temporary.write_text(text, encoding="utf-8")
+    write_text(readme, f"{before}{BEGIN}\n{tables(results)}\n{END}{after}")
 
 
 if __name__ == "__main__":

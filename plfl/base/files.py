@@ -47,6 +47,12 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.close(handle)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file; see `atomic`."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed processes have left in `folder` and below it.
 

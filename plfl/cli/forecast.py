@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.cli.common import Commands, add_model, add_parser
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out is None:
         print(text, end="")
         return
-    with atomic(options.out) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(options.out, text)
     print(f"wrote {options.out}", file=sys.stderr)
 
 

@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print how often the attacks are right, and write `leakage.md` and `leakage.csv`."""
-    from plfl.base.files import atomic
+    from plfl.base.files import write_text
     from plfl.config.study import Study
     from plfl.data.prepare import load_dataset
     from plfl.experiments.leakage import attacked, leakage
@@ -54,6 +54,5 @@ def run(options: argparse.Namespace) -> None:
     with progress_bar(str(cell), "cell") as advance:
         found = leakage(cells, examples, lambda done: advance("attacks", done, len(cells)))
     write_csv(found, study.results / "leakage.csv")
-    with atomic(path := study.results / "leakage.md") as temporary:
-        temporary.write_text(page(study, cell, found), encoding="utf-8")
+    write_text(path := study.results / "leakage.md", page(study, cell, found))
     print(f"{THREAT}\n\n{as_text(summary(found))}\n\n{path}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.config import baseline_rules as further
 from plfl.config import task_rules
 from plfl.config.algorithms import Block
@@ -60,8 +60,7 @@ def write(root: Path) -> list[Path]:
     """Write the generated files below `root` and return their paths."""
     paths = []
     for name, text in generated().items():
-        with atomic(root / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(root / name, text)
         paths.append(root / name)
     return paths
 

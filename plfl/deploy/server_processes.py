@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.deploy.flower import runtime as flower
 from plfl.deploy.folders import (
     APP_LOCK,
@@ -164,8 +164,7 @@ def run_rounds(
         "results": str(folders.results.resolve()),
         "nodes": processes.nodes,
     }
-    with atomic(folder / PLAN) as temporary:
-        temporary.write_text(json.dumps(plan), encoding="utf-8")
+    write_text(folder / PLAN, json.dumps(plan))
     processes.start_rounds(folder)
     _watch(processes, folders, tell)
     # Only after the results are written: a restarted ServerApp needs the checkpoint.

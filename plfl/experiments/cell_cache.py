@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic, sha256
+from plfl.base.files import atomic, sha256, write_text
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult, Files, Models
 
@@ -48,8 +48,7 @@ class CellCache:
         result.write(kept, digest)
         for source, target in zip(kept, files, strict=True):
             _link(source, target)
-        with atomic(self._seal(digest)) as temporary:
-            temporary.write_text(_sums(kept), encoding="utf-8")
+        write_text(self._seal(digest), _sums(kept))
 
     def put_models(self, digest: str, models: Models) -> None:
         """Write the models of a finished cell."""

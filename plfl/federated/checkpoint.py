@@ -21,7 +21,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from plfl.base.files import atomic, digest, sha256
+from plfl.base.files import atomic, digest, sha256, write_text
 from plfl.federated.federation import Federation
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,7 @@ class Checkpoint:
         state = {"key": self.key, "round": t, "note": self.note}
         files = [tables, *arrays]
         state["files"] = {file.name: sha256(file) for file in files}
-        with atomic(self._state) as temporary:
-            temporary.write_text(json.dumps(state | {"digest": digest(state)}), encoding="utf-8")
+        write_text(self._state, json.dumps(state | {"digest": digest(state)}))
         for file in self.folder.iterdir():
             if file not in (*files, self._state):
                 file.unlink()

@@ -18,7 +18,7 @@ import yaml
 from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.config.study import Study
 from plfl.report.clients import score
 from plfl.report.figures import available, caption
@@ -62,8 +62,7 @@ def write_page(
     encoded = base64.b64encode(configuration.encode()).decode("ascii")
     known = {"about": about, "configuration": configuration, "encoded": encoded}
     page = templates(*packages).get_template(template).render(**known, **context)
-    with atomic(out) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    write_text(out, page)
 
 
 def as_yaml(study: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 
 
 class Claim(BaseModel, frozen=True):
@@ -50,6 +50,5 @@ def with_table(page: str) -> str:
 def write(root: Path) -> Path:
     """Write the table into the page of a repository; return the path of the page."""
     page = with_table((root / PAGE).read_text(encoding="utf-8"))
-    with atomic(root / PAGE) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    write_text(root / PAGE, page)
     return root / PAGE

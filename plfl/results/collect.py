@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from plfl import __version__
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
@@ -158,5 +158,4 @@ def conclude(
         | (dict(engine) if engine else {})
         | {"python": platform.python_version()},
     }
-    with atomic(folder / "study.json") as temporary:
-        temporary.write_text(json.dumps({**made_by, **about}, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")

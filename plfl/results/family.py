@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.config.study import Study
 from plfl.results.records import TRAINED
 
@@ -27,8 +27,7 @@ def note(study: Study) -> None:
     known = (TRAINED, "**/baselines/*.parquet")
     if any(any(study.results.glob(pattern)) for pattern in known):
         return
-    with atomic(study.results / FILE) as temporary:
-        temporary.write_text(json.dumps(list(map(str, study.claims)), indent=1) + "\n", "utf-8")
+    write_text(study.results / FILE, json.dumps(list(map(str, study.claims)), indent=1) + "\n")
 
 
 def noted(folder: Path) -> list[str] | None:

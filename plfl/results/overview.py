@@ -23,7 +23,7 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
@@ -74,8 +74,7 @@ def gather(
         "study": study.description(),
         "variants": study.places,
     }
-    with atomic(folder / "study.json") as temporary:
-        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    write_text(folder / "study.json", json.dumps(about, indent=1) + "\n")
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:

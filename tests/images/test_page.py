@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
@@ -30,8 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     baselines = Files.of(folder, "baselines.of")
     write_table(of_images.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
-    with atomic(receipt) as temporary:
-        temporary.write_text(json.dumps({"source": "digits", "files": {}, "clients": {}}))
+    write_text(receipt, json.dumps({"source": "digits", "files": {}, "clients": {}}))
     pool = {"digits": folder / "pool.npz"}
     files = JobFiles(cells, [baselines], pool, {"digits": receipt})
     collect(of, files, folder, None, reporting.of(of).collect)

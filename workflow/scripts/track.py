@@ -7,7 +7,7 @@ from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.pipeline.jobs import job
 from plfl.publish.tracking.store import track
 
@@ -15,8 +15,7 @@ from plfl.publish.tracking.store import track
 def log_study(results: Path, figures: Path, done: Path) -> None:
     """Log the study in folder `results`; write the path of its database to file `done`."""
     database = track(results, figures)
-    with atomic(done) as temporary:
-        temporary.write_text(json.dumps({"database": str(database)}) + "\n", encoding="utf-8")
+    write_text(done, json.dumps({"database": str(database)}) + "\n")
 
 
 if __name__ == "__main__":

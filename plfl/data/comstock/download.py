@@ -39,7 +39,7 @@ from botocore.exceptions import (
 from tqdm import tqdm
 
 from plfl.base.errors import DataError
-from plfl.base.files import atomic, sha256
+from plfl.base.files import atomic, sha256, write_text
 from plfl.base.text import some
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
@@ -204,9 +204,8 @@ class Cache:
             self._make_do(wanted, error)
         finally:
             if self.entries != known:
-                with atomic(self.manifest) as temporary:
-                    text = json.dumps(self.receipt(self.entries), indent=1)
-                    temporary.write_text(text + "\n", encoding="utf-8")
+                text = json.dumps(self.receipt(self.entries), indent=1)
+                write_text(self.manifest, text + "\n")
 
     def listing(self, pattern: str) -> list[str]:
         """Keys in the bucket that match a glob pattern, sorted."""

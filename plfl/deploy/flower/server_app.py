@@ -16,7 +16,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.config.study import Study
 from plfl.deploy.flower import results
 from plfl.deploy.flower.client_app import FIELD, RECORD, message_in
@@ -60,8 +60,7 @@ def main(grid: Grid, context: Context) -> None:
     with hold(folder / APP_LOCK):
         (folder / APP_STARTED).touch()
         outcome = _outcome(grid, folder)
-        with atomic(folder / OUTCOME) as temporary:
-            temporary.write_text(json.dumps(outcome), encoding="utf-8")
+        write_text(folder / OUTCOME, json.dumps(outcome))
 
 
 def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
@@ -86,8 +85,7 @@ def _run(grid: Grid, folder: Path) -> None:
     def report(summary: RoundSummary) -> None:
         # The history includes the rounds before a restart.
         lines = [json.dumps(vars(one)) + "\n" for one in server.history]
-        with atomic(folder / PROGRESS) as temporary:
-            temporary.write_text("".join(lines), encoding="utf-8")
+        write_text(folder / PROGRESS, "".join(lines))
 
     result = server.run(report)
     results.write(study, cell, result, server.members.descriptions, Path(plan["results"]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.publish.crate.citation import Citation
 from plfl.publish.crate.contents import Entry, Published, Source, address, entries, media_type
 from plfl.results.records import schema
@@ -77,9 +77,7 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         ],
         "recordSet": list(map(_records, tables)),
     }
-    with atomic(folder / NAME) as temporary:
-        text = json.dumps(document, indent=1, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(folder / NAME, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def _table(entry: Entry) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 from plfl.publish.crate.citation import Citation
 from plfl.publish.crate.contents import CONFIGURATION, Published, address, entries
 
@@ -88,9 +88,7 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         mainEntity={"@id": "index.html"},
     )
     document = {"@context": CONTEXT, "@graph": list(graph.entities.values())}
-    with atomic(folder / NAME) as temporary:
-        written = json.dumps(document, indent=1, ensure_ascii=False)
-        temporary.write_text(written + "\n", encoding="utf-8")
+    write_text(folder / NAME, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def _is_included(data: Reference) -> bool:
