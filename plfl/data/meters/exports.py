@@ -80,7 +80,8 @@ def read_exports(
         elsewhere = meters.inputs if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
-    pieces = _pieces(list(paths), meters, names or {}, progress, found)
+    files = list(paths)
+    pieces = _pieces(files, meters, names or {}, progress, found)
     for done, (name, of_meter) in enumerate(pieces.items(), 1):
         if progress is not None:
             progress(name, len(pieces) + done, 2 * len(pieces))
