@@ -1,4 +1,4 @@
-"""Text from other people's files, made safe for terminals and spreadsheets."""
+"""Text for terminals and spreadsheets: safe if it is from other people's files."""
 
 import re
 from collections.abc import Sequence
@@ -37,6 +37,12 @@ def some(names: Sequence[str], most: int) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def printed(table: Any, index: bool = False) -> str:
+    """A table of pandas to print, with three significant digits."""
+    text: str = table.to_string(index=index, float_format="{:,.3g}".format, na_rep="–")
+    return text
 
 
 class Visible:

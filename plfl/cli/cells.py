@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from plfl.base.errors import DataError
-from plfl.cli.common import Commands, add_parser, as_text
+from plfl.base.text import printed
+from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Study
 
 EXAMPLES = """
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     ]
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
-    print(as_text(work.drop(columns="evaluations")))
+    print(printed(work.drop(columns="evaluations")))
     measured = speeds(study.variants)
     seconds = sum(speed.seconds(works[label]) for label, speed in measured.items())
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)

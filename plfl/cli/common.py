@@ -1,4 +1,4 @@
-"""Common parts of several subcommands: parsers, tables and progress bars."""
+"""Common parts of several subcommands: parsers and progress bars."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from plfl.base.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
-    import pandas as pd
-
     from plfl.data.meters.exports import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -83,11 +81,6 @@ def latest_study(file: str) -> Path:
     if not found:
         raise PlflError(f"results: holds no study with {file}; run one first, see `plfl init`")
     return found[-1].parent
-
-
-def as_text(table: pd.DataFrame) -> str:
-    """A table to print, without its index, with three significant digits."""
-    return table.to_string(index=False, float_format="{:,.3g}".format, na_rep="–")
 
 
 @contextmanager

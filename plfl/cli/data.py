@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
+from plfl.base.text import printed
 from plfl.cli import data_import
-from plfl.cli.common import Commands, add_parser, as_text
+from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Study
 
 if TYPE_CHECKING:  # the commands should not wait for them
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
-        print(as_text(description[list(COLUMNS)].reset_index()))
+        print(printed(description[list(COLUMNS)].reset_index()))
         worries = judge(description, first.windows)
         warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)

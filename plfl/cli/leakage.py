@@ -3,7 +3,8 @@
 import argparse
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser, as_text, progress_bar
+from plfl.base.text import printed
+from plfl.cli.common import Commands, add_parser, progress_bar
 
 EXAMPLES = """
 plfl leakage my.yaml
@@ -55,4 +56,4 @@ def run(options: argparse.Namespace) -> None:
         found = leakage(cells, examples, lambda done: advance("attacks", done, len(cells)))
     write_csv(found, study.results / "leakage.csv")
     write_text(path := study.results / "leakage.md", page(study, cell, found))
-    print(f"{THREAT}\n\n{as_text(summary(found))}\n\n{path}")
+    print(f"{THREAT}\n\n{printed(summary(found))}\n\n{path}")

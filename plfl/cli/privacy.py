@@ -3,7 +3,8 @@
 import argparse
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser, as_text, progress_bar
+from plfl.base.text import printed
+from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.study import Study
 
 EXAMPLES = """
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     found = pd.concat(tables, ignore_index=True)
     found["cell"] = found["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
     named = {"cell": "cell without its seed", "noise": "noise/C"}
-    print(as_text(found.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
+    print(printed(found.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
     if notes:
         listed = "".join(f"\n- {note}" for note in notes)
         print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")

@@ -14,6 +14,7 @@ from plfl.data.dataset import WEEK
 from plfl.results.collect import SEASONS
 from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS
+from plfl.results.scores import AXES
 from plfl.results.tables import Tables
 
 MOST = 60
@@ -137,20 +138,19 @@ def _facts(tables: Tables, row: Mapping[Any, Any]) -> dict[str, str]:
 def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
     """Local and global MASE at the last round, by client; one row per training."""
     study = tables.study
-    axes = ["sharing", "method", "client_opt", "server_opt"]
     records = tables.records(
-        ["state", "client", "model", *axes, "mae", "mase"],
+        ["state", "client", "model", *AXES, "mae", "mase"],
         split="test",
         round=study.federation.rounds,
     )
     # A diverged seed shows as "diverged"; a client without a MASE as "n/a".
     records["diverged"] = ~np.isfinite(records["mae"])
-    by_axes = records.groupby(["state", "client", *axes, "model"], sort=False)
+    by_axes = records.groupby(["state", "client", *AXES, "model"], sort=False)
     means = by_axes.agg(mase=("mase", "mean"), diverged=("diverged", "any"))
     texts = means["mase"].map(score).mask(means["diverged"], "diverged").unstack("model")
     scores: dict[tuple[str, str], list[Score]] = {}
     for row in texts.reset_index().to_dict("records"):
-        scheme, method, client_opt, server_opt = (str(row[axis]) for axis in axes)
+        scheme, method, client_opt, server_opt = (str(row[axis]) for axis in AXES)
         if study.combinations.repeats(scheme, method, client_opt, server_opt):
             continue
         alone = study.combinations.trains_alone(scheme, method)

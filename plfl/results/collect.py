@@ -1,8 +1,6 @@
 """Collect the files of single cells into the tables of a study."""
 
-import json
 import logging
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,14 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl import __version__
-from plfl.base.files import write_text
 from plfl.baselines import BASELINE, naive
-from plfl.config.study import FORMAT, Cell, Study
+from plfl.config.study import Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.receipts import read_receipt
 from plfl.data.units import known
-from plfl.results.records import CELL, Files, cell_digest, join_tables, write_csv, write_table
+from plfl.results.records import (
+    CELL,
+    Files,
+    cell_digest,
+    join_tables,
+    write_about,
+    write_csv,
+    write_table,
+)
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.tasks import metrics
 
@@ -150,12 +154,5 @@ def conclude(
     `engine`: name and version of the software that trained, if it was not the simulator.
     """
     write_csv(summary, folder / "summary.csv")
-    made_by = {
-        "format": FORMAT,
-        "version": __version__,
-        "git": git,
-        "versions": {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
-        | (dict(engine) if engine else {})
-        | {"python": platform.python_version()},
-    }
-    write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")
+    libraries = {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
+    write_about(folder, git, libraries | dict(engine or {}), about)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
+from plfl.base.text import printed
 from plfl.baselines import BASELINE
 from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
@@ -273,18 +274,14 @@ def as_text(compared: Compared) -> str:
             index="client", columns="model", values=["mase_a", "mase_b", "difference"]
         )
         wide = wide.swaplevel(axis=1)[compared.rows["model"].tolist()]
-        lines += ["Test MASE by client", _print(wide), ""]
+        lines += ["Test MASE by client", printed(wide, index=True), ""]
         table = compared.rows.set_index("model")[columns]
     else:
         table = compared.rows.set_index(["a", "model"])[columns].rename_axis(["cell", "model"])
     lines += [
         "Means over clients. Differences are B - A, negative where B is better; intervals of 95 % "
         "over clients, weeks and seeds.",
-        _print(table),
+        printed(table, index=True),
     ]
     notes = [f"- {note}" for note in (EXPLORATORY, *compared.notes)]
     return "\n".join([*lines, *notes, *compared.best_baselines])
-
-
-def _print(table: pd.DataFrame) -> str:
-    return table.to_string(float_format="{:,.3g}".format, na_rep="–")

@@ -9,8 +9,6 @@ variants that differ on one axis.
 
 from __future__ import annotations
 
-import json
-import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl import __version__
 from plfl.base.errors import ResultsError
-from plfl.base.files import write_text
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
-from plfl.config.study import FORMAT, Study
+from plfl.config.study import Study
 from plfl.results import contrasts, worth
-from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_csv
-from plfl.results.scores import Forecaster
+from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
+from plfl.results.scores import AXES, Forecaster
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
 from plfl.results.variants import V, Variant
@@ -66,15 +62,7 @@ def gather(
     with fitting(*(v.tables.folder for v in found)):
         for name, table in compare(study, found).items():
             write_csv(table, folder / name)
-    about = {
-        "format": FORMAT,
-        "version": __version__,
-        "git": git,
-        "versions": {"python": platform.python_version()},
-        "study": study.description(),
-        "variants": study.places,
-    }
-    write_text(folder / "study.json", json.dumps(about, indent=1) + "\n")
+    write_about(folder, git, {}, {"study": study.description(), "variants": study.places})
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:
@@ -250,17 +238,16 @@ class Overview:
         table = table[table["chosen"] == "last"]
         axis, others = along(self.study)
         grids = {label: v.combinations for label, v in self.study.variants.items()}
-        names = ["sharing", "method", "client_opt", "server_opt"]
 
         def repeated(row: pd.Series[Any]) -> bool:
-            grid, combination = grids[row["variant"]], tuple(row[names])
+            grid, combination = grids[row["variant"]], tuple(row[AXES])
             if row["sharing"] == BASELINE:
                 return False
             alone = grid.trains_alone(row["sharing"], row["method"]) and row["model"] == "global"
             return alone or grid.repeats(*combination)
 
         table = table[~table.apply(repeated, axis=1)].rename(columns={axis.column: "value"})
-        keys = [*others, "state", *names, "model", "value"]
+        keys = [*others, "state", *AXES, "model", "value"]
         of_seeds = table.groupby(keys, sort=False)["mase_mean"]
         found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
         return found.reset_index()

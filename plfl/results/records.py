@@ -34,6 +34,7 @@ split and model:
 """
 
 import json
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ from pydantic import BaseModel, Field
 
 from plfl import __version__
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic
+from plfl.base.files import atomic, write_text
 from plfl.base.text import harmless
 from plfl.config.study import FORMAT
 
@@ -223,6 +224,16 @@ def cell_digest(path: Path) -> str | None:
     except DAMAGE:
         return None
     return metadata.get(_DIGEST, b"").decode()
+
+
+def write_about(
+    folder: Path, git: str | None, libraries: Mapping[str, str], about: Mapping[str, Any]
+) -> None:
+    """Write `study.json` in a results folder: the versions of all software, then facts `about` the
+    study."""
+    versions = {**libraries, "python": platform.python_version()}
+    made_by = {"format": FORMAT, "version": __version__, "git": git, "versions": versions}
+    write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")
 
 
 def read_about(folder: Path) -> dict[str, Any]:

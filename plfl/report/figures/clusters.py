@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 
 from plfl.report.figures.style import COLOURS, COLUMN, PAGE, empty, fit, panels, scheme_title
 from plfl.results.labels import client_label, method_label, server_label
+from plfl.results.records import CELL
 from plfl.results.tables import Tables
 
 OUTPUTS = ("clusters",)
@@ -69,7 +70,7 @@ def memberships(tables: Tables) -> pd.DataFrame:
     without a cluster.
     """
     study = tables.study
-    axes = ["state", "sharing", "method", "client_opt", "server_opt"]
+    axes = CELL[:-1]
     empty = pd.DataFrame(columns=[*axes, "client", "cluster", *_KNOWN, "label"])
     if "cluster" not in pq.read_schema(tables.folder / "records.parquet").names:
         return empty
