@@ -321,6 +321,14 @@ def test_lines_are_sorted(bring: Callable[..., Imported], first: int, done: str)
     assert imported.meters["a"].done == {done: ROWS}
 
 
+def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Imported], tmp_path: Path) -> None:
+    lines = ["t,load", *text(hours("2020-02-01 00:00"), loads())]
+    for keys, noted in (({}, True), ({"stamp": "end"}, False), ({"stamp": "start"}, False)):
+        done = bring("a.csv", lines, **keys).meters["a"].done
+        assert any("data.meters.stamp" in what for what in done) == noted
+        shutil.rmtree(tmp_path / "meters")
+
+
 def test_stamps_without_offset_need_a_zone(bring: Callable[..., Imported]) -> None:
     with pytest.raises(
         DataError, match=r"a.csv: the stamps have no UTC offset .*data.meters.timezone"

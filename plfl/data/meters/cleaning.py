@@ -110,6 +110,7 @@ def clean(
     _note_clocks(here, readings, raw, zone, done)
     for piece in pieces:
         _note_unit(piece, meters, done)
+    _note_starts(readings, raw, meters, done)
     load = _load(readings, raw, target, meters, done)
     if load.notna().sum() < 2:
         raise DataError(f"{here(readings, 0)}: fewer than two readings; {here.leave_out}")
@@ -222,6 +223,17 @@ def _note_unit(piece: Piece, meters: Meters, done: Counter[str]) -> None:
     if stated not in (None, meters.unit):
         what = f"readings in {stated} by their header, read as {meters.unit}"
         done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
+
+
+def _note_starts(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[str]) -> None:
+    """Note whole days of stamps that begin at midnight, unless the user says what stamps mark."""
+    if "stamp" in meters.model_fields_set or meters.cumulative:
+        return
+    first, last = readings["_wall"].iloc[0], readings["_wall"].iloc[-1]
+    end = last + pd.Timedelta(minutes=minutes)
+    if first == first.normalize() and end == end.normalize():
+        what = f"stamps from {first:%H:%M} to {last:%H:%M}, read as ends of intervals"
+        done[f"{what} (is data.meters.stamp: start right?)"] += len(readings)
 
 
 def _in_range(
