@@ -7,11 +7,14 @@ models together. They do not influence each other.
 
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from plfl import plugins
+from plfl.base.errors import PlflError
 from plfl.config.sections import Channel as Codecs
 from plfl.config.sections import Federation as Settings
 from plfl.federated.calibration import calibrate
@@ -30,6 +33,8 @@ from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.training.task import Average
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(eq=False)
@@ -92,7 +97,7 @@ class Federation:
             self.privacy = Privacy(settings, len(names), self.seed, self.x0)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
-            self.state = self.method.init(self)
+            self.state = self._returned("init", MethodState, self.method.init(self))
             if rule.needs_labels:
                 self._learn_labels()
             self.clock.wait_for_all(self.channel.traffic)
@@ -227,7 +232,19 @@ class Federation:
             return TrainInstructions(self.x0[None])
         if self.coder is not None:
             self.coder.begin(t)
-        return self.method.broadcast(self, self.state, t, clients)
+        asked = self.method.broadcast(self, self.state, t, clients)
+        return self._returned("broadcast", TrainInstructions, asked)
+
+    def _returned(self, hook: str, kind: type[Kind], value: object) -> Kind:
+        """What a hook of the method returned, which is of this `kind` unless its author erred."""
+        if not isinstance(value, kind):
+            cls = type(self.method)
+            plugin = plugins.of(cls)
+            raise PlflError(
+                f"{plugin.origin if plugin else cls.__module__}: {cls.__name__}.{hook} returned "
+                f"{type(value).__name__}; let it return {kind.__name__}"
+            )
+        return value
 
     def send_parameters(self, clients: Tensor) -> Tensor:
         """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;

@@ -33,7 +33,17 @@ class Server:
         return self.opt.send(self.state, clients)
 
     def receive(self, clients: Tensor, updates: Tensor, weights: Tensor, t: int) -> None:
-        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one."""
+        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one.
+
+        Raises:
+            ValueError: it is not one update and one weight per client.
+        """
+        expected = (len(clients), self.x.shape[-1]), (len(clients),)
+        if (updates.shape, weights.shape) != expected:
+            raise ValueError(
+                f"the server receives updates and weights of shapes {expected[0]} and "
+                f"{expected[1]}, not {tuple(updates.shape)} and {tuple(weights.shape)}"
+            )
         self.opt.receive(self.state, clients, updates, weights, t)
 
     def step(self, mean: Tensor) -> None:

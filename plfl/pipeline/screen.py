@@ -127,7 +127,9 @@ class Screen:
         if event == "job_error":
             self.failed = True
             said = _errors(about.get("log") or [])
-            self.write("\n".join(["", f"failed: {_label(job)}", *said]))
+            # After Ctrl-C a job says that it was interrupted, or nothing if it had hardly begun.
+            how = "stopped" if not said or said[0].startswith("interrupted;") else "failed"
+            self.write("\n".join(["", f"{how}: {_label(job)}", *said]))
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.nothing = message
         elif record.levelno >= logging.ERROR:

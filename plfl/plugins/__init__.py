@@ -44,6 +44,8 @@ ROOMS = {
     "plfl.federated.codecs": "codec",
 }
 """The kinds of classes that a plug-in can define, by the package that has their base class."""
+WHOLE = {"plfl.methods", "plfl.optimizers.client", "plfl.federated.codecs", "plfl.data.readers"}
+"""Kinds whose base classes raise NotImplementedError only in what every class must define."""
 FIGURES = "plfl.report.figures"
 """The package that has the figures."""
 
@@ -301,7 +303,18 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
-    """Refuse functions that plfl cannot call, or would never call."""
+    """Refuse functions that plfl cannot call, or would never call, and those that are missing."""
+    if _room(cls) in WHOLE:
+        missing = [
+            name
+            for name, function in inspect.getmembers(cls, inspect.isfunction)
+            if "NotImplementedError" in function.__code__.co_names
+        ]
+        if missing:
+            raise PlflError(
+                f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define "
+                "it, or derive the class from one that does"
+            )
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
     functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}

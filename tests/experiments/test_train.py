@@ -16,6 +16,7 @@ from plfl.experiments import train as experiment
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
+from plfl.report import reporting
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.refusals import naming
@@ -209,7 +210,10 @@ def test_a_client_without_a_finite_score_keeps_its_last_model() -> None:
         model={"output": "linear"},
     )
     (table,) = records(diverges, "XX-P3-fedopt-sgd-fedavg-10")
-    assert not np.isfinite(table.loc[table["split"] == "test", "mae"]).any()
+    tested = table[table["split"] == "test"]
+    assert not np.isfinite(tested["mae"]).any()
+    told = reporting.of(diverges).sentence(diverges, diverges.cells[0], table)
+    assert f"round {tested['round'].min()} " in told and "nan" not in told
 
 
 @pytest.mark.parametrize(

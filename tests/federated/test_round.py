@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from plfl.base.errors import PlflError
+from plfl.methods.fedopt import FedOpt
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
@@ -73,3 +75,34 @@ def test_moments_can_be_kept_between_rounds():
 def test_keep_personal_forgets_the_shared_moments():
     both = linear((True, True), Adam(), opt_state="keep_personal")[-1].local
     assert torch.equal(both, linear((True, True), Adam(), opt_state="reset")[-1].local)
+
+
+class Returning(FedOpt):
+    """A method whose functions return, or pass on, what the round cannot use."""
+
+    name = "returning"
+
+    given: str
+
+    def init(self, f):
+        return {} if self.given == "init" else super().init(f)
+
+    def broadcast(self, f, state, t, clients):
+        instructions = super().broadcast(f, state, t, clients)
+        return None if self.given == "broadcast" else instructions
+
+    def aggregate(self, f, state, t, clients, result):
+        f.server.receive(clients, result.update.mean(0), f.weights_of(clients), t)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "problem"),
+    [
+        ("init", PlflError, "Returning.init returned dict"),
+        ("broadcast", PlflError, "Returning.broadcast returned NoneType"),
+        ("one update", ValueError, r"shapes \(2, 1\) and \(2,\), not \(1,\)"),
+    ],
+)
+def test_what_a_method_gives_the_round_is_checked(given, error, problem):
+    with pytest.raises(error, match=problem):
+        trajectory(Sgd(lr=0.1), AVG, Returning(given=given))

@@ -186,7 +186,19 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     project.write("misspelt.py", misspelt)
     older = example("docs/add-an-algorithm.md").replace(" state: State,", "")
     project.write("older.py", older.replace('"clipped"', '"older"'))
-    names = ["signum", "older", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
+    project.write("lacking.py", example("CONTRIBUTING.md").replace("step(", "step_of_mine("))
+    names = [
+        "signum",
+        "older",
+        "lacking",
+        "misspelt",
+        "broken",
+        "wrong",
+        "empty",
+        "twin",
+        "taken",
+        "none",
+    ]
     with pytest.raises(ConfigError) as error:
         project.load(plugins=[f"{name}.py" for name in names] + ["notes.txt"], data={"clients": 0})
     for part in (
@@ -198,6 +210,7 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "plugins: mine/none.py: the file does not exist; correct the path",
         "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
         "mine/older.py: plfl calls Clipped.aggregate with (self, f, state, t, clients, result)",
+        "mine/lacking.py: Signum lacks step",
         "plugins: mine/notes.txt is not a Python file",
         "data.clients: 0 is not allowed",
     ):

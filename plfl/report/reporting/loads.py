@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,6 +60,13 @@ class Loads(Reporting):
             for row in last.reset_index().to_dict("records")
             if row["hyperparameters"]
         )
+        if last["diverged"].any():
+            tested = records[records["split"] == "test"]
+            since = tested.loc[~(tested["mae"] < math.inf), "round"].min()
+            return (
+                f"{cell}{study.data.sample_suffix}: diverged; its test errors of round {since} are "
+                f"not finite. Try smaller learning rates{tuned}"
+            )
         return (
             f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
             f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
