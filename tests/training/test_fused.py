@@ -67,12 +67,9 @@ def sets():
 @pytest.fixture
 def instructions(request):
     """An instruction set of the processor; a test is skipped if the compiler does not know it."""
-    if request.param not in sets():
+    if request.param not in (None, *sets()):
         pytest.skip(f"the compiler does not know {request.param}")
     return request.param
-
-
-OF_EACH_SET = pytest.mark.parametrize("instructions", compile.supported(), indirect=True)
 
 
 def pairwise(*axes):
@@ -227,7 +224,7 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
         assert torch.equal(ours.rows[:, frozen], begun["rows"][:, frozen])
 
 
-@OF_EACH_SET
+@pytest.mark.parametrize("instructions", compile.supported(), indirect=True)
 @pytest.mark.parametrize(("optimiser", "terms"), [(Adam(), []), (ProxAdam(mu=0.5), TERMS)])
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     """Seven rows train and forecast as they do alone, on any number of threads."""
@@ -439,19 +436,13 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
     every_set_agrees(fresh, model, data, 2e-5)
 
 
-@OF_EACH_SET
-def test_a_diverged_row_of_the_kernel_shows_and_leaves_the_others_alone(instructions):
-    a_diverged_row_shows(
-        MODEL, Fused(MODEL, with_context(), CPU, threads=1, instructions=instructions)
-    )
-
-
-def test_a_diverged_row_of_a_stack_shows_and_leaves_the_others_alone():
-    a_diverged_row_shows(SMALL, Stacked(SMALL, with_context(), CPU))
-
-
-def a_diverged_row_shows(of, engine):
-    fresh = of_mlp(of)
+@pytest.mark.parametrize("instructions", [None, *compile.supported()], indirect=True)
+def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
+    """In each set of the kernel, and without one in the stacked engine."""
+    engine = Stacked(SMALL, with_context(), CPU)
+    if instructions:
+        engine = Fused(MODEL, with_context(), CPU, threads=1, instructions=instructions)
+    fresh = of_mlp(MODEL if instructions else SMALL)
     healthy, sick = copied(fresh), copied(fresh)
     sick.rows[1, 0] = torch.nan
     sick.rows[3] = 1e30
