@@ -126,6 +126,10 @@ def test_parts_of_a_meter_in_files_of_its_own_have_its_name(tmp_path: Path) -> N
         import_meters(paths, tmp_path / "m", keys)
     named = [path.rename(path.with_name("school.csv")) for path in paths]
     same(load(import_meters(named, tmp_path / "m", keys), "school"), hours(), loads())
+    zoned = text(hours(rows=500), loads(500), form="%Y-%m-%d %H:%MZ")
+    named[0].write_text("\n".join(["t,kWh", *zoned]))
+    with pytest.raises(DataError, match=r"late/school.csv: the stamps have no UTC offset"):
+        import_meters(named, tmp_path / "n", Meters(join_files=True))
 
 
 def test_spreadsheets(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ class Exports:
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
     """The names of all meters, also of those that are not selected."""
-    local: list[Path] = field(default_factory=list)
-    """The files whose stamps have no UTC offset."""
+    local: dict[Path, list[str]] = field(default_factory=dict)
+    """The files whose stamps have no UTC offset, with the names of their meters."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
 
@@ -126,7 +126,7 @@ def _pieces(
             columns = layout.find(table, meters)
             times, parts = _parts(table, columns, meters, names.get(path), found)
             if times.offset is None:
-                found.local.append(path)
+                found.local[path] = list(parts)
             if not meters.join_files:
                 _check_unique(table, columns, parts, pieces)
             for name, piece in parts.items():
@@ -174,7 +174,7 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
             said += " (these keys are those of the meters; of the weather, change the file)"
         raise DataError(said) from None
     if times.offset is None:
-        found.local.append(path)
+        found.local[path] = []
     units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
     listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
     found.sources.append(_source(table, of_station, times) | {"layout": f"weather, {listed}"})

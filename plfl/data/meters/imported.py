@@ -87,8 +87,8 @@ def import_meters(
 def _problems(exports: Exports, meters: Meters) -> list[str]:
     """What is wrong or ambiguous in exports that are to be imported."""
     problems, given = exports.problems, meters.model_fields_set
-    unzoned = {path for name, path in exports.files.items() if not _has_zone(name, meters)}
-    if local := [path for path in exports.local if path in unzoned]:
+    unzoned = {name for name in exports.names if not _has_zone(name, meters)}
+    if local := [path for path, names in exports.local.items() if unzoned & {*names}]:
         problems.insert(
             0,
             f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
