@@ -238,6 +238,8 @@ class ModuleNetwork:
             try:
                 both = stacked(self._call, self.layout.names)
                 self.traced[key] = Traced(both, [*views.values(), *given])
+            except torch.OutOfMemoryError:
+                raise
             except Exception as error:  # whatever PyTorch cannot trace
                 if None not in self.traced.values():
                     reason = str(error).split("\n")[0]

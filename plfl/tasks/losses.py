@@ -64,6 +64,11 @@ POINT = {
 """The losses of `federation.loss`, for forecasts of a load."""
 
 
+def _like(outputs: Tensor, numbers: tuple[float, ...]) -> Tensor:
+    """Numbers in a tensor, made on the device of the `outputs`: a CUDA graph cannot copy there."""
+    return torch.cat([outputs.new_full((1,), number) for number in numbers])
+
+
 @dataclass(frozen=True)
 class Pinball:
     """The pinball loss of quantiles (Koenker and Bassett 1978), the mean over levels and targets.
@@ -88,7 +93,7 @@ class Pinball:
 
     def _errors(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """y − q, of shape (..., Q) if there are several levels, and the levels."""
-        levels = torch.tensor(self.levels, dtype=outputs.dtype, device=outputs.device)
+        levels = _like(outputs, self.levels)
         if len(self.levels) == 1:
             return targets - outputs, levels
         if outputs.dim() == targets.dim():  # several targets

@@ -76,21 +76,22 @@ class CompiledNetwork:
         try:
             if isinstance(kept, Kept) and not isinstance(kept.how, Traced):
                 raise TypeError("rows train one after the other")
-            given = (_zeros(x, False) for x in (rows, *inputs, slope, rows))
-            found = Traced(both, list(given), later=2)
+            given = [_zeros(x) for x in (rows, *inputs, slope, rows)]
+            found = Traced(both, given, later=2)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:  # whatever PyTorch cannot trace
             log.info("the passes are not compiled: %s", str(error).split("\n")[0])
             return None
         found.forward = _compiled("the model", found.forward, rows, *inputs)
         _, tensors = found.forward(rows, *inputs)
-        out = _zeros(rows, rows.is_inference())
-        found.backward = _compiled("the model", found.backward, *tensors, slope, out)
+        found.backward = _compiled("the model", found.backward, *tensors, slope, _zeros(rows))
         return found
 
 
 class CompiledSteps:
     """Takes steps of optimisers, each compiled once for every combination of shapes and types of
-    its tensors."""
+    its tensors, whatever its rate."""
 
     def __init__(self) -> None:
         self.compiled: dict[object, Program] = {}
@@ -99,10 +100,11 @@ class CompiledSteps:
         self, optimiser: ClientOpt, y: Tensor, g: Tensor, state: dict[str, Tensor], k: Tensor
     ) -> None:
         """Take step `k` of an optimiser, see `ClientOpt.step`."""
-        tensors = [y, g, k, *state.values()]
-        if isinstance(optimiser.lr, Tensor):
-            tensors.append(optimiser.lr)
-            optimiser = optimiser.model_copy(update={"lr": 1.0})
+        rate: Any = optimiser.lr
+        if not isinstance(rate, Tensor):
+            rate = torch.full((), rate, dtype=torch.float64, device=y.device)
+        tensors = [y, g, k, rate, *state.values()]
+        optimiser = optimiser.model_copy(update={"lr": 1.0})
         key = repr(optimiser), tuple(state), _forms(*tensors)
         if key not in self.compiled:
             self.compiled[key] = _step(optimiser, list(state), tensors)
@@ -110,35 +112,46 @@ class CompiledSteps:
 
 
 def _step(optimiser: ClientOpt, names: list[str], like: list[Tensor]) -> Program:
-    """A step as a function of the rows, the gradients, its number, the entries of the state and, if
-    it is a tensor, the rate."""
+    """A step as a function of the rows, the gradients, its number, the rate and the entries of the
+    state."""
 
-    def step(y: Tensor, g: Tensor, k: Tensor, *rest: Tensor) -> None:
-        state = dict(zip(names, rest, strict=False))
-        own = optimiser.slowed(rest[-1]) if len(rest) > len(names) else optimiser
-        own.step(y, g, state, k)
+    def step(y: Tensor, g: Tensor, k: Tensor, rate: Tensor, *state: Tensor) -> None:
+        own = optimiser.slowed(rate)
+        own.step(y, g, dict(zip(names, state, strict=True)), k)
 
-    with _refused(optimiser.name), torch.inference_mode(False), torch.no_grad():
-        program = make_fx(functionalize(step))(*(_zeros(x, False) for x in like))
-    return _compiled(optimiser.name, program, *(_zeros(x, x.is_inference()) for x in like))
+    given = [_zeros(x) for x in like]
+    with _refused(optimiser.name):
+        program = make_fx(functionalize(step))(*given)
+    return _compiled(optimiser.name, program, *given)
 
 
 def _forms(*tensors: Tensor) -> tuple[object, ...]:
     """The shapes and types of tensors; PyTorch compiles a program anew if they change."""
-    return tuple((x.shape, x.stride(), x.dtype, x.device, x.is_inference()) for x in tensors)
+    return tuple((x.shape, x.stride(), x.dtype, x.device) for x in tensors)
 
 
-def _zeros(like: Tensor, for_inference: bool) -> Tensor:
-    with torch.inference_mode(for_inference):
-        return like.new_empty_strided(like.shape, like.stride()).zero_()
+def _zeros(like: Tensor) -> Tensor:
+    return like.new_empty_strided(like.shape, like.stride()).zero_()
 
 
 def _compiled(name: str, program: Program, *given: Tensor) -> Program:
     """The program compiled into as few kernels as possible, after a first run."""
     with _refused(name):
         compiled: Program = torch.compile(program, backend=BACKEND, dynamic=False)
-        compiled(*given)
+        with _repeatable():
+            compiled(*given)
     return compiled
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """Let the code generator choose kernels by their shapes. By measured times it would choose
+    others, which round differently, in another run."""
+    from torch._inductor import config  # imports the code generator
+
+    # PyTorch before 2.9 measures and does not ask.
+    with config.patch({"deterministic": True} if hasattr(config, "deterministic") else {}):
+        yield
 
 
 @contextmanager
@@ -147,6 +160,8 @@ def _refused(name: str) -> Iterator[None]:
     differently under the same engine's name."""
     try:
         yield
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # compilers raise many kinds
         reason = str(error).split("\n")[0]
         problem = f"'compiled' cannot compile {name}: {reason}; set it to auto"

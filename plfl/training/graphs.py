@@ -7,6 +7,7 @@ tensors on the GPU, even the number of the step.
 
 import logging
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
@@ -17,6 +18,13 @@ PLAIN = 2
 need."""
 
 Step = Callable[[], None]
+
+
+def exact() -> None:
+    """Let a GPU round convolutions as it rounds all else: to single precision, and alike each
+    time. PyTorch's default is a shorter format (TF32) and whichever algorithm is fast."""
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True
 
 
 def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
@@ -35,10 +43,16 @@ def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
     try:
         again = record(step)
     except RuntimeError as error:
-        log.info("the steps are not replayed as a CUDA graph: %s", error)
+        _say(str(error).split("\n")[0])
         again = step
     for _ in range(times - PLAIN):
         again()
+
+
+@cache
+def _say(reason: str) -> None:
+    """Log, once for all stacks, why steps are not replayed."""
+    log.info("the steps are not replayed as a CUDA graph: %s", reason)
 
 
 class Graphs:
@@ -46,7 +60,10 @@ class Graphs:
 
     def __init__(self, device: torch.device):
         self.stream = torch.cuda.Stream(device)
-        self.pool = torch.cuda.graph_pool_handle()
+        # Without a graph that lasts, PyTorch would refuse the memory that graphs have shared.
+        self.lasting = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.lasting, stream=self.stream):
+            torch.zeros((), device=device)
 
     def __call__(self, step: Step, times: int) -> None:
         """See `repeat`."""
@@ -59,7 +76,7 @@ class Graphs:
     def _record(self, step: Step) -> Step:
         graph = torch.cuda.CUDAGraph()
         # `torch.cuda.graph` would collect garbage and empty the cache before each recording.
-        graph.capture_begin(self.pool)
+        graph.capture_begin(self.lasting.pool())
         try:
             step()
         finally:

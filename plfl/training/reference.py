@@ -20,6 +20,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.training.graphs import exact
 from plfl.training.task import Contrast, LocalTask, Minibatches
 
 ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -62,6 +63,8 @@ class Reference:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
+        if device.type == "cuda":
+            exact()
         self.device, self.dtype = device, dtype
         self.module: Any = network.module().to(device, dtype)
         self.dropout = network.dropout

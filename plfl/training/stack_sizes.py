@@ -66,20 +66,18 @@ def comparable(
     most = sizes[-1]
     random = torch.Generator().manual_seed(0)
     rows = torch.stack([network.initial(seed) for seed in range(most)]).to(like[0])
-    with torch.inference_mode():  # as in training, so that nothing is compiled twice
-        inputs = [torch.rand(most, *x.shape[1:], generator=random).to(like[0]) for x in like]
+    inputs = [torch.rand(most, *x.shape[1:], generator=random).to(like[0]) for x in like]
 
     def passes(which: Tensor) -> Tensor:
         """Forecasts and gradients of the rows `which`, in a stack in this order."""
         models = rows[which]
         gradients = torch.empty_like(models)
-        with torch.inference_mode():
-            given = (x[which] for x in inputs)
-            forecasts, kept = network.forward_pass(models, *given, features=contrast is not None)
-            names = [] if contrast is None else [contrast.features]
-            read: dict[str, Tensor] = {name: getattr(kept, name) for name in names}
-            network.backward_pass(models, kept, forecasts, read, gradients)
-            return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), gradients)], 1)
+        given = (x[which] for x in inputs)
+        forecasts, kept = network.forward_pass(models, *given, features=contrast is not None)
+        names = [] if contrast is None else [contrast.features]
+        read: dict[str, Tensor] = {name: getattr(kept, name) for name in names}
+        network.backward_pass(models, kept, forecasts, read, gradients)
+        return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), gradients)], 1)
 
     whole, same = passes(torch.arange(most)), []
     for size in sizes:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -13,7 +13,7 @@ from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import memory, stack_sizes
 from plfl.training.compiled import CompiledNetwork, CompiledSteps
-from plfl.training.graphs import Graphs, Step
+from plfl.training.graphs import Graphs, Step, exact
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, sums
 
@@ -53,6 +53,7 @@ class Stacked:
         self.repeat: Callable[[Step, int], None] | None = None
         """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
         if device.type == "cuda":
+            exact()
             self.repeat = Graphs(device)
         self.compiled = CompiledSteps() if compiles else None
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
@@ -81,6 +82,11 @@ class Stacked:
         given = [name for part in parts for name, value in vars(part).items() if value is not None]
         form = (task.optimiser.name, task.minibatches.starts.shape[-1], *given)
         return self.memory.fit("a local step", form, self.sizes, step)
+
+    def untracked(self) -> AbstractContextManager[object]:
+        """A context without gradients. PyTorch compiles a program once more for tensors of
+        inference mode."""
+        return torch.inference_mode() if self.compiled is None else torch.no_grad()
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -170,7 +176,9 @@ class Stacked:
         found = []
         for s, windows in enumerate(starts):
             parts = [
-                self.network.forward_pass(rows[s : s + 1], *self.inputs(some[None]))[1]
+                self.network.forward_pass(rows[s : s + 1], *self.inputs(some[None]), features=True)[
+                    1
+                ]
                 for some in windows.split(FEATURES)
             ]
             found.append(torch.cat([part.penultimate[0].mT for part in parts]))
@@ -195,7 +203,7 @@ class _Stack:
         self.terms = terms = task.terms
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
-        self.behind = 0 if fresh else task.moments.steps.expand_as(task.rows)
+        self.behind = 0 if fresh else task.moments.steps
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
         self.counts: list[int] = [K] * S if task.steps is None else self.steps.tolist()
@@ -214,9 +222,12 @@ class _Stack:
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
         """The point previous to y, see `Storm`."""
 
-    @torch.inference_mode()
     def train(self) -> Tensor:
         """Take all steps; the mean losses (S,) of their minibatches."""
+        with self.engine.untracked():
+            return self._train()
+
+    def _train(self) -> Tensor:
         total = torch.zeros(len(self.y), dtype=torch.float64, device=self.engine.device)
 
         def take(k: int | Tensor) -> None:
@@ -232,11 +243,11 @@ class _Stack:
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
 
-    @torch.inference_mode()
     def once(self) -> None:
         """Take a single step."""
         is_tensor = self.engine.repeat is not None
-        self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
+        with self.engine.untracked():
+            self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
 
     def _active(self, k: int | Tensor) -> Tensor | None:
         """Mask (S,) of the rows that take step `k`, from 1, because they have steps left; None:
@@ -275,11 +286,9 @@ class _Stack:
     def _paced(self, k: int | Tensor) -> ClientOpt:
         """The optimiser with the rate of step `k`, from 1."""
         optimiser, rates = self.task.optimiser, self.rates
-        if rates is None:
-            return optimiser
-        if isinstance(k, Tensor):
-            return optimiser.slowed(_of_step(torch.as_tensor(rates)[None], k)[0])
-        return optimiser.slowed(rates[k - 1])
+        if isinstance(rates, Tensor):
+            return optimiser.slowed(_of_step(rates[None], k)[0])
+        return optimiser if rates is None else optimiser.slowed(rates[cast(int, k) - 1])
 
     def _advance(
         self,

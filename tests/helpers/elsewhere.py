@@ -2,7 +2,8 @@
 
 Its tensors are the CPU's in disguise: they call themselves PyTorch's `meta` device, do not mix with
 those of the CPU, and have no memory that NumPy could look into, just as on a GPU. Whatever a GPU
-would have to finish its work for is counted, by the line of ours that asked for it.
+would have to finish its work for, also numbers that it is sent, is counted by the line of ours that
+asked for it.
 """
 
 import traceback
@@ -97,7 +98,8 @@ class _Dispatched(TorchDispatchMode):
         if name == "copy_":
             stays = isinstance(args[0], Disguised)
         self._check(func, name, tensors, args)
-        if there and (name in WAITING or not stays or _is_masked(name, args)):
+        sent = stays and name in ("_to_copy", "copy_") and not isinstance(tensors[-1], Disguised)
+        if sent or (there and (name in WAITING or not stays or _is_masked(name, args))):
             self._wait()
         undisguised = (x.here if isinstance(x, Disguised) else x for x in given)
         args, kwargs = tree_unflatten(undisguised, form)

@@ -5,6 +5,10 @@ again, and what makes Python wait for a value cannot be recorded.
 """
 
 import shutil
+from collections import Counter
+from contextlib import contextmanager
+from typing import ClassVar
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -14,10 +18,13 @@ from torch.utils._pytree import tree_leaves
 
 from plfl.base.errors import ConfigError
 from plfl.models.mlp import Mlp
-from plfl.training.graphs import repeat
+from plfl.optimizers.client.adam import Adam
+from plfl.tasks.losses import POINT, Pinball
+from plfl.training.compiled import CompiledSteps
+from plfl.training.graphs import PLAIN, Graphs, repeat
 from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
-from tests.helpers.tasks import copied, everything
+from tests.helpers.tasks import changed, copied, everything
 from tests.models.test_network import Branching, of_class
 from tests.training.test_stacked import (
     CONTRASTS,
@@ -51,7 +58,8 @@ class Recording(TorchDispatchMode):
         masks = name.startswith("index") and any(
             isinstance(leaf, Tensor) and leaf.dtype == torch.bool for leaf in tree_leaves(args[1:2])
         )
-        if masks or name in WAITING | ALSO_WAITING:
+        sent = name == "lift_fresh" and args[0].dim()  # `torch.tensor` of a list
+        if masks or sent or name in WAITING | ALSO_WAITING:
             raise RuntimeError(f"{func} cannot be recorded")
         out = func(*args, **kwargs)
         self.done.append((func, args, kwargs, tree_leaves(out)))
@@ -89,8 +97,7 @@ class Replayed:
 
     def __call__(self, step, times):
         self.times.append(times)
-        with torch.inference_mode():
-            repeat(step, times, self._record)
+        repeat(step, times, self._record)
 
 
 def replayed(network, whole, compiles=False):
@@ -128,10 +135,42 @@ def test_recorded_steps_drop_other_units_each_time():
     replayed(network, with_keys(task(network, OPTIMISERS[0])))
 
 
+@pytest.mark.parametrize("loss", [*POINT.values(), Pinball((0.1, 0.5, 0.9))], ids=lambda x: x.name)
+def test_recorded_steps_of_every_loss_are_the_plain_ones(loss):
+    outputs = 3 if isinstance(loss, Pinball) else 1
+    network = Mlp(hidden=(6,)).network(SHAPE._replace(outputs=outputs))
+    replayed(network, changed(task(network, OPTIMISERS[0]), loss=loss))
+
+
 def test_compiled_steps_are_the_plain_ones(monkeypatch):
     monkeypatch.setattr("plfl.training.compiled.BACKEND", "eager")
-    whole = with_terms(task(SMALL, DECAYING[-1]), ["rates", "steps", "mixture"])
+    monkeypatch.setattr("torch._dynamo.config.error_on_recompile", True)
+    whole = with_terms(task(SMALL, DECAYING[-1]), ["rates", "steps", "mixture", "lookahead"])
     replayed(SMALL, whole, compiles=True)
+
+
+def test_a_step_is_compiled_once_for_all_rates(monkeypatch):
+    monkeypatch.setattr("plfl.training.compiled.BACKEND", "eager")
+    steps, k, g = CompiledSteps(), torch.ones((), dtype=torch.float64), torch.rand(2, 3)
+    for rate in (0.1, 0.2, torch.tensor(0.3).double()):
+        optimiser = Adam().model_copy(update={"lr": rate})
+        ours, theirs = torch.ones(2, 3), torch.ones(2, 3)
+        with torch.no_grad():
+            steps(optimiser, ours, g.clone(), optimiser.init(ours), k)
+            optimiser.step(theirs, g.clone(), optimiser.init(theirs), k)
+        torch.testing.assert_close(ours, theirs)
+    assert len(steps.compiled) == 1
+
+
+def test_a_compiled_model_has_features():
+    rows, starts = task(SMALL, OPTIMISERS[0]).rows, [torch.arange(9)] * 5
+    plain, compiled = (
+        Stacked(SMALL, dataset(SMALL), CPU, torch.float64, compiles) for compiles in (False, True)
+    )
+    for ours, theirs in zip(
+        compiled.penultimate(rows, starts), plain.penultimate(rows, starts), strict=True
+    ):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
@@ -154,6 +193,57 @@ def test_without_a_compiler_nothing_is_called_compiled(monkeypatch):
     monkeypatch.setattr("plfl.training.compiled.BACKEND", "none")
     with pytest.raises(ConfigError, match=r"compute.engine(.|\n)*the model.*auto"):
         replayed(SMALL, task(SMALL, OPTIMISERS[0]), compiles=True)
+
+
+def test_what_does_not_fit_may_fit_in_smaller_stacks(monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("torch.compile", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        replayed(SMALL, task(SMALL, OPTIMISERS[0]), compiles=True)
+
+
+class Graph:
+    """A CUDA graph, as far as its memory is concerned: what all graphs have left is refused."""
+
+    users: ClassVar[Counter[int]] = Counter()
+
+    def capture_begin(self, pool=None):
+        self.own = id(self) if pool is None else pool
+        if pool is not None and not self.users[pool]:
+            raise RuntimeError("use_count > 0 INTERNAL ASSERT FAILED")
+        self.users[self.own] += 1
+
+    def capture_end(self):
+        pass
+
+    def pool(self):
+        return self.own
+
+    def replay(self):
+        pass
+
+    def __del__(self):
+        self.users[self.own] -= 1
+
+
+@contextmanager
+def capturing(graph, stream):
+    graph.capture_begin()
+    yield
+    graph.capture_end()
+
+
+def test_graphs_share_their_memory_one_after_the_other(monkeypatch):
+    monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
+    monkeypatch.setattr("torch.cuda.graph", capturing)
+    for name in ("Stream", "stream", "current_stream"):
+        monkeypatch.setattr(f"torch.cuda.{name}", MagicMock())
+    graphs, taken = Graphs(CPU), []
+    for _ in range(3):
+        graphs(lambda: taken.append(1), 7)
+    assert len(taken) == 3 * (PLAIN + 1), "all others are replayed"
 
 
 def test_a_step_that_waits_for_a_value_is_taken_as_it_is(caplog):
