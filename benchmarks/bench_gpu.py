@@ -1,12 +1,13 @@
 """Client-steps per second on a GPU and seconds of whole studies, beside all cores of its host.
 
     python benchmarks/bench_gpu.py
-    python benchmarks/bench_gpu.py --studies config.yaml --seeds 10
+    python benchmarks/bench_gpu.py --models --studies config.yaml --seeds 10 --on cuda
     python benchmarks/bench_gpu.py --device cpu --models 2 4 --steps 4 --studies # to try it
 
 The paper's model and batch, as in `bench_quick`. The plain loop trains one model after the other,
 `vmap` all at once, both with PyTorch's own gradients. Studies run as `plfl study` runs them, on
-sample data where they would download some. Prints tables for benchmarks/README.md.
+sample data where they would download some. Prints tables for benchmarks/README.md, each number as
+soon as it is known, and the constants of plfl/experiments/effort.py.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from bench_quick import BATCH, FORECASTER, PlainLoop, random_dataset
 from torch import Tensor
 from torch.func import grad, vmap
 
-from plfl.base.errors import ConfigError
 from plfl.data.dataset import Dataset
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused
@@ -40,6 +40,7 @@ REPEATS = 3
 FEW = 2
 """Models of the plain loop, whose rate does not depend on their number."""
 STUDIES = ("config.yaml", "config/recipe.yaml")
+GRAPHS = "stacked, CUDA graphs"
 
 
 def task(dataset: Dataset, models: int, steps: int, device: torch.device) -> LocalTask:
@@ -108,35 +109,73 @@ def seconds(train: Callable[[LocalTask], object], of: Callable[[], LocalTask]) -
     return statistics.median(found[1:])
 
 
+WAYS = (
+    "plain loop",
+    "vmap",
+    "stacked, kernel by kernel",
+    GRAPHS,
+    "compiled",
+    "native kernel, all cores",
+)
+
+
 def row(
     dataset: Dataset, device: torch.device, models: int, steps: int
-) -> tuple[dict[str, float], int]:
-    """Client-steps per second of each way of training so many models; most bytes on the GPU."""
+) -> Iterator[tuple[float, float]]:
+    """Client-steps per second of each of the `WAYS` of training so many models, and the most GiB
+    that it takes on the GPU."""
     plain = PlainLoop(dataset, device=device)
     single, replayed, compiled = (
         Stacked(FORECASTER, dataset, device, compiles=compiles) for compiles in (False, False, True)
     )
     single.repeat = None
     kernel = Fused(FORECASTER, dataset, CPU, threads=torch.get_num_threads())
-    ways: dict[str, tuple[Callable[[LocalTask], object], torch.device, int]] = {
-        "plain loop": (lambda of: plain.train(of, ADAM), device, FEW),
-        "vmap": (Vmapped(dataset, device).train, device, models),
-        "stacked, kernel by kernel": (single.train, device, models),
-        "stacked, CUDA graphs": (replayed.train, device, models),
-        "compiled": (compiled.train, device, models),
-        "native kernel, all cores": (kernel.train, CPU, models),
-    }
-    rates, most = {}, 0
-    for name, (train, where, count) in ways.items():
+    ways: list[tuple[Callable[[LocalTask], object], torch.device, int]] = [
+        (lambda of: plain.train(of, ADAM), device, FEW),
+        (Vmapped(dataset, device).train, device, models),
+        (single.train, device, models),
+        (replayed.train, device, models),
+        (compiled.train, device, models),
+        (kernel.train, CPU, models),
+    ]
+    for train, where, count in ways:
+        most, rate = 0.0, float("nan")
         try:
-            taken = seconds(train, lambda n=count, at=where: task(dataset, n, steps, at))  # type: ignore[misc]
-            rates[name] = count * steps / taken
-        except (torch.OutOfMemoryError, ConfigError):  # no room, or no compiler
-            rates[name] = float("nan")
-        if device.type == "cuda":
+            rate = (
+                count
+                * steps
+                / seconds(train, lambda n=count, at=where: task(dataset, n, steps, at))
+            )  # type: ignore[misc]
+        except (
+            Exception
+        ) as error:  # no room or no compiler; the other ways are measured all the same
+            print(error, file=sys.stderr)
+        if where.type == "cuda":
             # Engines that measure memory start the count afresh.
-            most = max(most, torch.cuda.max_memory_allocated(device))
-    return rates, most
+            most = torch.cuda.max_memory_allocated(device) / 2**30
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
+        yield rate, most
+
+
+def rates(device: torch.device, models: Sequence[int], steps: int) -> None:
+    """Print the client-steps per second of each way, with a row for each number of models."""
+    print("client-steps per second\n")
+    print(f"| models | {' | '.join(WAYS)} | most memory, GiB |")
+    print("|---" * (len(WAYS) + 2) + "|")
+    dataset, of_graphs = random_dataset(), {}
+    for count in sorted(models):
+        print(f"| {count:,} |", end="", flush=True)
+        most = 0.0
+        for way, (rate, memory) in zip(WAYS, row(dataset, device, count, steps), strict=True):
+            print(f" {rate:,.0f} |", end="", flush=True)
+            most = max(most, memory)
+            if way == GRAPHS:
+                of_graphs[count] = rate
+        print(f" {most:.1f} |", flush=True)
+    few, many = min(models), max(models)
+    constants = f"GPU, LAUNCHES = {1 / of_graphs[many]:.2g}, {few / of_graphs[few]:.2g}"
+    print(f"\n{constants} in plfl/experiments/effort.py")
 
 
 def study_on(file: Path, device: str, seeds: int | None) -> dict[str, Any]:
@@ -159,30 +198,33 @@ def study_seconds(study: dict[str, Any]) -> tuple[float, float]:
         file.write_text(yaml.safe_dump(study), encoding="utf-8")
         start = time.perf_counter()
         command = [sys.executable, "-m", "plfl", "study", file.name]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
         whole = time.perf_counter() - start
         jobs = Path(folder, "results").glob("*/benchmarks/train/*.tsv")
         return whole, float(sum(pd.read_csv(job, sep="\t")["s"].sum() for job in jobs))
 
 
-def studies(files: Sequence[str], seeds: int | None) -> None:
+def studies(files: Sequence[str], seeds: int | None, devices: Sequence[str]) -> None:
     """Print the seconds of studies on the GPU and on all cores."""
-    print("\n| study | GPU: in all | training jobs | CPU: in all | training jobs |")
-    print("|---" * 5 + "|")
+    print(f"\n| study |{''.join(f' {at}: in all | training jobs |' for at in devices)}")
+    print("|---" * (1 + 2 * len(devices)) + "|")
     for file in files:
-        times = [study_seconds(study_on(Path(file), at, seeds)) for at in ("cuda", "cpu")]
-        cells = " | ".join(f"{one:,.0f}" for both in times for one in both)
-        print(f"| `{file}`{f', {seeds} seeds' if seeds else ''} | {cells} |", flush=True)
+        print(f"| `{file}`{f', {seeds} seeds' if seeds else ''} |", end="", flush=True)
+        for at in devices:
+            whole, jobs = study_seconds(study_on(Path(file), at, seeds))
+            print(f" {whole:,.0f} | {jobs:,.0f} |", end="", flush=True)
+        print()
 
 
 def main() -> None:
     """Print the machine and the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--models", type=int, nargs="+", default=MODELS)
+    parser.add_argument("--models", type=int, nargs="*", default=MODELS)
     parser.add_argument("--steps", type=int, default=125)
     parser.add_argument("--studies", nargs="*", default=STUDIES)
     parser.add_argument("--seeds", type=int, help="of the studies, instead of their own")
+    parser.add_argument("--on", nargs="+", default=["cuda", "cpu"], help="devices of the studies")
     options = parser.parse_args()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -190,19 +232,11 @@ def main() -> None:
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
     cores = torch.get_num_threads()
     print(f"{gpu}; {platform.processor() or platform.machine()}, {cores} cores; ", end="")
-    print(f"PyTorch {torch.__version__}; client-steps per second\n")
-    dataset = random_dataset()
-    rows = {n: row(dataset, device, n, options.steps) for n in options.models}
-    names = list(next(iter(rows.values()))[0])
-    print(f"| models | {' | '.join(names)} |")
-    print("|---" * (len(names) + 1) + "|")
-    for models, (rates, _) in rows.items():
-        print(f"| {models:,} | {' | '.join(f'{rates[name]:,.0f}' for name in names)} |")
-    if device.type == "cuda":
-        most = max(most for _, most in rows.values())
-        print(f"\nmost memory: {most / 2**30:.1f} GiB")
+    print(f"PyTorch {torch.__version__}; ", end="", flush=True)
+    if options.models:
+        rates(device, options.models, options.steps)
     if options.studies:
-        studies(options.studies, options.seeds)
+        studies(options.studies, options.seeds, options.on)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,11 @@ def test_every_way_trains_on_a_cpu(
     # Compiling takes minutes where nothing was compiled before.
     monkeypatch.setattr("plfl.training.compiled.BACKEND", "eager")
     bench_gpu.main()
-    head, _, row = capsys.readouterr().out.splitlines()[-3:]
-    assert head.count("|") == row.count("|") == 8
-    assert all(float(rate) > 0 for rate in re.findall(r"[\d,]+", row.replace(",", "")))
+    head, _, row, _, constants = capsys.readouterr().out.splitlines()[-5:]
+    assert head.count("|") == row.count("|") == 9
+    assert all(float(rate) > 0 for rate in re.findall(r"\d+", row.replace(",", ""))[:-2])
+    gpu, launches = map(float, re.findall(r"[\d.]+e-\d+|0\.\d+", constants))
+    assert gpu == launches > 0, "one row has a single model"
 
 
 @pytest.mark.parametrize(
