@@ -146,7 +146,10 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
             message += f"; to train the study with each of them, write `{axis}`"
     line = f"{path}: {shown} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
-        line += f", such as [{error['input']}]"
+        entries = str(error["input"])
+        if re.fullmatch(r"[\d.]+([ ,]+[\d.]+)+", entries):  # numbers without brackets
+            entries = ", ".join(re.split("[ ,]+", entries))
+        line += f", such as [{entries}]"
     if kind == "union_tag_invalid":
         tag, known = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
         return [f"{path}.name: {tag!r} is unknown; {allowed(tag, known)}"]

@@ -155,8 +155,8 @@ def advice(effect: float, spread: Spread, level: float) -> str:
     times = _first(range(2, 11), lambda n: spread.at(grown(n)).decides(effect, level))
     if times is None:
         return f"Even ten times as many {' and '.join(spread.parts)} would not decide it."
-    listed = ", ".join(f"{n} {name}" for name, n in grown(times).items())
-    return f"{_ASSUMED} about {listed} would decide it together; none would alone."
+    listed = " and ".join(f"{n} {name}" for name, n in grown(times).items())
+    return f"{_ASSUMED} about {listed} together would decide it, none of them alone."
 
 
 _ASSUMED = "If the true effect is as large as observed here,"

@@ -57,6 +57,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.meters.timezone": "Berlin"}, ("'Berlin'", "IANA")),
     ({"data.meters.timezones": {"a*": "Europe/Berln"}}, ("'Europe/Berln'", "IANA")),
     ({"grid.seeds": 10}, ("such as [10]",)),
+    ({"grid.seeds": "1 2 3"}, ("such as [1, 2, 3]",)),
     ({"windows.look_back": [4, 8]}, ("`grid: {windows.look_back: [4, 8]}`",)),
     ({"tuning": [0.1]}, ("search, alone, trials",)),
     (context("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]
