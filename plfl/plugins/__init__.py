@@ -116,6 +116,7 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
     Raises:
         ResultsError: a file is missing, has changed since, or is not trusted.
     """
+    untrusted = []
     for file in dict.fromkeys(_named(study)):
         try:
             code = sha256(file)
@@ -129,11 +130,15 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
                 f"{source}: {file} has changed since the training; restore it, or train again"
             )
         if (file.resolve(), code) not in _trusted:
-            raise ResultsError(
-                f"{source}: its study would run the Python file {file}. Read the file; if you "
-                f"trust it, repeat the command with --trust {file} (in Python: call "
-                f'plfl.trust("{file}") first)'
-            )
+            untrusted.append(str(file))
+    if untrusted:
+        options = " ".join(f"--trust {file}" for file in untrusted)
+        quoted = ", ".join(f'"{file}"' for file in untrusted)
+        raise ResultsError(
+            f"{source}: its study would run Python code: {', '.join(untrusted)}. Read it; if you "
+            f"trust it, repeat the command with {options} (in Python: call plfl.trust({quoted}) "
+            "first)"
+        )
 
 
 def digests_of(study: object) -> dict[str, str]:
