@@ -11,7 +11,7 @@ from plfl.base.errors import PlflError
 from plfl.config.codec_rules import chain
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Field
-from plfl.federated.codecs.coder import Coder, Direction
+from plfl.federated.codecs.coder import Coder, Direction, most
 from plfl.federated.codecs.packing import pack, unpack
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from tests.helpers.refusals import naming
@@ -96,7 +96,7 @@ def test_bytes_of_the_papers_models(name, scales, patterns, expected):
     rows = torch.randn(2, own.blocks.width, generator=torch.Generator().manual_seed(0))
     messages = own.encode("up", torch.tensor([0, 2]), rows)
     assert [len(one) for one in messages] == [expected] * 2
-    assert own.most("up") == expected
+    assert most(own.up, own.blocks) == expected
 
 
 @pytest.mark.parametrize(("name", "bound"), [("f16", 2**-11), ("bf16", 2**-8)])
@@ -198,7 +198,7 @@ def test_rc_never_needs_more_than_one_byte_more(values):
     drawn = drawn * (values != "zero")
     own = coder("q8+rc", [drawn.shape[1]], scales="one")
     (message,) = own.encode("up", torch.arange(1), drawn)
-    assert len(message) <= own.most("up") == 4 + 1 + drawn.shape[1]
+    assert len(message) <= most(own.up, own.blocks) == 4 + 1 + drawn.shape[1]
     found = own.decode("up", torch.arange(1), [message], drawn)
     assert (found - drawn).abs().max() <= drawn.abs().max() / 127
 
