@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,14 +142,8 @@ def row(
     for train, where, count in ways:
         most, rate = 0.0, float("nan")
         try:
-            rate = (
-                count
-                * steps
-                / seconds(train, lambda n=count, at=where: task(dataset, n, steps, at))
-            )  # type: ignore[misc]
-        except (
-            Exception
-        ) as error:  # no room or no compiler; the other ways are measured all the same
+            rate = count * steps / seconds(train, partial(task, dataset, count, steps, where))
+        except Exception as error:  # no room or no compiler: the other ways are measured anyway
             print(error, file=sys.stderr)
         if where.type == "cuda":
             # Engines that measure memory start the count afresh.
@@ -174,8 +169,11 @@ def rates(device: torch.device, models: Sequence[int], steps: int) -> None:
                 of_graphs[count] = rate
         print(f" {most:.1f} |", flush=True)
     few, many = min(models), max(models)
-    constants = f"GPU, LAUNCHES = {1 / of_graphs[many]:.2g}, {few / of_graphs[few]:.2g}"
-    print(f"\n{constants} in plfl/experiments/effort.py")
+    print(
+        f"\nplfl/experiments/effort.py: GPU = {1 / of_graphs[many]:.2g} from {many:,} models, ",
+        end="",
+    )
+    print(f"LAUNCHES = {few / of_graphs[few]:.2g} from {few:,}")
 
 
 def study_on(file: Path, device: str, seeds: int | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.conformance.deviations import DEVIATIONS, Deviation
 from benchmarks.conformance.libraries import LIBRARIES, Library
 from benchmarks.conformance.probes import PROBES, Result
-from plfl.base.files import atomic
+from plfl.base.files import write_text
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parent / "README.md"
@@ -56,8 +56,7 @@ def store(results: dict[str, Any]) -> None:
     by_library = (f"{json.dumps(k)}: {block(v)}" for k, v in results["results"].items())
     text = '{\n"results": {\n' + ",\n".join(by_library) + "\n},\n"
     text += f'"reproductions": {block(results["reproductions"])}\n}}\n'
-    with atomic(RESULTS) as file:
-        file.write_text(text, encoding="utf-8")
+    write_text(RESULTS, text)
 
 
 def difference(found: dict[str, Any], expected: Result) -> float:
@@ -142,8 +141,7 @@ def page(text: str, results: dict[str, Any]) -> str:
 def write(results: dict[str, Any]) -> None:
     """Write the page."""
     text = page(PAGE.read_text(encoding="utf-8"), results)
-    with atomic(PAGE) as file:
-        file.write_text(text, encoding="utf-8")
+    write_text(PAGE, text)
 
 
 if __name__ == "__main__":

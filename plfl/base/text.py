@@ -1,4 +1,4 @@
-"""Text for terminals and spreadsheets: safe if it is from other people's files."""
+"""Text for terminals and spreadsheets, made safe if others wrote it."""
 
 import re
 from collections.abc import Sequence

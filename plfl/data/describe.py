@@ -27,8 +27,8 @@ def describe(
     tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows, origin: date | None = None
 ) -> pd.DataFrame:
     """One row per client, indexed by `client`, given regular series with `load` (kWh per interval)
-    and other features, the minutes between their rows, and where the test set begins, if that is an
-    origin.
+    and other features, the minutes between their rows, and the origin, a date where the test set
+    begins, if any.
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;

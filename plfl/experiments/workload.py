@@ -37,8 +37,8 @@ def workload(study: Study) -> pd.DataFrame:
 
     Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells if the ServerOpt has no
     effect, more if rates are tuned; `client_steps`: local steps of all clients of all trainings;
-    `megabytes`: what clients and servers exchange if the shared parameters cross once each way, and
-    range coding saves nothing;
+    `megabytes`: what clients and servers exchange if shared parameters cross once each way per
+    round, not range-coded;
     `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
@@ -79,7 +79,7 @@ def workload(study: Study) -> pd.DataFrame:
 
 
 def _message(study: Study, chain: Chain | None, lengths: list[int]) -> int:
-    """Bytes of the shared parameters, of which tensors have these numbers, in one direction."""
+    """Bytes of one message of shared parameters, given the length of each tensor."""
     if chain is None or not any(lengths):
         return 4 * sum(lengths)
     return most(chain, blocks_of(study.channel.scales, tuple(filter(None, lengths))))

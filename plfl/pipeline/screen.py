@@ -2,9 +2,9 @@
 goes to a file.
 
 `main` runs Snakemake with its messages held back. The workflow calls `begin` when the jobs begin.
-Until then, messages are held in memory. If the jobs never begin, the errors among them are shown,
-or what exists of a complete study. Without either, all are shown: the user has asked for something
-else, such as `--dry-run`. Later messages go to the log.
+Until then, messages are held in memory. If no job begins, the errors among them are shown, or
+the results if the study is complete; otherwise all: the user has asked for something else, such as
+`--dry-run`. Later messages go to the log.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Screen:
         self.ticking.start()
 
     def end(self) -> None:
-        """Show what was held back if no job has begun; otherwise the place of the log."""
+        """Without jobs, show errors, results or all messages; otherwise the place of the log."""
         self.stop.set()
         if not self.name:
             shown = self.nothing + "\n" + self.existing() if self.nothing else ""
@@ -127,8 +127,7 @@ class Screen:
         if event == "job_error":
             self.failed = True
             said = _errors(about.get("log") or [])
-            # After Ctrl-C a job says that it was interrupted, or nothing if it had hardly begun.
-            how = "stopped" if not said or said[0].startswith("interrupted;") else "failed"
+            how = "stopped" if said and said[0].startswith("interrupted;") else "failed"
             self.write("\n".join(["", f"{how}: {_label(job)}", *said]))
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.nothing = message

@@ -45,7 +45,7 @@ ROOMS = {
 }
 """The kinds of classes that a plug-in can define, by the package that has their base class."""
 WHOLE = {"plfl.methods", "plfl.optimizers.client", "plfl.federated.codecs", "plfl.data.readers"}
-"""Kinds whose base classes raise NotImplementedError only in what every class must define."""
+"""Kinds of which a class must define every function that raises NotImplementedError."""
 FIGURES = "plfl.report.figures"
 """The package that has the figures."""
 

@@ -156,7 +156,7 @@ def advice(effect: float, spread: Spread, level: float) -> str:
     if times is None:
         return f"Even ten times as many {' and '.join(spread.parts)} would not decide it."
     listed = " and ".join(f"{n} {name}" for name, n in grown(times).items())
-    return f"{_ASSUMED} about {listed} together would decide it, none of them alone."
+    return f"{_ASSUMED} about {listed} in all would decide it, but no one of these increases."
 
 
 _ASSUMED = "If the true effect is as large as observed here,"

@@ -145,11 +145,11 @@ def _compiled(name: str, program: Program, *given: Tensor) -> Program:
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
-    """Let the code generator choose kernels by their shapes. By measured times it would choose
-    others, which round differently, in another run."""
+    """Let the code generator choose kernels by their shapes. Chosen by timing, they would differ,
+    and round differently, between runs."""
     from torch._inductor import config  # imports the code generator
 
-    # PyTorch before 2.9 measures and does not ask.
+    # PyTorch before 2.9 lacks this option.
     with config.patch({"deterministic": True} if hasattr(config, "deterministic") else {}):
         yield
 

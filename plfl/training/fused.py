@@ -161,7 +161,7 @@ class Fused:
         return given
 
     def _of_terms(self, task: LocalTask) -> dict[str, Tensor | float]:
-        """Those that are about terms in its steps."""
+        """As `_of_steps`, for the terms."""
         (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
         # The kernel divides by these counts.
         given: dict[str, Tensor | float] = {"temperature": 1.0, "every": 1}

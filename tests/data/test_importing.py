@@ -402,7 +402,7 @@ def test_different_duplicates_need_a_rule(
     lines.insert(10, lines[10])
     with pytest.raises(
         DataError,
-        match=r"line 34: .*2020-02-02 07:00:00 than in .*line 33 \(1 such time\)"
+        match=r"line 34: .*line 33 .*2020-02-02 07:00:00 \(1 such time\)"
         r".*data.meters.duplicates: first, last or mean",
     ):
         bring("a.csv", ["t,load", *lines])

@@ -1,9 +1,8 @@
 """A device that is not the CPU, on machines that have no other.
 
 Its tensors are the CPU's in disguise: they call themselves PyTorch's `meta` device, do not mix with
-those of the CPU, and have no memory that NumPy could look into, just as on a GPU. Whatever a GPU
-would have to finish its work for, also numbers that it is sent, is counted by the line of ours that
-asked for it.
+those of the CPU, and have no memory that NumPy could look into, just as on a GPU. Each wait for
+the GPU, and each number sent to it, is counted by the line of ours that asked for it.
 """
 
 import traceback

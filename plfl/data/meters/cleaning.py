@@ -221,7 +221,7 @@ def _note_unit(piece: Piece, meters: Meters, done: Counter[str]) -> None:
     """Note readings that the file says are in another unit than the one they are read in."""
     stated = unit_of(piece.table, str(piece.readings.name))
     if stated not in (None, meters.unit):
-        what = f"readings in {stated} by their header, read as {meters.unit}"
+        what = f"readings in {stated} by their header, but read as {meters.unit}"
         done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
 
 
@@ -233,7 +233,7 @@ def _note_starts(readings: pd.DataFrame, minutes: int, meters: Meters, done: Cou
     end = last + pd.Timedelta(minutes=minutes)
     if first == first.normalize() and end == end.normalize():
         what = f"stamps from {first:%H:%M} to {last:%H:%M}, read as ends of intervals"
-        done[f"{what} (is data.meters.stamp: start right?)"] += len(readings)
+        done[f"{what} (should data.meters.stamp be start?)"] += len(readings)
 
 
 def _in_range(
@@ -294,10 +294,10 @@ def _ambiguous(here: _Place, readings: pd.DataFrame, different: NDArray[np.bool_
         else ""
     )
     return (
-        f"{here.line(readings, at + 1)}: another reading for {wall} than in "
-        f"{here.line(readings, at)} ({counted(times, 'such time')}); choose "
-        f"data.meters.duplicates: first, last or mean{clock}; if several columns or files are "
-        "mixed up, set data.meters.columns.load"
+        f"{here.line(readings, at + 1)}: differs from "
+        f"{here.line(readings, at)} for the same time, {wall} ({counted(times, 'such time')}); "
+        f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
+        "are mixed up, set data.meters.columns.load"
     )
 
 

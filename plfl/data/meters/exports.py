@@ -88,10 +88,11 @@ def read_exports(
         with collected(found.problems):
             zone = zone_named(meters.timezone_of(name))
             found.meters[name] = clean(name, of_meter, zone, meters, interval, weather)
-    if meters.join_files and len(files) > 1 and len(set(found.names)) == len(found.names):
+    unique = len(set(found.names)) == len(found.names)
+    if meters.join_files and len(files) > 1 and unique and not found.problems:
         found.problems.append(
-            "no meter is in several files, as data.meters.join_files says; a file with one meter "
-            "has its name, so give the parts of a meter the same name, in a folder for each"
+            "data.meters.join_files is set, but no meter is in several files; give files that are "
+            "parts of one meter the same name, in separate folders"
         )
     lengths = {meter.minutes: name for name, meter in found.meters.items()}
     if len(lengths) > 1:

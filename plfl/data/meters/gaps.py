@@ -44,7 +44,7 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
             filled.iloc[first : first + length, column] = np.nan
         for which, fate in (
             (~long, "filled with the reading before"),
-            (long, "longer than data.meters.max_gap; windows that touch a gap are not used"),
+            (long, "longer than data.meters.max_gap; windows that touch them are not used"),
         ):
             if which.any():
                 readings = counted(int(lengths[which].sum()), "missing reading")

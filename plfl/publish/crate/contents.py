@@ -246,9 +246,9 @@ def _code(study: dict[str, Any]) -> dict[str, Path]:
     for name in code:
         if Path(name).is_absolute():  # others are below the current folder
             raise ResultsError(
-                f"{name}: the study names this file, which lies outside of the current folder, so "
-                f"that {CONFIGURATION} would not find it in the crate; move it beside the study, "
-                "correct its path there and run the study again"
+                f"{name}: is outside the current folder, so {CONFIGURATION} in the crate could not "
+                "find it; move it beside the study, correct its path in the study, and run the "
+                "study again"
             )
     return {name: Path(name) for name in code}
 
