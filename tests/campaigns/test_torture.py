@@ -1,4 +1,4 @@
-"""Seeded faults in downloads, trainings and readers; the name of a test has its seed; hours.
+"""Seeded faults in downloads, trainings and readers; the name of a test has its seed.
 
 `tests/faults` and `tests/data/comstock` make a few of these tries.
 """
