@@ -205,10 +205,9 @@ class ForecastModel:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
         if epochs is None:
             epochs = new.chosen_epochs()
-            trained = counted(epochs, "epoch")
-            log.info(
-                "%s: %.1f weeks of readings: %s, chosen on the last fifth", client, weeks, trained
-            )
+            trained = f"{counted(epochs, 'epoch')}, chosen on the last fifth"
+            how = trained if epochs else "used as received"
+            log.info("%s: %.1f weeks of readings: %s", client, weeks, how)
         models = new.trained(epochs)
         margins: Margins = {}
         if self.margins:
