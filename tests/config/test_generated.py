@@ -68,6 +68,7 @@ def test_the_schema_accepts_what_the_models_accept(generated: dict[str, str]) ->
 CONDA_NAMES = {
     "torch": "pytorch",
     "matplotlib": "matplotlib-base",
+    "seaborn": "seaborn-base",
     "snakemake": "snakemake-minimal",
 }
 
