@@ -59,7 +59,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
         }
         for split in SPLITS[1:]:
             starts = dataset.starts(i, split)
-            error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
+            error = metrics.naive_error(dataset.truth(starts), dataset.persistence(starts))
             row[f"persistence_mae_{split}"] = error
             for season, minutes in SEASONS.items():
                 forecast = naive.last_season(dataset, i, starts, minutes)

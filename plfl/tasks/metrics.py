@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.data.dataset import WEEK, Dataset, Split
-from plfl.data.units import known
 
 Floats = NDArray[np.float64]
 
@@ -22,14 +21,29 @@ def rmse(truth: Floats, forecast: Floats) -> float:
     return float(np.sqrt(np.square(truth - forecast).mean()))
 
 
+ROUNDING = 1e-6
+"""Errors of a naive forecast below this share of the mean load are rounding noise, such as that of
+differences of a meter's register: real readings change by more."""
+
+
+def naive_error(truth: Floats, naive: Floats) -> float:
+    """Mean absolute error of a naive forecast, by which scores divide.
+
+    It is 0 if it is nothing but `ROUNDING`: a ratio to it would be huge, and one such client would
+    decide every mean over clients.
+    """
+    error = mae(truth, naive)
+    return error if error > ROUNDING * float(np.abs(truth).mean()) else 0.0
+
+
 def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     r"""Mean absolute scaled error (PL-FL, arXiv 2404.01517, eq. 6; Hyndman & Koehler 2006).
 
     $\sum |y - \hat y| / \sum |y - \tilde y|$, where $\tilde y$ is the persistence forecast: the
     load of the last input row, `look_ahead` rows before the first target. A forecast with a MASE
-    below 1 beats persistence. NaN if the error of persistence is zero.
+    below 1 beats persistence. NaN if persistence has no error; see `naive_error`.
     """
-    scale = mae(truth, persistence)
+    scale = naive_error(truth, persistence)
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
 
 
@@ -47,8 +61,9 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
     is scored.
     """
-    changes = np.abs(known(training[season:] - training[:-season]))
-    scale = float(changes.mean()) if len(changes) else 0.0
+    pairs = np.stack([training[season:], training[:-season]])
+    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+    scale = naive_error(*pairs) if pairs.size else 0.0
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
 
 
@@ -135,9 +150,9 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
     }
     if columns := columns_of(dataset):
         # A row for each target.
-        error, naive = (np.abs(truth - x).T.copy() for x in (forecast, persistence))
+        error = np.abs(truth - forecast).T.copy()
         own = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
-        scale = naive.mean(axis=1)
+        scale = np.array([naive_error(*both) for both in zip(truth.T, persistence.T, strict=True)])
         own["mase"] = np.divide(own["mae"], scale, np.full(len(scale), np.nan), where=scale > 0)
         for h, column in enumerate(columns):
             found |= {f"{name}{column}": float(scores[h]) for name, scores in own.items()}
@@ -170,5 +185,5 @@ def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
         "day": days.astype("datetime64[ms]"),
         "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(which).astype(np.int32),
-        "scale": np.float32(mae(truth, dataset.persistence(starts))),
+        "scale": np.float32(naive_error(truth, dataset.persistence(starts))),
     }

@@ -137,7 +137,7 @@ class Quantiles(Loads):
         found = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
-        persistence = metrics.mae(truth.ravel(), dataset.persistence(starts).ravel())
+        persistence = metrics.naive_error(truth.ravel(), dataset.persistence(starts).ravel())
         crps = metrics.crps(truth, predictions, self.levels)
         found["crps"] = crps
         found["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")

@@ -74,7 +74,8 @@ def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
 
 
 def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.DataFrame]:
-    """Daily cycles with noise; the client `flat` has a constant test set."""
+    """Daily cycles with noise; the test set of the client `flat` is constant, except for the
+    rounding noise of differences of a register."""
     random = np.random.default_rng(5)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
     found = {}
@@ -83,7 +84,8 @@ def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.Da
         table = pd.DataFrame({"load": day + 0.1 * random.random(rows)}, stamps)
         table["temperature"] = random.random(rows)
         if name == flat:
-            table.loc[stamps[int(0.9 * rows) :], "load"] = 1.0
+            register = 12345.67 + 0.05 * np.arange(rows + 1)
+            table.loc[stamps[int(0.9 * rows) :], "load"] = np.diff(register)[int(0.9 * rows) :]
         found[name] = table
     return found
 

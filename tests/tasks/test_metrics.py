@@ -27,8 +27,13 @@ def test_mase_is_the_ratio_of_sums_of_errors() -> None:
     assert scores.mase(TRUTH, PERSISTENCE, PERSISTENCE) == 1
 
 
-def test_no_mase_where_persistence_makes_no_error() -> None:
-    assert np.isnan(scores.mase(np.ones(3), np.zeros(3), np.ones(3)))
+@pytest.mark.parametrize("noise", [0, 1e-13, 1e-8])
+@pytest.mark.parametrize("load", [1e-3, 1.0, 1e5])
+def test_no_mase_where_persistence_makes_no_error_but_rounding(load: float, noise: float) -> None:
+    truth = load * (1 + noise * np.array([1, -1, 1, 1]))
+    assert np.isnan(scores.mase(truth, np.zeros(4), np.full(4, load)))
+    assert np.isnan(scores.seasonal_mase(truth, np.zeros(4), truth, 1))
+    assert np.isfinite(scores.mase(truth, np.zeros(4), np.full(4, 1.0001 * load)))
 
 
 def test_nrmse_is_a_share_of_the_mean_load() -> None:
