@@ -41,7 +41,8 @@ def problems(
         )
     if block.noise_as_of is not None and block.noise_as_of < clients:
         yield f"{WHERE}.noise_as_of: {block.noise_as_of} is less than {clients} clients; raise it"
-    if block.quantile is not None and block.noise >= (most := 2 * federation.count_noise(clients)):
+    most = 2 * federation.count_noise(data.fewest_in_federation)
+    if block.quantile is not None and block.noise >= most:
         yield (
             f"{WHERE}.noise: {block.noise:g} is not below {most:g}, a tenth of the participants: "
             "the number of norms within the bound, which the server learns, would tell more; "

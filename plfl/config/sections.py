@@ -276,6 +276,12 @@ class Data(Section):
         return max(map(self.clients_of, self.states))
 
     @property
+    def fewest_in_federation(self) -> int:
+        """The number of clients of the smallest federation of the largest state."""
+        clients = self.most_clients
+        return clients // max(1, round(clients / (self.federations or clients)))
+
+    @property
     def cuts(self) -> list[date]:
         """The dates of `origins`."""
         return self.origins if isinstance(self.origins, list) else self.origins.dates

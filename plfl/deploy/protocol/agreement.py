@@ -29,6 +29,8 @@ def reason_against(study: Study, cell: Cell) -> str | None:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
     if reason := study.method(cell).simulation_only:
         return f"{cell.method} runs in the simulator only: {reason}"
+    if study.data.federations:
+        return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"
     if study.federation.simulation != Simulation():
         return (
             "federation.simulation: a deployment measures these values; remove the block, or use "

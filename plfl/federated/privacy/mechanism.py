@@ -78,9 +78,11 @@ class Privacy:
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
         """Factor of all noise; less than 1 if the noise is set for a larger federation
         (`privacy.noise_as_of`)."""
-        self.count_noise = settings.count_noise(clients)
-        self.noise = settings.update_noise(clients)
-        """Noise on the sum of the updates, as a multiple of C."""
+
+    @property
+    def noise(self) -> float:
+        """Noise on the server's sum of the updates, as a multiple of C."""
+        return self.settings.update_noise(self.clients)
 
     def admit(self, canaries: Canaries) -> None:
         """Add canary clients, before round 1."""
@@ -136,7 +138,7 @@ class Privacy:
             count = float((within.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
             count += present / 2  # their norms are C
             if noise is not None:
-                count += self.count_noise * self.scale * float(noise[0])
+                count += self.settings.count_noise(self.clients) * self.scale * float(noise[0])
             excess = 0.5 + count / self.participants - self.block.quantile
             self.clip = self.clip * math.exp(-RATE * excess)
 

@@ -44,6 +44,17 @@ def test_a_round_without_answers_has_noise(drawn, clients, tmp_path):
     assert torch.isfinite(moved).all()
 
 
+def test_a_bound_that_adapts_with_more_noise_than_one_client_alone_could_have(tmp_path):
+    privacy = {"clip": 0.05, "noise": 0.2, "delta": 1e-2, "quantile": 0.5}
+    deployed = deployment(tmp_path, privacy=privacy)
+    records = deployed.run()
+    assert [summary.took_part for summary in deployed.server.history] == [NAMES] * 4
+    assert records["loss"].notna().any()
+    bounds = {float(deployed.loopback.clients[name]._f.privacy.heard[0]) for name in NAMES}
+    assert len(bounds) == 1
+    assert bounds != {0.05}, "the bound of the last round has adapted"
+
+
 def test_a_repeated_round_counts_twice(tmp_path, caplog):
     deployed = deployment(tmp_path)
 

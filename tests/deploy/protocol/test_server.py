@@ -247,6 +247,7 @@ def test_a_lost_state_is_told_and_not_made_up(deployed):
         ({"grid": {"method": ["one_shot"]}}, "simulator only: all clients train before round 1"),
         ({"federation": {"simulation": {"dropout": 0.5}}}, "a deployment measures"),
         ({"tuning": {"search": {"client_opt.*.lr": [0.1, 0.2]}}}, "tuning: 2 candidates"),
+        ({"data": {"federations": 2}}, "a deployment is one federation"),
     ],
 )
 def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):

@@ -182,13 +182,21 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
         ("noise_as_of", {"privacy": {"noise_as_of": 1}}),
         ("privacy.noise", {"privacy": {"quantile": 0.5, "noise": 1}}),
         ("privacy.noise", {"privacy": {"clip": None, "noise": 1}}),
+        # Federations of 11, 10 and 10 clients: 10 of them can hide noise below 1.
+        (
+            "privacy.noise",
+            {
+                "data": {"clients": 31, "federations": 12},
+                "privacy": {"quantile": 0.5, "noise": 1, "delta": 1e-3},
+            },
+        ),
     ],
 )
 def test_refusals(about, blocks):
     grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P1"]}
     given = {**blocks.get("federation", {}), "privacy": {"clip": 1.0} | blocks.get("privacy", {})}
     raw = {"federation": given, "sharing": blocks.get("sharing", tiny.study().sharing)}
-    raw["windows"] = {"scaling": "per_client"}
+    raw |= {"windows": {"scaling": "per_client"}, "data": blocks.get("data", {})}
     assert tiny.study(grid=grid, federation={"privacy": {"clip": 1.0}}).cells
     with pytest.raises(ConfigError) as error:
         tiny.study(grid=grid | blocks.get("grid", {}), **raw)
