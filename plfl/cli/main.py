@@ -19,7 +19,6 @@ from plfl.cli import (
     export,
     forecast,
     init,
-    leakage,
     methods,
     privacy,
     publish,
@@ -34,7 +33,7 @@ from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare, privacy, leakage),
+    *(claims, compare, privacy),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
 )

@@ -156,13 +156,18 @@ def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
     )
 
 
+def federation_count(clients: int, size: int) -> int:
+    """The number of federations of about `size` clients into which `clients` are divided."""
+    return max(1, round(clients / size))
+
+
 def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
     """Numbers (N,) of the federations of about `size` clients into which they are divided.
 
     The clients are sorted by the digests of their names, so the division depends on nothing else.
     """
     order = sorted(range(len(names)), key=lambda i: digest(names[i]))
-    count = max(1, round(len(names) / size))
+    count = federation_count(len(names), size)
     found = np.empty(len(names), np.int64)
     found[order] = np.arange(len(names)) % count
     return found

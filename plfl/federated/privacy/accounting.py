@@ -8,17 +8,26 @@ The two ε cannot be compared.
 Accountants other than the closed form are in the extra `privacy`: dp-accounting (Google) for
 Poisson draws and draws of fixed size, and pld-accounting for allocation (Vitaly Feldman and Moshe
 Shenfeld, ICML 2026, https://arxiv.org/abs/2602.17284).
+
+The closed form: T rounds with noise z, in each of which every client takes part, are together
+exactly as private as telling N(0, 1) from N(μ, 1) by one sample, where μ = √T / z (Jinshuo Dong,
+Aaron Roth and Weijie J. Su, "Gaussian Differential Privacy", JRSS B 84 (2022),
+https://arxiv.org/abs/1905.02383, corollary 2.13). A round that is released r times, to the same
+participants, counts as one release with noise z / √r.
 """
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
 from plfl.base.rounding import drawn_of
-from plfl.federated.privacy.gaussian import epsilon_of
 
 Draw = Literal["all", "fixed", "poisson", "allocation"]
 """Who takes part in a round: everybody; a fixed number, drawn without replacement; each client with
@@ -40,6 +49,8 @@ class Rounds:
     draw: Draw = "all"
     share: float = 1.0
     """Fraction of the clients in a round, on average."""
+    repeated: tuple[int, ...] = ()
+    """How often each round was released that was released more than once, as after a restart."""
 
     @property
     def relation(self) -> str:
@@ -51,6 +62,18 @@ class Rounds:
         """The most rounds in which any client can take part."""
         return drawn_of(self.count, self.share) if self.draw == "allocation" else self.count
 
+    @property
+    def most_releases(self) -> int:
+        """The most releases in which any client can take part."""
+        times = sorted(self.repeated, reverse=True)[: self.per_client]
+        return self.per_client - len(times) + sum(times)
+
+    @property
+    def noises(self) -> dict[float, int]:
+        """The noise of each round as that of a single release, and the number of such rounds."""
+        times = Counter([*self.repeated, *[1] * (self.count - len(self.repeated))])
+        return {self.noise / math.sqrt(r): rounds for r, rounds in times.items() if rounds}
+
 
 @dataclass(frozen=True, order=True)
 class Bound:
@@ -60,9 +83,27 @@ class Bound:
     accountant: str
 
 
+def delta_of(epsilon: float, mu: float) -> float:
+    """The smallest δ for which N(0, 1) and N(μ, 1) are (ε, δ)-indistinguishable."""
+    shift = epsilon / mu
+    return float(ndtr(mu / 2 - shift) - math.exp(epsilon + log_ndtr(-mu / 2 - shift)))
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest ε at this δ; infinite without noise (μ = ∞)."""
+    if mu == math.inf:
+        return math.inf
+    if mu == 0 or delta_of(0, mu) <= delta:
+        return 0.0
+    high = 1.0
+    while delta_of(high, mu) > delta:
+        high *= 2
+    return float(brentq(lambda epsilon: delta_of(epsilon, mu) - delta, 0, high, xtol=1e-12))
+
+
 def bounds(rounds: Rounds, delta: float) -> list[Bound]:
     """The valid bounds at δ, the least first, from all accountants that are installed."""
-    found = [_unamplified(rounds, delta)]
+    found = [unamplified(rounds, delta)]
     if rounds.noise > 0 and has_accountant(rounds.draw):
         found += ACCOUNTANTS[rounds.draw](rounds, delta)
     return sorted(found)
@@ -78,10 +119,10 @@ def has_accountant(draw: Draw) -> bool:
     return draw in packages and find_spec(packages[draw]) is not None
 
 
-def _unamplified(rounds: Rounds, delta: float) -> Bound:
+def unamplified(rounds: Rounds, delta: float) -> Bound:
     """As if everybody knew who takes part when; exact where everybody always does."""
     sensitivity = 2 if rounds.draw == "fixed" else 1
-    steps = sensitivity * math.sqrt(rounds.per_client)
+    steps = sensitivity * math.sqrt(rounds.most_releases)
     mu = steps / rounds.noise if rounds.noise else math.inf
     name = "Gaussian, exact" if rounds.draw == "all" else "Gaussian, as if the draws were known"
     return Bound(epsilon_of(mu, delta), name)
@@ -90,25 +131,29 @@ def _unamplified(rounds: Rounds, delta: float) -> Bound:
 def _poisson(rounds: Rounds, delta: float) -> Iterator[Bound]:
     import dp_accounting as dp
 
-    one = dp.PoissonSampledDpEvent(rounds.share, dp.GaussianDpEvent(rounds.noise))
-    accountant = dp.pld.PLDAccountant().compose(dp.SelfComposedDpEvent(one, rounds.count))
+    accountant = dp.pld.PLDAccountant()
+    for noise, count in rounds.noises.items():
+        drawn = dp.PoissonSampledDpEvent(rounds.share, dp.GaussianDpEvent(noise))
+        accountant.compose(dp.SelfComposedDpEvent(drawn, count))
     yield Bound(float(accountant.get_epsilon(delta)), "dp-accounting PLD")
 
 
 def _fixed(rounds: Rounds, delta: float) -> Iterator[Bound]:
     import dp_accounting as dp
 
-    drawn = drawn_of(rounds.clients, rounds.share)
-    # The library counts noise in units of the sensitivity, which is 2 C here.
-    noise = dp.GaussianDpEvent(rounds.noise / 2)
-    one = dp.SampledWithoutReplacementDpEvent(rounds.clients, drawn, noise)
-    accountant = dp.rdp.RdpAccountant(
-        neighboring_relation=dp.NeighboringRelation.REPLACE_ONE
-    ).compose(dp.SelfComposedDpEvent(one, rounds.count))
+    participants = drawn_of(rounds.clients, rounds.share)
+    accountant = dp.rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    for noise, count in rounds.noises.items():
+        # The library counts noise in units of the sensitivity, which is 2 C here.
+        gaussian = dp.GaussianDpEvent(noise / 2)
+        drawn = dp.SampledWithoutReplacementDpEvent(rounds.clients, participants, gaussian)
+        accountant.compose(dp.SelfComposedDpEvent(drawn, count))
     yield Bound(float(accountant.get_epsilon(delta)), "dp-accounting RDP")
 
 
 def _allocation(rounds: Rounds, delta: float) -> Iterator[Bound]:
+    if rounds.repeated:
+        return  # the accountant knows only rounds with equal noise
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ImportWarning)  # it is slower without numba
         from PLD_accounting import gaussian_allocation_epsilon_range

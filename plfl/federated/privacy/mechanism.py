@@ -12,6 +12,10 @@ server:  D̄ = (Σ D_i + N(0, (z C)² I)) / m;  x ← ServerOpt(x, D̄)
 m is the expected number of participants, not the actual one. Therefore one client more or less
 moves the sum of D_i by at most C, and that of b_i − ½ by ½. Noise on the second sum is paid for by
 more noise on the first, z_Δ > z.
+
+Both noisy sums are computed in float64 and rounded to a grid, so that the last bits of a released
+number do not tell which numbers were added (Ilya Mironov, "On Significance of the Least Significant
+Bits for Differential Privacy", CCS 2012).
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,9 +34,6 @@ from plfl.federated.channel import Channel
 from plfl.federated.server import Server
 from plfl.optimizers.server import weighted_sum
 from plfl.training.batches import stream
-
-if TYPE_CHECKING:  # its import of SciPy takes time, and only audits need it
-    from plfl.federated.privacy.audit import Canaries
 
 Normals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a round t and a count, that many standard normal numbers."""
@@ -48,8 +48,15 @@ def of_system(t: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
     from scipy.special import ndtri  # here, because every training imports this module
 
-    whole = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
-    return np.asarray(ndtri((whole + 0.5) / 2**53), dtype=np.float64)
+    whole = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
+    return np.asarray(ndtri((whole + 0.5) / 2**52), dtype=np.float64)
+
+
+def on_grid(values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """Values with noise of this standard `deviation`, rounded to multiples of 2⁻¹⁶ of its power of
+    two. float32 has each multiple exactly up to 2⁷ deviations, and no noise has gaps this wide."""
+    grid = 2.0 ** (math.floor(math.log2(deviation)) - 16)
+    return np.round(values / grid) * grid
 
 
 RATE = 0.2
@@ -66,8 +73,6 @@ class Privacy:
     def __init__(self, settings: Settings, clients: int, seed: int, x0: Tensor):
         self.settings, self.clients = settings, clients
         self.block = block = settings.privacy
-        self.canaries: Canaries | None = None
-        """Clients that an audit adds."""
         self.participants = settings.participants(clients)
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
@@ -83,11 +88,6 @@ class Privacy:
     def noise(self) -> float:
         """Noise on the server's sum of the updates, as a multiple of C."""
         return self.settings.update_noise(self.clients)
-
-    def admit(self, canaries: Canaries) -> None:
-        """Add canary clients, before round 1."""
-        self.canaries = canaries
-        self.participants = self.settings.participants(self.clients + len(canaries))
 
     # -- the client's side
 
@@ -122,25 +122,28 @@ class Privacy:
 
         They are clipped again, since a faulty client, or the decoding of its message, may exceed C.
         """
-        shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
-        received = clipped(updates, self.clip.expand(len(updates)))
-        mean = weighted_sum(shares.to(updates.device), received)
-        present = 0
-        if self.canaries is not None:
-            added, present = self.canaries.sent(t)
-            mean = mean + torch.from_numpy(float(self.clip) / self.participants * added).to(mean)
+        mean = self.mean(t, clipped(updates, self.clip.expand(len(updates)))).cpu().numpy()
         noise = self.normals(t, updates.shape[1] + 1) if self.noise else None
         if noise is not None:
             deviation = self.noise * float(self.clip) * self.scale / self.participants
-            mean = mean + torch.from_numpy(deviation * noise[1:]).to(mean)
-        server.step(mean)
+            mean = on_grid(mean + deviation * noise[1:], deviation)
+        server.step(torch.from_numpy(mean).to(updates))
         if self.block.quantile is not None and within is not None:
-            count = float((within.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
-            count += present / 2  # their norms are C
+            count = self.within(t, within)
             if noise is not None:
-                count += self.settings.count_noise(self.clients) * self.scale * float(noise[0])
+                deviation = self.settings.count_noise(self.clients) * self.scale
+                (count,) = on_grid(np.array([count + deviation * noise[0]]), deviation)
             excess = 0.5 + count / self.participants - self.block.quantile
             self.clip = self.clip * math.exp(-RATE * excess)
+
+    def mean(self, t: int, updates: Tensor) -> Tensor:
+        """The sum (d_s,) of the clipped `updates` (n, d_s) of round `t` over m, in float64."""
+        shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
+        return weighted_sum(shares.to(updates.device), updates.double())
+
+    def within(self, t: int, flags: Tensor) -> float:
+        """How many `flags` (n,) of round `t` are set, less half of all."""
+        return float((flags.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
 
 
 def clipped(updates: Tensor, bounds: Tensor) -> Tensor:

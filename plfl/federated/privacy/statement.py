@@ -2,12 +2,22 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
 from plfl.config.sections import Federation
 from plfl.config.study import Cell, Study
-from plfl.federated.privacy.accounting import EXTRA, Draw, Rounds, bounds, has_accountant
+from plfl.data.windows import federation_count
+from plfl.federated.privacy.accounting import (
+    EXTRA,
+    Bound,
+    Draw,
+    Rounds,
+    bounds,
+    has_accountant,
+    unamplified,
+)
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "
@@ -31,9 +41,24 @@ def rounds_of(settings: Federation, clients: int) -> Rounds:
     )
 
 
-def clients_of(study: Study) -> int:
-    """Number of clients of a federation."""
-    return study.data.federations or study.data.most_clients
+def sizes(study: Study) -> list[int]:
+    """The numbers of clients of the study's federations, the least first."""
+    size, found = study.data.federations, set[int]()
+    for clients in map(study.data.clients_of, study.data.states):
+        count = federation_count(clients, size) if size else 1
+        found |= {clients // count, -(-clients // count)}
+    return sorted(found)
+
+
+def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
+    """The least valid bound of ε at δ that holds for every federation of the study.
+
+    `repeated`: how often each round was released that was released more than once.
+    """
+    rounds = (
+        replace(rounds_of(study.federation, size), repeated=repeated) for size in sizes(study)
+    )
+    return max(bounds(of_size, delta)[0] for of_size in rounds)
 
 
 def statements(study: Study) -> pd.DataFrame:
@@ -44,10 +69,10 @@ def statements(study: Study) -> pd.DataFrame:
     compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, the
     number of clients that the noise is set for.
     """
-    settings, clients = study.federation, clients_of(study)
+    settings, clients = study.federation, sizes(study)[0]  # the smallest has the most noise
     block, rounds = settings.privacy, rounds_of(settings, clients)
     layout, rows = study.layout, []
-    least = bounds(rounds, block.delta)[0]
+    bound = least(study, block.delta)
     for cell in study.cells:
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
         shared = int(layout.mask(study.shared[cell.sharing]).sum())
@@ -56,7 +81,7 @@ def statements(study: Study) -> pd.DataFrame:
         elif block.clip is None:
             row |= {"accountant": "no federation.privacy"}
         else:
-            row |= {"epsilon": least.epsilon, "accountant": least.accountant}
+            row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
             row |= {"relation": rounds.relation, "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
             row |= {"noise": math.sqrt(shared) * settings.update_noise(clients) / expected}
@@ -74,7 +99,7 @@ def outside(study: Study) -> Iterator[str]:
     if block.noise_as_of is not None:
         yield (
             f"EXTRAPOLATION: the noise is that of {block.noise_as_of:,} clients "
-            f"(federation.privacy.noise_as_of). These {clients_of(study):,} do not have this ε."
+            f"(federation.privacy.noise_as_of). These {sizes(study)[-1]:,} do not have this ε."
         )
     if settings.participation < 1 and not has_accountant(DRAWS[settings.selection]):
         yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
@@ -94,6 +119,12 @@ def outside(study: Study) -> Iterator[str]:
         yield "task.conformal: shared takes the margins of intervals from clients without noise."
     if study.tuning.search or study.tuning.alone:
         yield "tuning: values are chosen by clients' validation scores; each trial is a release."
+    if settings.participation < 1:
+        known = max(unamplified(rounds_of(settings, size), block.delta) for size in sizes(study))
+        yield (
+            "ε below that of known draws assumes that nobody learns who took part in which round. "
+            f"Whoever does, such as a reader of cells/*.parquet, faces ε = {known.epsilon:.3g}."
+        )
     yield "What was chosen after looking at results, such as the bound C, z or a learning rate."
     yield (
         "Losses, scores, numbers of steps and windows, and facts about the series: they are "

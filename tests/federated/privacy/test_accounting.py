@@ -6,8 +6,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from plfl.federated.privacy.accounting import Rounds, bounds
-from plfl.federated.privacy.gaussian import delta_of, epsilon_of
+from plfl.federated.privacy.accounting import Rounds, bounds, delta_of, epsilon_of
 
 
 def least(*args, delta, **kwargs):
@@ -53,6 +52,24 @@ def test_draws_amplify():
     assert [b.epsilon for b in fixed] == pytest.approx([3.1840, 3.7982], abs=1e-4)
     # Poisson's ε would be wrong for a fixed number of clients.
     assert least(10, 40, 12, "poisson", 0.5, delta=1e-2) == pytest.approx(0.5009, abs=1e-4)
+
+
+def test_a_repeated_round_is_one_with_less_noise():
+    # Two releases of every round are as one with noise z / √2.
+    twice = Rounds(2, 5, repeated=(2,) * 5)
+    assert bounds(twice, 1e-3)[0].epsilon == pytest.approx(least(math.sqrt(2), 5, delta=1e-3))
+    assert bounds(twice, 1e-3) == bounds(Rounds(2, 10), 1e-3)
+    # Of two rounds in four that a client takes part in, the worst case are the repeated ones.
+    some = Rounds(2, 4, 10, "allocation", 0.5, repeated=(3, 2))
+    assert some.most_releases == 5
+
+
+@pytest.mark.parametrize(("releases", "epsilon"), [((), 1.57), ((2,), 1.98), ((4,), 3.88)])
+def test_a_repeated_round_keeps_its_draw(releases, epsilon):
+    """Counting it as a further round of the study would give 1.64 and 1.76."""
+    pytest.importorskip("dp_accounting")
+    found = least(1, 10, 1, "poisson", 0.1, releases, delta=1e-3)
+    assert found == pytest.approx(epsilon, abs=0.01)
 
 
 @pytest.mark.parametrize(

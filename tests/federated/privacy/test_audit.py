@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.privacy.attacks import kind, membership, sender
+from benchmarks.privacy.canaries import Audited, Canaries, audit, lower_bound, verdict
 from plfl.base.errors import PlflError
-from plfl.experiments.audit import audit
 from plfl.federated.participation import RULES, Selection
-from plfl.federated.privacy.attacks import kind, membership, sender
-from plfl.federated.privacy.audit import Canaries, lower_bound, verdict
-from plfl.federated.privacy.gaussian import epsilon_of
+from plfl.federated.privacy.accounting import epsilon_of
 from plfl.optimizers.client.sgd import Sgd
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, Quadratic, trajectory
@@ -51,7 +50,7 @@ def audited(broken=lambda privacy: None, seed=0):
     """The verdict on four rounds with z = 2, that is μ = 1, through the real round."""
 
     def prepare(f):
-        f.privacy.admit(Canaries(WIDTH, WIDTH, f.selection))
+        f.privacy = Audited(f, WIDTH)
         broken(f.privacy)
 
     found = trajectory(

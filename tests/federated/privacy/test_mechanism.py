@@ -12,6 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.config import privacy
 from plfl.config.sections import Data, Federation
 from plfl.experiments.train import train
+from plfl.federated.privacy import mechanism
 from plfl.federated.privacy.mechanism import of_system
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -119,6 +120,27 @@ def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
     first, second = noisy(deploy)[0], noisy(deploy)[0]
     assert not (first[1:] == second[1:]).any()
     assert (first[1:] - first[:-1]).std().item() == pytest.approx(1.0, rel=0.06)
+
+
+def test_the_largest_and_the_least_draw_of_the_system_are_finite(monkeypatch):
+    monkeypatch.setattr(mechanism.os, "urandom", lambda count: b"\xff" * 8 + b"\x00" * 8)
+    high, low = of_system(1, 2)
+    assert high == pytest.approx(8.21, abs=0.01)
+    assert low == pytest.approx(-high)
+
+
+def test_the_last_bits_of_a_release_do_not_tell_what_was_added():
+    """With and without a client's update, a parameter that started at 0 is on one grid."""
+    released = np.concatenate(
+        [
+            noisy(lr=lr, seed=seed)[0][1:].numpy().ravel()
+            for lr in (1e-12, 1e-3)
+            for seed in range(3)
+        ]
+    )
+    grid = 2.0**-16  # the noise has the deviation z C / m = 1
+    assert (released == np.round(released / grid) * grid).all()
+    assert (released.astype(np.float32) == released).all()
 
 
 def test_what_is_sent_has_at_most_the_bound_and_is_finite():

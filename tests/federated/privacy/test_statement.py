@@ -8,7 +8,8 @@ import yaml
 
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.federated.privacy.statement import outside, statements
+from plfl.federated.privacy.accounting import bounds, unamplified
+from plfl.federated.privacy.statement import least, outside, rounds_of, sizes, statements
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
 
@@ -29,6 +30,29 @@ def test_each_cell_has_its_own_epsilon_and_noise():
     assert statements(study(privacy={"clip": 1})).epsilon[0] == math.inf, "no noise"
     adapted = study(privacy={"clip": 1}, grid=GRID | {"method": ["fine_tuning"]})
     assert statements(adapted).epsilon.tolist() == [math.inf, math.inf, 0], "nothing is sent"
+
+
+def test_epsilon_is_that_of_the_worst_federation():
+    """31 clients in federations of about 12 are 11, 10 and 10 clients."""
+    draws = {"participation": 0.25, "rounds": 10}
+    private = study(
+        privacy={"clip": 1, "noise": 6},
+        federation=draws,
+        data={"source": "sample", "states": ["CA"], "clients": 31, "federations": 12},
+    )
+    assert sizes(private) == [10, 11]
+    each = [bounds(rounds_of(private.federation, size), 1e-3)[0].epsilon for size in (10, 11, 12)]
+    assert least(private, 1e-3).epsilon == max(each[:2])
+    assert statements(private).epsilon[0] == max(each[:2]) >= each[2]
+
+
+def test_known_participants_are_named():
+    block = {"clip": 1, "noise": 2}
+    drawn = study(privacy=block, federation={"participation": 0.1, "selection": "poisson"})
+    (line,) = [line for line in outside(drawn) if "took part" in line]
+    known = unamplified(rounds_of(drawn.federation, 12), 1e-3).epsilon
+    assert f"{known:.3g}" in line
+    assert not any("took part" in line for line in outside(study(privacy=block)))
 
 
 def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():

@@ -1,5 +1,7 @@
 """Auditing: canary clients, whose presence the trained parameters may betray.
 
+python -m benchmarks.privacy.canaries STUDY.yaml CELL [--canaries N]
+
 A canary uploads C times a vector of its own, in every round in which it takes part. A coin decides
 whether it takes part at all. After the last round its score is the change of the server's
 parameters along its vector. Canaries with the highest scores are guessed to be in, those with the
@@ -15,18 +17,32 @@ other. The estimate compares the canaries inside with those outside, and assumes
 outside for both.
 """
 
+import argparse
 import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc
+from torch import Tensor
+from tqdm import tqdm
 
 from plfl.base.errors import PlflError
+from plfl.config.study import Cell, Study
+from plfl.data import sources
+from plfl.data.examples import Examples
+from plfl.experiments.trainer import Trainer
+from plfl.federated.federation import Federation
 from plfl.federated.participation import Selection
-from plfl.federated.privacy.gaussian import epsilon_of
+from plfl.federated.privacy.accounting import epsilon_of
+from plfl.federated.privacy.mechanism import Privacy
+from plfl.federated.privacy.statement import least
+from plfl.federated.round import run
 from plfl.training.batches import stream
 
 Numbers = NDArray[np.float64]
@@ -86,6 +102,25 @@ class Canaries:
         """The inner product of each canary's vector with a change (d,) of the parameters."""
         found: Numbers = dct(self._signs * change, norm="ortho")[self._places]
         return found
+
+
+class Audited(Privacy):
+    """The mechanism of a federation to which canaries are added, before round 1."""
+
+    def __init__(self, f: Federation, count: int):
+        assert f.privacy is not None
+        super().__init__(f.settings, len(f.local), f.seed, f.x0)
+        self.canaries = Canaries(count, f.channel.shared, f.selection)
+        self.participants = f.settings.participants(len(f.local) + count)
+
+    def mean(self, t: int, updates: Tensor) -> Tensor:
+        """The sum of the `updates` and of the canaries' in round `t`, over m."""
+        added = float(self.clip) / self.participants * self.canaries.sent(t)[0]
+        return super().mean(t, updates) + torch.from_numpy(added).to(updates.device)
+
+    def within(self, t: int, flags: Tensor) -> float:
+        """The sum of the `flags`, and half of the canaries: their norms are C."""
+        return super().within(t, flags) + self.canaries.sent(t)[1] / 2
 
 
 @dataclass(frozen=True)
@@ -148,3 +183,64 @@ def estimated(inside: Numbers, outside: Numbers, delta: float) -> float:
         return math.nan
     shift = float(inside.mean() - outside.mean()) / float(outside.std(ddof=1))
     return epsilon_of(max(0.0, shift), delta)
+
+
+def audit(
+    study: Study,
+    cell: Cell,
+    examples: Examples,
+    canaries: int,
+    progress: Callable[[int], None] = lambda t: None,
+) -> Verdict:
+    """Train a cell with the study's own hyperparameters and `canaries` canary clients.
+
+    `progress` is called with the number of every finished round.
+
+    Raises:
+        PlflError: the cell has no ε to test, or canaries cannot test it.
+    """
+    trainer = Trainer.of(study, examples)
+    f = trainer.federation(cell, study.combinations.untuned(*cell.combination))
+    block = study.federation.privacy
+    if f.privacy is None or not block.noise or block.noise_as_of is not None:
+        raise PlflError(
+            f"{cell}: has no ε to audit; choose a cell that shares parameters, set "
+            "federation.privacy.clip and noise, and remove noise_as_of, which is an extrapolation"
+        )
+    f.privacy = audited = Audited(f, canaries)
+    run([f], trainer.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t))
+    change = (f.server.x - f.x0).cpu().double().numpy()
+    delta = min(DELTA, block.delta)
+    epsilon = least(study, delta).epsilon
+    return verdict(audited.canaries.scores(change), audited.canaries.is_in, epsilon, delta)
+
+
+def main() -> None:
+    """Train a cell with canaries and say whether the accounted ε can be true."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy.canaries")
+    parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
+    parser.add_argument("cell")
+    parser.add_argument("--canaries", type=int, default=1000, metavar="N")
+    options = parser.parse_args()
+    study, cell = Study.load(options.config).find(options.cell)
+    examples = sources.of(study.data).examples_of(study, cell.state)
+    with tqdm(total=study.federation.rounds, desc=str(cell), unit="round", disable=None) as bar:
+        found = audit(study, cell, examples, options.canaries, lambda t: bar.update())
+    print(
+        f"{cell}: {found.right} of {found.guesses} guesses about {found.canaries} canaries are "
+        f"right.\nThe true ε is at least {found.bound:.3g} (95 % confidence); estimate "
+        f"{found.estimate:.3g}; accounted {found.epsilon:.3g}, each at δ = {found.delta:g}."
+    )
+    if not found.holds:
+        raise PlflError(
+            f"{cell}: the audited lower bound {found.bound:.3g} is above the accounted ε "
+            f"{found.epsilon:.3g}: clipping, noise or accounting is wrong; do not rely on this ε"
+        )
+    print("verdict: the audited lower bound is below the accounted ε")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PlflError as error:
+        sys.exit(str(error))

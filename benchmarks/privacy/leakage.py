@@ -1,7 +1,14 @@
-"""Measures what single updates of clients reveal, in rounds of a study's own federation."""
+"""Measures what single updates of clients reveal, in rounds of a study's own federation.
+
+python -m benchmarks.privacy.leakage STUDY.yaml [--cell CELL] [--codec STAGES] [--seeds N]
+
+README.md describes the attacker, the questions and what was found.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,27 +18,31 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
+from tqdm import tqdm
 
-from plfl.base.errors import ConfigError
+from benchmarks.privacy import attacks
+from benchmarks.privacy.attacks import Kinds, Numbers
+from plfl.base.errors import ConfigError, PlflError
+from plfl.base.text import printed
 from plfl.config.privacy import sends_only_updates
 from plfl.config.sections import Federation as Settings
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
-from plfl.data.prepare import check_loads
+from plfl.data.prepare import check_loads, load_dataset
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
-from plfl.federated.privacy import attacks
-from plfl.federated.privacy.attacks import Kinds, Numbers
 from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.round import run
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
+from plfl.results.records import write_csv
 from plfl.tasks import Objective
 from plfl.training.batches import stream
 from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked
 
+CODECS = ("bf16", "ef21+q3")
 WARM, ROUNDS = 3, 8
 """Rounds before the first attack, and of each attack."""
 STEP = "a window was used (one step of SGD, personal parameters"
@@ -123,7 +134,7 @@ def attacked(
     protected = [
         Study.parse(
             raw | {"federation": federation | changed, "channel": channel | {"up": up}},
-            "plfl leakage",
+            "benchmarks.privacy.leakage",
         )
         for up, changed in tried
     ]
@@ -320,3 +331,46 @@ def _only(dataset: Dataset, allowed: NDArray[np.bool_]) -> Dataset:
     targets = dataset.targets.copy()
     targets[~kept] = np.nan
     return replace(dataset, targets=targets)
+
+
+def summary(guesses: pd.DataFrame) -> pd.DataFrame:
+    """A row per question and a column per protection: mean over seeds (least to greatest)."""
+    rows = []
+    for (question, chance), asked in guesses.groupby(["question", "chance"], sort=False):
+        row = {"question": question, "chance": f"{chance:.2f}"}
+        for name, values in asked.groupby("protection", sort=False)["value"]:
+            low, mean, high = values.min(), values.mean(), values.max()
+            row[str(name)] = f"{mean:.2f} ({low:.2f}–{high:.2f})" if mean == mean else "–"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Attack a cell, print how often the guesses are right, and write `leakage.csv`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy.leakage")
+    parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
+    parser.add_argument("--cell", help="default: the first that sends updates")
+    parser.add_argument("--codec", action="append", help=f"default: {' and '.join(CODECS)}")
+    for key in ("clip", "noise"):
+        parser.add_argument(f"--{key}", type=float, help=f"default: federation.privacy.{key}")
+    parser.add_argument("--seeds", type=int, choices=range(1, 100), default=5, metavar="N")
+    options = parser.parse_args(arguments)
+    study = Study.load(options.config)
+    every = [(variant, cell) for variant in study.variants.values() for cell in variant.cells]
+    sending = [(variant, cell) for variant, cell in every if not variant.is_alone(cell)]
+    study, cell = study.find(options.cell) if options.cell else (sending or every)[0]
+    given = {key: getattr(options, key) for key in ("clip", "noise")}
+    privacy = {key: value for key, value in given.items() if value is not None}
+    cells = attacked(study, cell, options.codec or CODECS, privacy, options.seeds)
+    examples = load_dataset(study, cell.state)
+    with tqdm(total=len(cells), desc=str(cell), unit="cell", disable=None) as bar:
+        guesses = leakage(cells, examples, lambda done: bar.update())
+    write_csv(guesses, path := study.results / "leakage.csv")
+    print(f"{printed(summary(guesses))}\n\n{path}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PlflError as error:
+        sys.exit(str(error))
