@@ -1,16 +1,16 @@
-"""`plfl data`: checks the clients' series before training; `data_import` imports exports."""
+"""`plfl data check`: what the files of a study hold, before training."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
 from plfl.base.text import printed
-from plfl.cli import data_import
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Study
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def add(commands: Commands) -> None:
-    about = "import meters, and check series before training"
+    about = "check series before training"
     parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study or folder and list possible problems"
@@ -40,7 +40,6 @@ def add(commands: Commands) -> None:
         metavar="CONFIG_OR_FOLDER",
         help="a configuration, or a folder of meters that needs only the default settings",
     )
-    data_import.add(commands_of_data)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -53,7 +52,8 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.prepare import check_loads
 
     check_loads(study)
-    logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # all notes about the meters
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    logging.getLogger("plfl.data.meters").setLevel(logging.INFO)  # what the files hold
 
     problems, source, first = [], sources.of(study.data), next(iter(study.variants.values()))
     for state in study.data.states:

@@ -1,50 +1,188 @@
-"""`plfl init`: writes a ready-made study into the current folder."""
+"""`plfl init`: writes a study into the current folder, ready-made or of the user's own meters."""
+
+from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
-from plfl.base.errors import PlflError
-from plfl.cli.common import Commands, add_parser
+import yaml
+
+from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.cli.common import Commands, add_parser, progress_bar
+from plfl.config.sections import NOT_INPUTS, Data, Meters
 from plfl.config.study import Study
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies
 plfl init demo                      # write demo.yaml
-plfl init meters                    # write meters.yaml, a template for your own meters
-plfl init meters --from campus/data.yaml   # write campus.yaml, which fits an import into campus/
+plfl init meters export.csv --timezone America/New_York    # write meters.yaml, which reads it
+plfl init meters *.xlsx --name campus --timezone Etc/GMT+7 --stamp start --unit kW
+plfl init meters long.csv --columns meter=id --columns load=value --missing -9999
 """
+NOT_OPTIONS = ("folder", "exports", "about")
+"""Keys of `data.meters` that are not about the content of files."""
+NO_DEFAULT = ("timezone", "interval")
+"""Keys whose defaults apply only to studies."""
 
 
 def add(commands: Commands) -> None:
-    about = "list the ready-made studies, or write one into this folder"
+    """Add `init`, with an option for each key of `data.meters`."""
+    about = "write a study into this folder: a ready-made one, or one of your own meters"
     parser = add_parser(commands, "init", about, EXAMPLES, run)
-    parser.add_argument("study", nargs="?", help="name of a ready-made study; default: list them")
-    text = "with `meters`: a study of the meters that this file of `plfl data import` describes"
-    parser.add_argument("--from", dest="block", type=Path, metavar="DATA.YAML", help=text)
+    parser.add_argument(
+        "study", nargs="?", help="name of a ready-made study, or `meters`; default: list them"
+    )
+    parser.add_argument(
+        "exports",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="with `meters`: exports of meters, or folders of them: CSV, Parquet or XLSX, with one "
+        "meter in a file, a column per meter, or a column of names",
+    )
+    text = "name of the study of these meters; default: meters"
+    parser.add_argument("--name", default="meters", help=text)
+    keys = parser.add_argument_group(
+        "options of `plfl init meters FILE`",
+        "the keys of data.meters; lists and mappings are given once per entry",
+    )
+    for key, meaning in Meters.meanings().items():
+        if key not in NOT_OPTIONS:
+            _add_option(keys, key, " ".join(meaning.split()))
+
+
+def _add_option(group: argparse._ArgumentGroup, key: str, meaning: str) -> None:
+    """Add the option of a key of `data.meters`."""
+    field = Meters.model_fields[key]
+    if key not in NO_DEFAULT and field.default not in (None, False, [], {}):
+        meaning += f" Default: {field.default}."
+    known: dict[str, Any] = {"default": argparse.SUPPRESS, "help": meaning.replace("%", "%%")}
+    if isinstance(field.default, bool):
+        known["action"] = argparse.BooleanOptionalAction
+    elif isinstance(field.default, dict):
+        known |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
+    elif isinstance(field.default, list):
+        known |= {"action": "append", "metavar": "VALUE"}
+    elif choices := _choices(field.annotation):
+        known |= {"choices": choices, "type": type(choices[0])}
+    else:
+        known["metavar"] = "VALUE"
+    group.add_argument(f"--{key.replace('_', '-')}", **known)
+
+
+def _choices(kind: object) -> tuple[Any, ...]:
+    """The values that a type allows, if it lists them."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(_choices, get_args(kind))), ())
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the file of a study and print what to do with it, or list the studies."""
-    from plfl.pipeline import shipped, starter
+    from plfl.pipeline import shipped
 
-    if options.block is not None:
-        if options.study != "meters":
-            raise PlflError("--from: needs the study `meters`: plfl init meters --from DATA.YAML")
-        _next(starter.write(options.block, Path()))
-        return
+    given = {key: value for key, value in vars(options).items() if key in Meters.model_fields}
+    exports = given.pop("exports")
+    if given and not exports:
+        key = next(iter(given)).replace("_", "-")
+        raise PlflError(f"--{key}: needs exports: plfl init meters FILE --{key} …")
+    if exports and options.study != "meters":
+        raise PlflError(f"{exports[0]}: files need the study `meters`: plfl init meters FILE")
     if options.study is None:
         width = max(map(len, shipped.studies()))
         for name in shipped.studies():
             print(f"{name:{width}}  {shipped.about(name)}")
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
-    path = shipped.write_study(options.study, Path())
-    print(f"{path}: {shipped.about(options.study)}")
-    _next(path)
-
-
-def _next(path: Path) -> None:
+    if exports:
+        path = _of_exports(exports, given, Path(f"{options.name}.yaml"))
+    else:
+        path = shipped.write_study(options.study, Path())
+        print(f"{path}: {shipped.about(options.study)}")
     print(f"next, with {path}:")
     own = Study.load(path).data.source == "meters"
     for command in (*(["data check"] if own else []), "cells", "study"):
-        print(f"  plfl {command} {path}")
+        print(f"  plfl {command} {shlex.quote(str(path))}")
+
+
+def _of_exports(exports: list[Path], given: dict[str, Any], path: Path) -> Path:
+    """Write a study of raw exports, and print what they hold.
+
+    Raises:
+        DataError: an option is wrong, or something in the files is wrong or ambiguous.
+    """
+    from plfl.pipeline import starter
+
+    if path.exists():
+        raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
+    try:
+        meters = _meters(given)
+        with progress_bar("read", "step") as progress:
+            found, study = starter.recognise(exports, meters, progress)
+        starter.write(path, study)
+    except ConfigError as error:
+        raise DataError("\n".join(map(as_options, error.problems))) from None
+    except DataError as error:
+        raise DataError(as_options(str(error))) from None
+    for line in found.report():
+        print(as_options(line))
+    print()
+    return path
+
+
+def _meters(given: dict[str, Any]) -> Meters:
+    """The keys of `data.meters` that the options give.
+
+    Raises:
+        ConfigError: they are not valid; the checks are those of a study.
+    """
+    for key, value in given.items():
+        if isinstance(Meters.model_fields[key].default, dict):
+            names = [name for name, _ in value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise ConfigError("", [f"data.meters.{key}.{twice[0]}: is given twice"])
+            given[key] = dict(value)
+    inputs = [role for role in given.get("columns", {}) if role not in NOT_INPUTS]
+    features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
+    data = {"source": "meters", "states": ["all"], "features": features, "meters": given}
+    return Study.parse({"data": data}, "plfl init meters").data.meters
+
+
+def as_options(message: str) -> str:
+    """A message with options instead of the keys of a study."""
+
+    def option(found: re.Match[str]) -> str:
+        flag = f"--{found['key'].replace('_', '-')}"
+        if found["role"]:
+            return f"{flag} {found['role']}=…"
+        if not found["value"]:
+            return flag
+        # All values stay text.
+        value = yaml.load(found["value"], yaml.BaseLoader)
+        if isinstance(value, dict):
+            value = [f"{name}={entry}" for name, entry in value.items()]
+        if isinstance(value, list):
+            return " ".join(_given(flag, str(entry)) for entry in value)
+        if value == "false":
+            return f"--no-{flag[2:]}"
+        return flag if value == "true" else f"{flag} {found['value']}"
+
+    value = r"\[(?:'[^']*'|[^]])*\]|\{.*?\}|(?:true|false|end|start|[kM]?Wh?|\d+)\b"
+    key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
+    return re.sub(key, option, message)
+
+
+def _given(flag: str, entry: str) -> str:
+    """An option and its value for a shell. Only of numbers may a separate value begin with `-`."""
+    between = " " if re.fullmatch(r"[^-].*|-\d+(\.\d*)?", entry) else "="
+    return f"{flag}{between}{shlex.quote(entry)}"

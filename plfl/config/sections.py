@@ -59,7 +59,7 @@ NOT_INPUTS = ("load", *METER_ROLES)
 
 class Meters(Section):
     """Your own meters: a folder with one file per meter, named after the client, or raw exports.
-    `plfl data import` has an option for each key about the content of files, such as `--max-gap`
+    `plfl init meters` has an option for each key about the content of files, such as `--max-gap`
     for `max_gap`."""
 
     folder: Path = Path("meters")
@@ -79,7 +79,7 @@ class Meters(Section):
     converted."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
-    zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl data import` has no
+    zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl init meters` has no
     default for such timestamps."""
     timezones: dict[str, str] = {}
     """Zones of single meters, by name (`*` and `?` are wildcards), where they are not `timezone`.
@@ -90,7 +90,7 @@ class Meters(Section):
     """Whether a timestamp marks the end or the start of its interval."""
     interval: Literal[15, 30, 60] = 15
     """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
-    reading is a gap. `plfl data import` keeps the interval of the files if this is not given."""
+    reading is a gap. `plfl init meters` writes the interval of the files if it is not given."""
     since: str | None = None
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None

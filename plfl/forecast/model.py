@@ -355,7 +355,7 @@ class ForecastModel:
         if missing := [name for name in self.readings if name not in frame]:
             raise DataError(
                 f"{client}: has no column {', '.join(missing)}; the model reads "
-                f"{', '.join(self.readings)} of files as `plfl data import` writes them"
+                f"{', '.join(self.readings)}; add it"
             )
         check_stamps(client, frame.index, self.interval)
         for name in self.readings:

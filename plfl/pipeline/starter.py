@@ -1,58 +1,118 @@
-"""A first study of imported meters: a fast model, one optimiser, a day ahead."""
+"""A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from plfl.base.errors import PlflError
-from plfl.config import loading
+from plfl.base.errors import DataError
+from plfl.config.sections import Meters
 from plfl.config.study import Study
+from plfl.data.checks import counted, never_decreases
+from plfl.data.meters.exports import Exports, Progress, read_exports
+from plfl.data.meters.layout import check_chosen
+from plfl.data.meters.paths import client_names, raw_files
+from plfl.data.meters.series import collected
 from plfl.pipeline.shipped import root, write_new
 
 DAY = 24 * 60
 """Minutes."""
 
 
-def study_of(block: Path) -> dict[str, Any]:
-    """The configuration of a study of the meters that `plfl data import` has described in a file.
+def recognise(
+    paths: Iterable[Path], meters: Meters, progress: Progress | None = None
+) -> tuple[Exports, dict[str, Any]]:
+    """Read raw exports, and describe them in a study.
 
-    It forecasts a day ahead from the last day, the loads two and seven days before the target, and
-    the calendar. The study has the name of the folder that holds the file.
+    Args:
+        paths: files, or folders of files.
+        meters: what cannot be detected. Without `interval`, it is that of the exports; stamps
+            without a UTC offset need `timezone`.
+        progress: see `read_exports`.
+
+    Returns:
+        The content of the exports, and the configuration of a study that reads them.
 
     Raises:
-        PlflError: it is no such file, it cannot be read, or a day is not a multiple of the time
-            between readings.
+        DataError: something is wrong or ambiguous; the message lists all problems of all files.
     """
-    raw = loading.read(block)
-    data = raw.get("data") if isinstance(raw, dict) else None
-    meters = data.get("meters") if isinstance(data, dict) else None
-    if not isinstance(raw, dict) or not isinstance(data, dict) or not isinstance(meters, dict):
-        raise PlflError(f"{block}: has no data.meters; name the data.yaml that an import wrote")
-    interval = meters.get("interval")
-    if not isinstance(interval, int) or interval < 1 or DAY % interval:
-        raise PlflError(
-            f"{block}: data.meters.interval: {interval!r} does not divide a day; correct it"
+    paths = list(paths)
+    raw = raw_files(paths)
+    interval = meters.interval if "interval" in meters.model_fields_set else None
+    meters = meters.model_copy(update={"exports": raw})
+    exports = read_exports(raw, meters, interval, progress=progress)
+    if problems := _problems(exports, meters):
+        count = counted(len(problems), "problem")
+        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
+    return exports, _study(exports, paths, meters)
+
+
+def _problems(exports: Exports, meters: Meters) -> list[str]:
+    """What is wrong in exports, and what a study would assume without being told."""
+    problems, given = exports.problems, meters.model_fields_set
+    unzoned = {name for name in exports.names if not _has_zone(name, meters)}
+    if local := [path for path, names in exports.local.items() if unzoned & {*names}]:
+        problems.insert(
+            0,
+            f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
+            "data.meters.timezone, such as America/New_York, or a fixed zone such as Etc/GMT+5 or "
+            "UTC if the clock never changes",
         )
-    rows = DAY // interval
-    inputs = [name for name in meters.get("columns") or {} if name not in ("timestamp", "load")]
+    if meters.weather in exports.local and not given & {"timezone", "weather_timezone"}:
+        problems.append(
+            f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
+        )
+    problems += [
+        f"{exports.files[name]}: {name}: the readings never decrease, like those of a cumulative "
+        "register; set data.meters.cumulative: true, or data.meters.cumulative: false if they are "
+        "loads"
+        for name, meter in exports.meters.items()
+        if "cumulative" not in given and never_decreases(meter.load)
+    ]
+    with collected(problems):
+        check_chosen(exports.names, meters)
+    with collected(problems):
+        client_names(exports.files)
+    return problems
+
+
+def _has_zone(name: str, meters: Meters) -> bool:
+    """Whether the user has named the time zone of a meter."""
+    return "timezone" in meters.model_fields_set or meters.timezone_of(name) != meters.timezone
+
+
+def _study(exports: Exports, paths: Iterable[Path], meters: Meters) -> dict[str, Any]:
+    """A study that forecasts a day ahead from the last day, the loads two and seven days before the
+    target, and the calendar, with a fast model and one optimiser."""
+    minutes = next(iter(exports.meters.values())).minutes
+    keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
     context = [{"name": "lags", "days": [2, 7]}, {"name": "level"}, {"name": "calendar"}]
-    windows = {"look_back": rows, "look_ahead": rows, "target": "change", "context": context}
     return {
-        "name": block.resolve().parent.name,
-        "data": {"features": ["load", *inputs]} | data,
-        "windows": windows | (raw.get("windows") or {}),
+        "data": {
+            "source": "meters",
+            "states": ["all"],
+            "clients": len(exports.meters),
+            "features": ["load", *meters.inputs],
+            "meters": {"exports": [path.as_posix() for path in paths], **keys, "interval": minutes},
+        },
+        "windows": {
+            "look_back": DAY // minutes,
+            "look_ahead": DAY // minutes,
+            "target": "change",
+            "scaling": "per_client",
+            "context": context,
+        },
         "model": {"name": "mlp", "hidden": [64, 64]},
         "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"], "seeds": [1, 2, 3]},
         "federation": {"rounds": 20, "evaluate_every": 1, "batch_size": 64, "loss": "mae"},
     }
 
 
-def write(block: Path, folder: Path) -> Path:
-    """Write the study of `study_of` into a folder, under its name."""
-    raw = study_of(block)
-    path = folder / f"{raw['name']}.yaml"
+def write(path: Path, study: dict[str, Any]) -> Path:
+    """Write a study of `recognise`, under the name of its file."""
+    raw = {"name": path.stem, **study}
     Study.parse(raw, str(path))
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    about = f"# The meters of {block}, a day ahead. All keys: {root()}/docs/configuration.md.\n"
+    about = f"# Your own meters, a day ahead. All keys: {root()}/docs/configuration.md.\n"
     return write_new(path, about + text)

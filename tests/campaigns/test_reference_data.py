@@ -82,11 +82,10 @@ def test_ten_simulated_buildings(reference_data: Path, caplog: pytest.LogCapture
 
 def test_the_measured_meters_read_whole(reference_data: Path, tmp_path: Path) -> None:
     table = pd.read_parquet(reference_data / "bdg2_fox" / "fox_2017_hourly_kwh.parquet")
-    (tmp_path / "fox_meters").mkdir()
-    for name in map(str, table):
-        table[name].rename("load").to_csv(tmp_path / "fox_meters" / f"{name}.csv")
+    starts = table.set_axis(table.index - pd.Timedelta(hours=1))
+    starts.rename_axis("timestamp").to_csv(export := tmp_path / "electricity_cleaned.csv")
     data = studies()[0].data
-    of_guide = data.meters.model_copy(update={"folder": tmp_path / "fox_meters"})
+    of_guide = data.meters.model_copy(update={"exports": [export]})
     found = meters.read(data.model_copy(update={"meters": of_guide}), "fox")
     for name, series in found.items():
         np.testing.assert_allclose(series["load"], table[name], rtol=1e-6)

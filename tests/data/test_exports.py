@@ -1,4 +1,4 @@
-"""`data.meters.exports`: a study reads raw exports as `plfl data import` does."""
+"""`data.meters.exports`: a study reads raw exports."""
 
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,8 @@ import yaml
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
-from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data import meters, sources, windows
-from plfl.data.meters.imported import import_meters
+from plfl.data import meters, sources
 from tests.helpers.refusals import naming
 
 ROWS = 24 * 40
@@ -34,90 +32,6 @@ def study(*exports: Path, clients: int = 2, **keys: Any) -> Study:
         data["features"] = features
     data["meters"] = {"exports": list(map(str, exports))} | KEYS | keys
     return Study.parse({"data": data, "windows": {"scaling": "per_client"}}, "test")
-
-
-def wide(folder: Path) -> None:
-    table = raw(weather=np.arange(ROWS) % 30, area=900.0)
-    table.loc[5:6, "b 1"] = -9999
-    table.loc[100:112, "a/2"] = 0
-    table.iloc[::-1].to_csv(folder / "wide.csv", index=False, sep=";", decimal=",")
-
-
-def long(folder: Path) -> None:
-    table = raw().melt("when", var_name="meter", value_name="W").sort_values("when")
-    table = pd.concat([table, table.iloc[[7]].assign(W=3.0)])
-    (folder / "long.csv").write_text("a portal\nof meters\n" + table.to_csv(index=False))
-
-
-def single(folder: Path) -> None:
-    weather = pd.DataFrame({"time": raw()["when"], "Ta": 32 + np.arange(ROWS) % 18})
-    weather.to_csv(folder.parent / "weather.csv", index=False)
-    for name in ("b 1", "a-2"):
-        register = raw()[["when", name.replace("-", "/")]].set_axis(["when", "kWh"], axis=1)
-        register["kWh"] = register["kWh"].cumsum().round(3)
-        register.to_parquet(folder / f"{name}.parquet")
-
-
-@pytest.mark.parametrize(
-    ("write", "keys"),
-    [
-        (
-            wide,
-            {
-                "missing": [-9999],
-                "zero_run": 6,
-                "columns": {"temperature": "weather", "floor_area": "area"},
-                "units": {"temperature": "°F"},
-                "timezones": {"b*": "Etc/GMT+5"},
-                "since": "2020-02-02",
-                "until": "2020-03-05T06:00",
-            },
-        ),
-        (
-            long,
-            {
-                "unit": "W",
-                "duplicates": "mean",
-                "columns": {"meter": "meter", "load": "W"},
-                "stamp": "start",
-            },
-        ),
-        (
-            single,
-            {
-                "cumulative": True,
-                "cut": True,
-                "weather": "weather.csv",
-                "weather_timezone": "Etc/GMT+1",
-                "columns": {"temperature": "Ta"},
-                "units": {"temperature": "°F"},
-            },
-        ),
-    ],
-    ids=["wide", "long", "one file per meter, with weather"],
-)
-def test_a_raw_export_gives_the_windows_of_its_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, keys: dict[str, Any]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (exports := tmp_path / "raw").mkdir()
-    write(exports)
-    given = Meters.model_validate({"timezone": "UTC"} | keys)
-    imported = import_meters([exports], tmp_path / "meters", given, "parquet")
-    folder = Study.parse(yaml.safe_load(imported.block), "import")
-    direct = study(exports, **keys)
-    expected, found = meters.read(folder.data, "all"), meters.read(direct.data, "all")
-    assert list(found) == list(expected) == ["a-2", "b 1"]
-    for client, table in expected.items():
-        pd.testing.assert_frame_equal(found[client], table, check_exact=True, check_freq=False)
-        assert found[client].attrs == table.attrs
-    loaded = [sources.of(one.data).load(one.data, "all") for one in (folder, direct)]
-    one, other = (windows.build(tables, direct.windows) for tables in loaded)
-    np.testing.assert_array_equal(one.features, other.features)
-    np.testing.assert_array_equal(one.load, other.load)
-    # The configuration of a study that has been read once means the same.
-    again = Study.parse(direct.model_dump(mode="json"), "again")
-    assert again.data.meters == direct.data.meters
 
 
 def test_the_receipt_lists_the_exports_and_the_weather(tmp_path: Path) -> None:

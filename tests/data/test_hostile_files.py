@@ -16,7 +16,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters.imported import import_meters
+from plfl.pipeline.starter import recognise
 
 LINES = ["time,school"] + [
     f"{stamp:%Y-%m-%d %H:%M},{1 + stamp.hour / 10}"
@@ -99,15 +99,14 @@ HOSTILE: dict[str, tuple[str, bytes, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_one_error_names_the_file_and_nothing_is_written(what: str, tmp_path: Path) -> None:
+def test_one_error_names_the_file(what: str, tmp_path: Path) -> None:
     name, content, options = HOSTILE[what]
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / name).write_bytes(content)
     meters = Meters.model_validate({"timezone": "UTC", **options})
     with pytest.raises(DataError) as found:
-        import_meters([tmp_path / "raw"], tmp_path / "meters", meters, "csv")
+        recognise([tmp_path / "raw"], meters)
     assert name in str(found.value) and "root:" not in str(found.value)
-    assert not (tmp_path / "meters").exists()
 
 
 def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
@@ -115,7 +114,7 @@ def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
     for name in ("pipe.csv", "zero.csv"):
         with pytest.raises(DataError) as found:
-            import_meters([tmp_path / name], tmp_path / "meters", Meters(timezone="UTC"), "csv")
+            recognise([tmp_path / name], Meters(timezone="UTC"))
         assert name in str(found.value)
 
 
@@ -128,5 +127,5 @@ def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> No
     text = table.to_csv().replace("x,", f"x{' ' * 1500},")
     assert len(text.partition("\n")[0]) > 131_072
     (tmp_path / "wide.csv").write_text(text)
-    import_meters([tmp_path / "wide.csv"], tmp_path / "b", Meters(timezone="UTC"), "parquet")
-    assert len(list((tmp_path / "b").glob("*.parquet"))) == 80
+    exports, _ = recognise([tmp_path / "wide.csv"], Meters(timezone="UTC"))
+    assert len(exports.meters) == 80

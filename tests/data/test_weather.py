@@ -14,7 +14,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import meters
-from plfl.data.meters.imported import import_meters
+from plfl.pipeline.starter import recognise
 
 ROWS = 24 * 40
 ZONES = ("UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Adelaide", "Etc/GMT+7")
@@ -206,8 +206,8 @@ def test_stamps_without_an_offset_need_a_zone(
     weather = write(tmp_path / "local.csv", index, "UTC", Ta=np.arange(ROWS))
     keys: dict[str, Any] = {"weather": weather, "columns": {"temperature": "Ta"}}
     with pytest.raises(DataError, match="weather_timezone"):
-        import_meters([export], tmp_path / "meters", Meters.model_validate(keys))
+        recognise([export], Meters.model_validate(keys))
     keys["weather_timezone"] = "Etc/GMT+1"
-    imported = import_meters([export], tmp_path / "meters", Meters.model_validate(keys))
+    imported, _ = recognise([export], Meters.model_validate(keys))
     found = imported.meters["m"].inputs["temperature"]
     np.testing.assert_array_equal(found.to_numpy()[1:], np.arange(ROWS - 1))

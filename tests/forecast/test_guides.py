@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +110,16 @@ def test_the_whole_way_of_the_tutorial(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = sorted(set(re.findall(r"`(Fox_\w+)`", MEASURED)))
-    stamps = pd.date_range("2016-12-30", "2018-01-02", freq="h", name="timestamp")
+    stamps = pd.date_range("2016-12-30", "2017-12-31 23:00", freq="h", name="timestamp")
     dice = np.random.default_rng(1)
     days = 2 + np.sin(np.arange(len(stamps)) / 24 * 2 * np.pi)[:, None]
     loads = days + dice.uniform(0, 0.3, (len(stamps), len(names)))
     pd.DataFrame(loads, stamps, names).to_csv("electricity_cleaned.csv")
 
-    takes_part, new, init, check, cells, _, old_meter, new_meter, later = commands(TUTORIAL)
-    for command in (takes_part, new, init, check, cells):
+    for cut in re.findall(r"^awk .*$", TUTORIAL, re.MULTILINE):
+        subprocess.run(cut, shell=True, check=True)
+    init, check, cells, _, old_meter, new_meter = commands(TUTORIAL)
+    for command in (init, check, cells):
         assert main(command) == 0
 
     # Its study with one short round, instead of `plfl study`.
@@ -138,7 +141,7 @@ def test_the_whole_way_of_the_tutorial(
     assert shown[0] == header and len(shown) == 1 + 24
     without_load = r"^([^,]*),[^,]*,"
     assert re.sub(without_load, "", shown[1]) == re.sub(without_load, "", first)
-    assert main(new_meter) == 0 and main(later) == 0
+    assert main(new_meter) == 0
     (program,) = re.findall(r"```python\n(.*?)```", TUTORIAL, re.DOTALL)
     found: dict[str, Any] = {}
     exec(program, found)

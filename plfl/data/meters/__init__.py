@@ -1,7 +1,7 @@
 """The user's own meters: a folder of files, or raw exports, become the clients' series.
 
 A folder of clean files is an export that needs no keys: one reader (`plfl.data.meters.exports`)
-reads both, for a study and for `plfl data import`.
+reads both, for a study and for `plfl init meters`.
 
 All work is done in UTC, where the grid of every meter is regular: local time skips an hour in
 spring and repeats one in autumn. The resulting series are indexed by local *standard* time, which
@@ -20,9 +20,8 @@ from plfl.config.sections import Data, Meters
 from plfl.data.checks import never_decreases
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
-from plfl.data.meters.imported import file_names
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, is_series, known
+from plfl.data.meters.paths import client_name, client_names, is_series, known
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.series import collected, finished
 
@@ -49,8 +48,8 @@ def clients(data: Data, state: str) -> dict[str, Path]:
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     """The series of a state's clients, by name.
 
-    Clients from exports have the names of the files that `plfl data import` would write. The first
-    `data.clients` in alphabetical order take part. Faults that the configuration names become gaps.
+    Clients from exports have the names of `client_names`. The first `data.clients` in alphabetical
+    order take part. Faults that the configuration names become gaps.
     In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried forward,
     so that no value depends on a later one. Longer gaps stay NaN. Warnings report all of this. Rows
     before the first complete row and after the last one are removed.
@@ -66,6 +65,8 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
             of all files, with the line of the file and the keys to set.
     """
     exports = _read(data, state)
+    for path, form in exports.forms.items():
+        logger.info("%s: %s", path, form)
     found: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
     notes: list[str] = []
@@ -92,13 +93,13 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         DataError: the file cannot be used, or has no such meter.
     """
     client = client or client_name(path)
-    # The client has the name of a file, where a hyphen can replace another character.
+    # In the name of a client, a hyphen can replace another character.
     only = [escape(client).replace("-", "?")]
     zone = {"timezone": meters.timezone_of(client), "timezones": {}}
     chosen = {"only": only, "leave_out": [], "since": None, "until": None}
     meters = meters.model_copy(update=zone | chosen)
     exports = read_exports([path], meters, meters.interval, {path: client})
-    if exports.names and client not in file_names(exports.names).values():
+    if exports.names and client not in client_names(exports.names).values():
         raise DataError(
             f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
             f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
@@ -108,8 +109,8 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     series = _series(exports, _by_client(exports)[client], meters, notes)
     if never_decreases(series["load"]):
         notes.append(
-            f"{path}: {client}: the load never decreases, like a cumulative register; import the "
-            "file with --cumulative, which uses its differences"
+            f"{path}: {client}: the load never decreases, like a cumulative register; set "
+            "data.meters.cumulative, which uses its differences"
         )
     _tell(notes)
     return series
@@ -138,8 +139,8 @@ def _refuse(exports: Exports) -> None:
 
 
 def _by_client(exports: Exports) -> dict[str, str]:
-    """The names of the meters, by the file names that the import would choose for them."""
-    return {client: name for name, client in file_names(list(exports.meters)).items()}
+    """The names of the meters, by the names of their clients."""
+    return {client: name for name, client in client_names(list(exports.meters)).items()}
 
 
 def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
@@ -167,8 +168,10 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd
     meter, where = exports.meters[name], str(exports.files[name])
     if name != client_name(exports.files[name]):
         where += f": {name}"
-    if done := [f"{what}: {n}" for what, n in meter.done.items() if what not in EXPECTED]:
-        notes.append(f"{where}: {', '.join(done)}")
+    if any(what not in EXPECTED for what in meter.done):
+        notes.append(f"{where}: {meter.summary}")
+    else:
+        logger.info("%s: %s", where, meter.summary)
     series = finished(where, meter, meters)
     notes += series.attrs.pop("notes")
     return series

@@ -8,15 +8,13 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.base.files import sha256
 from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
@@ -41,8 +39,8 @@ class Exports:
 
     meters: dict[str, Meter] = field(default_factory=dict)
     """The series by the name of the meter, as far as they could be read."""
-    sources: list[dict[str, Any]] = field(default_factory=list)
-    """For each raw file, its digest and its detected form."""
+    forms: dict[Path, str] = field(default_factory=dict)
+    """The detected form of each file, in words."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
@@ -51,6 +49,14 @@ class Exports:
     """The files whose stamps have no UTC offset, with the names of their meters."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
+
+    def report(self) -> list[str]:
+        """Lines about the forms of the files, and what is in each meter."""
+        return [
+            *(f"{path}: {form}" for path, form in self.forms.items()),
+            "all times in local standard time, whatever clocks do in summer:",
+            *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
+        ]
 
 
 def read_exports(
@@ -133,7 +139,7 @@ def _pieces(
             for name, piece in parts.items():
                 pieces.setdefault(name, []).append(piece)
                 found.files.setdefault(name, path)
-            found.sources.append(_source(table, columns, times))
+            found.forms[path] = _form(table, columns, times)
     return pieces
 
 
@@ -178,22 +184,13 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
         found.local[path] = []
     units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
     listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
-    found.sources.append(_source(table, of_station, times) | {"layout": f"weather, {listed}"})
+    found.forms[path] = f"weather, {listed}: {_form(table, of_station, times)}"
     return known[roles].sort_index()
 
 
-def _source(table: Table, columns: Layout, times: Times) -> dict[str, Any]:
-    """The receipt's entry for a file."""
-    parts = asdict(columns)
-    del parts["readings"], parts["meter"]
-    return {
-        "file": table.path.as_posix(),
-        "sha256": sha256(table.path),
-        "form": table.form,
-        "stamps": times.format,
-        "layout": columns.kind,
-        **parts,
-    }
+def _form(table: Table, columns: Layout, times: Times) -> str:
+    """The detected form of a file, in words."""
+    return f"{table.form}, {columns.kind}, stamps {times.format}"
 
 
 def _check_unique(

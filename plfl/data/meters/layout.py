@@ -43,7 +43,7 @@ class Layout:
 
     @property
     def kind(self) -> str:
-        """Its name in the receipt."""
+        """Its name in reports."""
         if self.name is not None:
             return "long"
         return "wide" if len(self.readings) > 1 else "one meter"

@@ -126,6 +126,25 @@ def client_name(path: Path) -> str:
     return re.sub(rf"({found})$", "", path.name, flags=re.IGNORECASE)
 
 
+def client_names(meters: Iterable[str]) -> dict[str, str]:
+    """The name of the client of each meter: that of the meter, without characters that files cannot
+    have in their names.
+
+    Raises:
+        DataError: two meters would have the same client.
+    """
+    clients: dict[str, str] = {}
+    for meter in dict.fromkeys(meters):
+        client = re.sub(r"[^\w .()+=@-]", "-", meter).strip(" .") or "meter"
+        if client in clients:
+            raise DataError(
+                f"meters {clients[client]!r} and {meter!r} would both be named {client!r}; rename "
+                "one of them, or use data.meters.leave_out"
+            )
+        clients[client] = meter
+    return {meter: client for client, meter in clients.items()}
+
+
 def known(meters: Meters) -> dict[str, dict[str, str]]:
     """Further information about each client, by column, from the file `meters.about`.
 

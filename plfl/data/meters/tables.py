@@ -48,7 +48,7 @@ class Table:
     """Text (CSV, XLSX) or typed values (Parquet, plug-ins), one row per line, indexed by the number
     of the line or row. Columns of the same name are numbered: `A`, `A (2)`."""
     form: str
-    """The detected form, for the receipt."""
+    """The detected form, in words."""
     repeated: frozenset[str] = frozenset()
     """Names that several columns have."""
     unit: str = "line"

@@ -1,9 +1,7 @@
-"""`plfl data import`: every form of a raw export gives the same clean folder."""
+"""`plfl init meters`: every form of a raw export gives the same series, and a study of them."""
 
-import json
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from plfl.base.errors import DataError
-from plfl.base.files import sha256
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import sources
-from plfl.data.meters.imported import Imported, import_meters
+from plfl.data.meters.exports import Exports
+from plfl.pipeline.starter import recognise
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 ROWS = 24 * 40
@@ -41,22 +38,25 @@ def text(stamps: pd.DatetimeIndex, *columns: Any, form: str = "%Y-%m-%d %H:%M") 
 
 
 @pytest.fixture
-def bring(tmp_path: Path) -> Callable[..., Imported]:
-    """Imports text, or files, with options: `bring("a.csv", lines, unit="W")`."""
+def bring(tmp_path: Path) -> Callable[..., Exports]:
+    """Reads text, or files, with options: `bring("a.csv", lines, unit="W")`."""
 
-    def call(file: str, lines: list[str], /, **options: Any) -> Imported:
+    def call(file: str, lines: list[str], /, **options: Any) -> Exports:
         raw = tmp_path / "raw"
         raw.mkdir(exist_ok=True)
         (raw / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        form = options.pop("form", "csv")
         keys = {"timezone": "UTC"} | options
-        given = Meters.model_validate({k: v for k, v in keys.items() if v is not None})
-        return import_meters([raw], tmp_path / "meters", given, form)
+        return read(raw, **{key: value for key, value in keys.items() if value is not None})
 
     return call
 
 
-def load(imported: Imported, name: str = "a") -> pd.Series:
+def read(*paths: Path, **keys: Any) -> Exports:
+    """What is recognised in raw exports, without the study."""
+    return recognise(paths, Meters.model_validate(keys))[0]
+
+
+def load(imported: Exports, name: str = "a") -> pd.Series:
     return imported.meters[name].load
 
 
@@ -68,23 +68,15 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
 # -- layouts -------------------------------------------------------------------------------------
 
 
-def test_the_receipt_tells_where_everything_comes_from(tmp_path: Path) -> None:
+def test_the_report_tells_what_was_found(tmp_path: Path) -> None:
     raw = tmp_path / "a.csv"
     raw.write_text("\n".join(["time,kWh,note", *text(hours(), loads(), ["x"] * ROWS)]))
-    import_meters([raw], tmp_path / "m", Meters(timezone="UTC", unit="Wh"))
-    receipt = json.loads((tmp_path / "m" / "import.json").read_text())
-    (source,) = receipt["sources"]
-    assert source["sha256"] == sha256(raw)
-    assert source["layout"] == "one meter" and source["ignored"] == ["note"]
-    assert source["form"] == "text, header in line 1, separator ,"
-    assert receipt["options"]["unit"] == "Wh"
-    written = receipt["meters"]["a"]
-    assert written["sha256"] == sha256(tmp_path / "m" / "a.csv")
-    assert written["rows"] == ROWS
-    assert written["kWh"] == pytest.approx(loads().sum() / 1000)
+    form, _, meter = read(raw, timezone="UTC").report()
+    assert form == f"{raw}: text, header in line 1, separator ,, one meter, stamps ISO8601"
+    assert meter == "a: 960 readings, 2020-02-01 to 2020-03-12; nothing changed"
 
 
-def test_a_long_file_has_a_column_of_names(bring: Callable[..., Imported]) -> None:
+def test_a_long_file_has_a_column_of_names(bring: Callable[..., Exports]) -> None:
     stamps = hours().repeat(2)
     names, values = ["x", "y"] * ROWS, np.stack([loads(), loads(seed=1)], axis=1).ravel()
     imported = bring("all.csv", ["t,meter,value", *text(stamps, names, values)])
@@ -92,7 +84,7 @@ def test_a_long_file_has_a_column_of_names(bring: Callable[..., Imported]) -> No
     same(load(imported, "y"), hours(), loads(seed=1))
 
 
-def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Imported]) -> None:
+def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Exports]) -> None:
     stamps = hours().repeat(2)
     lines = ["t,id,value,t2", *text(stamps, [7, 8] * ROWS, loads(2 * ROWS), loads(2 * ROWS))]
     with pytest.raises(DataError, match=r"data\.meters\.columns.meter: 'id', 'value', 't2'"):
@@ -104,7 +96,7 @@ def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Imported])
 
 
 def test_parts_of_a_meter_in_several_files_are_joined(
-    bring: Callable[..., Imported], tmp_path: Path
+    bring: Callable[..., Exports], tmp_path: Path
 ) -> None:
     lines = text(hours(), loads(), loads(seed=1))
     (tmp_path / "raw").mkdir()
@@ -121,31 +113,29 @@ def test_parts_of_a_meter_in_files_of_its_own_have_its_name(tmp_path: Path) -> N
         (tmp_path / folder).mkdir()
         paths.append(tmp_path / folder / f"{folder}.csv")
         paths[-1].write_text("\n".join(["t,kWh", *part]))
-    keys = Meters(timezone="UTC", join_files=True)
+    keys = {"timezone": "UTC", "join_files": True}
     with pytest.raises(DataError, match=r"no meter is in several files"):
-        import_meters(paths, tmp_path / "m", keys)
+        read(*paths, **keys)
     named = [path.rename(path.with_name("school.csv")) for path in paths]
-    same(load(import_meters(named, tmp_path / "m", keys), "school"), hours(), loads())
+    same(load(read(*named, **keys), "school"), hours(), loads())
     zoned = text(hours(rows=500), loads(500), form="%Y-%m-%d %H:%MZ")
     named[0].write_text("\n".join(["t,kWh", *zoned]))
     with pytest.raises(DataError, match=r"late/school.csv: the stamps have no UTC offset"):
-        import_meters(named, tmp_path / "n", Meters(join_files=True))
+        read(*named, join_files=True)
 
 
 def test_spreadsheets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
-    imported = import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Meters(timezone="UTC"))
+    imported = read(tmp_path / "a.xlsx", timezone="UTC")
     same(load(imported, "y"), hours(), loads(seed=1))
-    assert imported.sources[0]["form"] == "XLSX, header in row 4"
+    assert imported.report()[0].endswith("a.xlsx: XLSX, header in row 4, wide, stamps ISO8601")
 
 
 def test_a_spreadsheet_may_have_an_empty_row_below_the_header(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": ["", *map(str, hours())], "x": [None, *loads()]})
     frame.to_excel(tmp_path / "a.xlsx", index=False)
-    imported = import_meters(
-        [tmp_path / "a.xlsx"], tmp_path / "m", Meters(timezone="UTC", header=1)
-    )
+    imported = read(tmp_path / "a.xlsx", timezone="UTC", header=1)
     same(load(imported, "x"), hours(), loads())
 
 
@@ -155,7 +145,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install 'plfl\[xlsx\]'"
     ):
-        import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Meters())
+        read(tmp_path / "a.xlsx")
 
 
 # -- text ----------------------------------------------------------------------------------------
@@ -163,7 +153,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
 def test_units_in_a_file_are_those_of_the_readings(
-    bring: Callable[..., Imported], lines: list[str], tmp_path: Path
+    bring: Callable[..., Exports], lines: list[str], tmp_path: Path
 ) -> None:
     lines = [*lines, *text(hours(), loads(), loads(seed=1))]
     with pytest.raises(DataError, match=r"its readings are in MWh; set data\.meters\.unit: MWh"):
@@ -171,7 +161,6 @@ def test_units_in_a_file_are_those_of_the_readings(
     imported = bring("a.csv", lines, unit="MWh")
     same(load(imported, "A"), hours(), 1000 * loads())
     same(load(imported, "B"), hours(), 1000 * loads(seed=1))
-    shutil.rmtree(tmp_path / "meters")
     done = bring("a.csv", lines, unit="kWh").meters["A"].done
     assert any("MWh" in what and "data.meters.unit" in what for what in done), done
 
@@ -180,13 +169,13 @@ def test_the_name_of_a_meter_is_the_same_alone_and_beside_others(tmp_path: Path)
     for header, meters in (("t,hall (kWh)", ["hall"]), ("t,hall (kWh),gym (kWh)", ["hall", "gym"])):
         readings = [loads(seed=seed) for seed in range(len(meters))]
         (path := tmp_path / "a.csv").write_text("\n".join([header, *text(hours(), *readings)]))
-        found = import_meters([path], tmp_path / str(len(meters)), Meters(timezone="UTC"))
+        found = read(path, timezone="UTC")
         assert list(found.meters) == meters
 
 
 @pytest.mark.parametrize("is_register", [True, False])
 def test_whether_rising_readings_are_a_register(
-    bring: Callable[..., Imported], is_register: bool
+    bring: Callable[..., Exports], is_register: bool
 ) -> None:
     counts = loads().cumsum().round(3)
     lines = ["time,Zählerstand [kWh]", *text(hours(), counts)]
@@ -196,7 +185,7 @@ def test_whether_rising_readings_are_a_register(
     same(load(bring("a.csv", lines, cumulative=is_register)), *wanted)
 
 
-def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Imported]) -> None:
+def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Exports]) -> None:
     lines = ["time,Wing E,Wing W", *text(hours(), loads(), loads(seed=1))]
     same(load(bring("a.csv", lines), "Wing W"), hours(), loads(seed=1))
 
@@ -213,7 +202,7 @@ def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Imported]) -> None
     ],
 )
 def test_decimal_commas_and_thousands(
-    bring: Callable[..., Imported], form: Callable[[float], str], options: dict[str, Any]
+    bring: Callable[..., Exports], form: Callable[[float], str], options: dict[str, Any]
 ) -> None:
     lines = text(hours(), ["?"] * ROWS)
     lines = [
@@ -235,7 +224,7 @@ def test_decimal_commas_and_thousands(
     ],
 )
 def test_decimals_are_told_from_thousands(
-    bring: Callable[..., Imported], values: list[str], expected: list[float] | None
+    bring: Callable[..., Exports], values: list[str], expected: list[float] | None
 ) -> None:
     lines = ["t,load", *text(hours(rows=3), values)]
     if expected is None:
@@ -264,7 +253,7 @@ def test_decimals_are_told_from_thousands(
         *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00"),
     ],
 )
-def test_formats_of_stamps_are_found_out(bring: Callable[..., Imported], form: str) -> None:
+def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: str) -> None:
     stamps = hours()
     if "%s" in form:
         seconds = (stamps - pd.Timestamp(0)) // pd.Timedelta(seconds=1)
@@ -275,7 +264,7 @@ def test_formats_of_stamps_are_found_out(bring: Callable[..., Imported], form: s
     same(load(bring("a.csv", ["time,load", *lines])), stamps, loads())
 
 
-def test_days_that_may_be_months_need_the_option(bring: Callable[..., Imported]) -> None:
+def test_days_that_may_be_months_need_the_option(bring: Callable[..., Exports]) -> None:
     lines = ["time,load", *text(hours(rows=100), loads(100), form="%m/%d/%Y %H:%M")]
     with pytest.raises(
         DataError,
@@ -286,15 +275,14 @@ def test_days_that_may_be_months_need_the_option(bring: Callable[..., Imported])
     same(load(imported), hours(rows=100), loads(100))
 
 
-def test_date_and_time_in_two_columns(bring: Callable[..., Imported]) -> None:
+def test_date_and_time_in_two_columns(bring: Callable[..., Exports]) -> None:
     stamps = hours()
     lines = text(stamps, stamps.strftime("%H:%M"), loads(), form="%d.%m.%Y")
     imported = bring("a.csv", ["day,hour,load", *lines])
     same(load(imported), stamps, loads())
-    assert imported.sources[0]["time"] == ("day", "hour")
 
 
-def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
+def test_midnight_at_the_end_of_a_day(bring: Callable[..., Exports]) -> None:
     stamps = hours()
     lines = [
         f"{when - pd.Timedelta(days=1):%d.%m.%Y} 24:00,{value}"
@@ -305,7 +293,7 @@ def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
     same(load(bring("a.csv", ["t,load", *lines])), stamps, loads())
 
 
-def test_the_time_is_chosen_among_several(bring: Callable[..., Imported]) -> None:
+def test_the_time_is_chosen_among_several(bring: Callable[..., Exports]) -> None:
     stamps = hours()
     lines = ["from,to,load", *text(stamps - pd.Timedelta(hours=1), stamps, loads())]
     with pytest.raises(
@@ -317,7 +305,7 @@ def test_the_time_is_chosen_among_several(bring: Callable[..., Imported]) -> Non
 
 
 @pytest.mark.parametrize(("first", "done"), [(ROWS, "newest first"), (100, "sorted")])
-def test_lines_are_sorted(bring: Callable[..., Imported], first: int, done: str) -> None:
+def test_lines_are_sorted(bring: Callable[..., Exports], first: int, done: str) -> None:
     lines = text(hours(), loads())
     lines = lines[::-1] if first == ROWS else [*lines[first:], *lines[:first]]
     imported = bring("a.csv", ["t,load", *lines])
@@ -325,22 +313,21 @@ def test_lines_are_sorted(bring: Callable[..., Imported], first: int, done: str)
     assert imported.meters["a"].done == {done: ROWS}
 
 
-def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Imported], tmp_path: Path) -> None:
+def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = ["t,load", *text(hours("2020-02-01 00:00"), loads())]
     for keys, noted in (({}, True), ({"stamp": "end"}, False), ({"stamp": "start"}, False)):
         done = bring("a.csv", lines, **keys).meters["a"].done
         assert any("data.meters.stamp" in what for what in done) == noted
-        shutil.rmtree(tmp_path / "meters")
 
 
-def test_stamps_without_offset_need_a_zone(bring: Callable[..., Imported]) -> None:
+def test_stamps_without_offset_need_a_zone(bring: Callable[..., Exports]) -> None:
     with pytest.raises(
         DataError, match=r"a.csv: the stamps have no UTC offset .*data.meters.timezone"
     ):
         bring("a.csv", ["t,load", *text(hours(), loads())], timezone=None)
 
 
-def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Imported]) -> None:
+def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Exports]) -> None:
     # Every day has 24 rows: the hour from 2 to 3 is padded in spring, and once there in autumn.
     wall = pd.date_range("2021-01-01", "2021-12-31", freq="h")
     values = loads(len(wall))
@@ -362,7 +349,7 @@ def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Imported
     assert series[series.isna()].index == [pd.Timestamp("2021-10-31 02:00+00:00")]
 
 
-def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imported]) -> None:
+def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Exports]) -> None:
     """In a wide file all meters have the same stamps, so the problem is listed once."""
     lines = ["t,a,b", *text(hours("2021-03-01 01:00"), loads(), loads(seed=1))]
     with pytest.raises(DataError, match=r"^1 problem,.*\n.*Etc/GMT-1.*\(the same for 2 meters\)$"):
@@ -373,7 +360,7 @@ def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imp
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 10])
-def test_short_intervals_are_summed(bring: Callable[..., Imported], minutes: int) -> None:
+def test_short_intervals_are_summed(bring: Callable[..., Exports], minutes: int) -> None:
     stamps = pd.date_range("2020-01-01", periods=24 * 60, freq=f"{minutes}min")
     power = loads(len(stamps))
     lines = ["t,load", *text(stamps, power)]
@@ -384,7 +371,7 @@ def test_short_intervals_are_summed(bring: Callable[..., Imported], minutes: int
     same(series, pd.date_range("2020-01-01 01:00", periods=len(per_hour), freq="h"), per_hour)
 
 
-def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Imported]) -> None:
+def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Exports]) -> None:
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400))
     del lines[101]
@@ -394,7 +381,7 @@ def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Imported]) ->
 
 @pytest.mark.parametrize(("rule", "value"), [("first", 3.0), ("last", 5.0), ("mean", 4.0)])
 def test_different_duplicates_need_a_rule(
-    bring: Callable[..., Imported], rule: str, value: float
+    bring: Callable[..., Exports], rule: str, value: float
 ) -> None:
     lines = text(hours(), loads())
     when = lines[30].partition(",")[0]
@@ -414,29 +401,25 @@ def test_different_duplicates_need_a_rule(
     }
 
 
-def test_a_missing_duplicate_does_not_hide_a_reading(bring: Callable[..., Imported]) -> None:
+def test_a_missing_duplicate_does_not_hide_a_reading(bring: Callable[..., Exports]) -> None:
     lines = text(hours(), loads())
     lines.insert(5, lines[5].partition(",")[0] + ",")
     same(load(bring("a.csv", ["t,load", *lines])), hours(), loads())
 
 
-def test_long_gaps_stay_or_are_cut(bring: Callable[..., Imported], tmp_path: Path) -> None:
+def test_long_gaps_stay_or_are_cut(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = text(hours(), loads())
     del lines[100:103]
     lines = ["t,load", *lines]
     imported = bring("a.csv", lines)
     assert list(np.flatnonzero(load(imported).isna())) == [100, 101, 102]
     assert imported.meters["a"].done == {"missing": 3, "gaps": 1}
-    shutil.rmtree(tmp_path / "meters")
-    raised = yaml.safe_load(bring("a.csv", lines, max_gap=180).block)
-    assert raised["data"]["meters"]["max_gap"] == 180
-    shutil.rmtree(tmp_path / "meters")
     imported = bring("a.csv", lines, cut=True)
     same(load(imported), hours()[103:], loads()[103:])
     assert imported.meters["a"].done == {"readings outside of the longest part cut off": 100}
 
 
-def test_only_the_chosen_span_is_written(bring: Callable[..., Imported]) -> None:
+def test_only_the_chosen_span_is_written(bring: Callable[..., Exports]) -> None:
     imported = bring(
         *("a.csv", ["t,load", *text(hours(), loads())]),
         **{"timezone": "Europe/Berlin", "since": "2020-02-03", "until": "2020-02-04T06:00"},
@@ -455,53 +438,41 @@ def test_a_span_may_begin_and_end_when_clocks_change(tmp_path, bring, day: str, 
         zone = {"timezone": "Europe/Berlin", option: f"{day}T02:30"}
         index = load(bring("a.csv", ["t,load", *lines], **zone)).index
         assert (f"{index[0]:%H:%M}", f"{index[-1]:%H:%M}") == ends
-        shutil.rmtree(tmp_path / "meters")
 
 
 def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
     for name in ("north-1", "north-2", "south"):
         lines = ["t,load", *text(hours(), loads())]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
-    options = Meters(timezones={"north*": "Europe/Berlin", "south": "Etc/GMT+5"})
-    imported = import_meters([tmp_path], tmp_path / "m", options)
+    zones = {"north*": "Europe/Berlin", "south": "Etc/GMT+5"}
+    imported, study = recognise([tmp_path], Meters(timezones=zones))
     assert load(imported, "north-2").index[0].hour == 0
     assert load(imported, "south").index[0].hour == 6
-    found = yaml.safe_load(imported.block)["data"]["meters"]
-    assert found["timezone"] == "Europe/Berlin"
-    assert found["timezones"] == {"south": "Etc/GMT+5"}
-    tables = read_block(imported)
+    tables = tables_of(study)
     # The model sees each meter's own time of day, in standard time.
     assert all(table.index[0] == hours()[0] for table in tables.values())
     with pytest.raises(DataError, match=r"there is no meter 'west'"):
-        import_meters([tmp_path], tmp_path / "n", Meters(timezones={"west": "UTC"}))
+        read(tmp_path, timezones={"west": "UTC"})
 
 
-def read_block(imported: Imported) -> Mapping[str, pd.DataFrame]:
-    """What a study with the printed configuration reads."""
-    return tables_of(imported.block)
-
-
-def tables_of(text: str) -> Mapping[str, pd.DataFrame]:
-    """What a study with this configuration reads."""
-    data = Study.parse(yaml.safe_load(text), "data.yaml").data
+def tables_of(study: dict[str, Any]) -> Mapping[str, pd.DataFrame]:
+    """What a study reads."""
+    data = Study.parse(study, "study.yaml").data
     return sources.of(data).load(data, "all")
 
 
-def test_further_columns_become_inputs(bring: Callable[..., Imported]) -> None:
+def test_further_columns_become_inputs(tmp_path: Path) -> None:
     lines = text(hours(), loads(), np.arange(ROWS), 32.0 + np.arange(ROWS) % 18)
     lines[7] = lines[7].replace(",7,", ",-9999,")
     del lines[20:30]
-    imported = bring(
-        *("a.csv", ["t,load,GHI,Ta", *lines]),
-        **{"columns": {"radiation": "GHI", "temperature": "Ta"}, "missing": ["-9999"]},
-        **{"units": {"radiation": "W/m²", "temperature": "°F"}, "form": "parquet"},
-    )
-    assert imported.sources[0]["inputs"] == {"radiation": "GHI", "temperature": "Ta"}
-    found = yaml.safe_load(imported.block)["data"]
-    assert found["features"] == ["load", "time_index", "weekday", "temperature", "radiation"]
-    assert found["meters"]["units"] == {"radiation": "W/m²"}
-    (table,) = read_block(imported).values()
-    assert list(table) == found["features"]
+    (tmp_path / "a.csv").write_text("\n".join(["t,load,GHI,Ta", *lines]))
+    keys = {"columns": {"radiation": "GHI", "temperature": "Ta"}, "missing": ["-9999"]}
+    keys |= {"units": {"radiation": "W/m²", "temperature": "°F"}, "timezone": "UTC"}
+    _, study = recognise([tmp_path / "a.csv"], Meters.model_validate(keys))
+    assert study["data"]["features"] == ["load", "radiation", "temperature"]
+    assert study["data"]["meters"].items() >= keys.items()
+    (table,) = tables_of(study).values()
+    assert list(table) == study["data"]["features"]
     np.testing.assert_allclose(table["temperature"].iloc[:20], (np.arange(20) % 18) / 1.8)
     assert table["radiation"].iloc[7] == 6, "one missing value is filled"
     assert table["radiation"].iloc[20:30].isna().all()
@@ -512,8 +483,8 @@ def test_inputs_are_means_over_longer_intervals(tmp_path: Path) -> None:
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400), np.arange(400) % 4)
     (tmp_path / "a.csv").write_text("\n".join(["t,load,people", *lines]), encoding="utf-8")
-    options = Meters(timezone="UTC", interval=60, columns={"occupancy": "people"})
-    imported = import_meters([tmp_path / "a.csv"], tmp_path / "m", options)
+    keys = {"timezone": "UTC", "interval": 60, "columns": {"occupancy": "people"}}
+    imported = read(tmp_path / "a.csv", **keys)
     np.testing.assert_array_equal(imported.meters["a"].inputs["occupancy"], 1.5)
 
 
@@ -523,7 +494,7 @@ def test_options_that_cannot_be_followed_are_all_told(
     given = ["--timezone", "Moon", "--since", "2017-13-01", "--columns", "temperature=y"]
     given += ["--units", "wind_speed=kn", "--units", "temperature=°R", "--columns", "weekday=x"]
     given += ["--max-gap", "-1", "--encoding", "hex", "--cumulative", "--unit", "kW"]
-    assert main(["data", "import", str(tmp_path), "--to", str(tmp_path / "m"), *given]) == 2
+    assert main(["init", "meters", str(tmp_path), *given]) == 2
     problems = capsys.readouterr().err.splitlines()
     for words in (
         *("--timezone: 'Moon'", "--since: '2017-13-01'", "--columns: 'weekday'", "--encoding"),
@@ -533,7 +504,7 @@ def test_options_that_cannot_be_followed_are_all_told(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> None:
+def test_a_meter_without_readings_is_told(bring: Callable[..., Exports]) -> None:
     with pytest.raises(DataError, match=r"a: no readings; data.meters.leave_out: \[a\]"):
         bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
 
@@ -542,7 +513,7 @@ def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> Non
 
 
 def test_all_problems_of_all_files_are_told_and_nothing_is_written(
-    bring: Callable[..., Imported], tmp_path: Path
+    bring: Callable[..., Exports], tmp_path: Path
 ) -> None:
     raw = tmp_path / "raw"
     raw.mkdir()
@@ -566,7 +537,7 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
 
 
-def test_meters_are_chosen_by_name(bring: Callable[..., Imported]) -> None:
+def test_meters_are_chosen_by_name(bring: Callable[..., Exports]) -> None:
     lines = ["t,north_1,north_2,south", *text(hours(), loads(), loads(seed=1), ["0"] * ROWS)]
     with pytest.raises(DataError, match=r"data.meters.only: there is no meter 'west"):
         bring("a.csv", lines, only=["west*"])
@@ -582,25 +553,19 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"if every file holds one meter, set data.meters.columns: \{load: kWh\}"
     ):
-        import_meters(raw, tmp_path / "m", Meters(timezone="UTC"))
-    imported = import_meters(raw, tmp_path / "m", Meters(timezone="UTC", columns={"load": "kWh"}))
+        read(*raw, timezone="UTC")
+    imported = read(*raw, timezone="UTC", columns={"load": "kWh"})
     same(load(imported, "b"), hours(), loads(seed=1))
     assert list(imported.meters) == ["a", "b"]
 
 
-def test_an_existing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
+def test_missing_files_are_told(tmp_path: Path) -> None:
+    (tmp_path / "y.pdf").touch()
     with pytest.raises(DataError, match=r"x.csv: the file does not exist; check .*\n.*y.pdf: "):
-        (tmp_path / "y.pdf").touch()
-        import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Meters())
-    (tmp_path / "m" / "old.csv").touch()
-    with pytest.raises(DataError, match=r"m: exists; remove it, or choose another with --to"):
-        import_meters([], tmp_path / "m", Meters())
+        read(tmp_path / "x.csv", tmp_path / "y.pdf")
 
 
-def test_different_intervals_need_the_option(
-    bring: Callable[..., Imported], tmp_path: Path
-) -> None:
+def test_different_intervals_need_the_option(bring: Callable[..., Exports], tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     stamps = pd.date_range("2020-02-01", periods=400, freq="15min")
     (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,load", *text(stamps, loads(400))]))
@@ -617,33 +582,42 @@ def test_the_guide_shows_what_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    section = GUIDE.read_text(encoding="utf-8").partition("## From a raw export")[2]
-    section = section.partition("\n## ")[0]
-    blocks = re.findall(r"```\n(.*?)```", section, re.S)
-    export, first, refused, second, printed, init, check, direct = blocks
+    section = GUIDE.read_text(encoding="utf-8").partition("## ")[0]
+    export, first, refused, second, printed = re.findall(r"```\n(.*?)```", section, re.S)
     write_export(Path("export.csv"), export)
     assert main(shlex.split(first)[1:]) == 2
     assert capsys.readouterr().err == refused
-    assert main(shlex.split(second)[1:]) == 0
+    *commands, check = second.splitlines()
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out == printed
-    assert main(shlex.split(init)[1:]) == 0
+    study = Study.load("meters.yaml")
+    assert (study.name, study.data.clients) == ("meters", 2)
+    assert (study.windows.look_back, study.windows.look_ahead) == (96, 96)
     assert main(shlex.split(check)[1:]) == 0
     assert "2 meters, load in kWh per 15 min" in capsys.readouterr().out
-    imported = tables_of(Path("meters/data.yaml").read_text(encoding="utf-8"))
-    found = tables_of(direct)
-    for client, table in imported.items():
-        pd.testing.assert_frame_equal(found[client], table, check_freq=False)
+    assert main(shlex.split(commands[0])[1:]) == 2, "a study is never replaced"
+    assert "--name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["init --unit kW", "init demo a.csv"])
+def test_options_and_files_belong_to_meters(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    assert "plfl init meters FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mark", ["-9,50", "---", "no value"])
 def test_the_option_that_a_message_suggests_works(
-    tmp_path: Path, mark: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = [f"{value:.2f}".replace(".", ",") for value in loads()]
     values[50] = mark
     lines = [f"{when};{value}" for when, value in zip(hours(), values, strict=True)]
     (path := tmp_path / "a.csv").write_text("\n".join(["t;load", *lines]))
-    command = ["data", "import", str(path), "--to", str(tmp_path / "m"), "--timezone", "UTC"]
+    monkeypatch.chdir(tmp_path)
+    command = ["init", "meters", str(path), "--timezone", "UTC"]
     assert main(command) == 2
     (option,) = re.findall(r"--missing[ =](?:'.*?'|[^\s,]+)", capsys.readouterr().err)
     assert main([*command, *shlex.split(option)]) == 0
