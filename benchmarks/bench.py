@@ -53,7 +53,6 @@ from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine, LocalTask
 
@@ -144,7 +143,6 @@ def speed(threads: int) -> Numbers:
     runners: dict[str, tuple[int, Callable[[Any], object]]] = {
         "plain, Adam()": (few, lambda t: PlainLoop(dataset, fused=False).train(t, adam)),
         "plain, Adam(fused=True)": (few, lambda t: PlainLoop(dataset).train(t, adam)),
-        "reference": (few, Reference(FORECASTER, dataset, CPU).train),
         "stacked": (2 * few, Stacked(FORECASTER, dataset, CPU).train),
         "fused": (125, fused.train),
     }

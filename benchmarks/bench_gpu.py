@@ -115,7 +115,6 @@ WAYS = (
     "vmap",
     "stacked, kernel by kernel",
     GRAPHS,
-    "compiled",
     "native kernel, all cores",
 )
 
@@ -126,9 +125,7 @@ def row(
     """Client-steps per second of each of the `WAYS` of training so many models, and the most GiB
     that it takes on the GPU."""
     plain = PlainLoop(dataset, device=device)
-    single, replayed, compiled = (
-        Stacked(FORECASTER, dataset, device, compiles=compiles) for compiles in (False, False, True)
-    )
+    single, replayed = (Stacked(FORECASTER, dataset, device) for _ in range(2))
     single.repeat = None
     kernel = Fused(FORECASTER, dataset, CPU, threads=torch.get_num_threads())
     ways: list[tuple[Callable[[LocalTask], object], torch.device, int]] = [
@@ -136,14 +133,13 @@ def row(
         (Vmapped(dataset, device).train, device, models),
         (single.train, device, models),
         (replayed.train, device, models),
-        (compiled.train, device, models),
         (kernel.train, CPU, models),
     ]
     for train, where, count in ways:
         most, rate = 0.0, float("nan")
         try:
             rate = count * steps / seconds(train, partial(task, dataset, count, steps, where))
-        except Exception as error:  # no room or no compiler: the other ways are measured anyway
+        except Exception as error:  # no room: the other ways are measured anyway
             print(error, file=sys.stderr)
         if where.type == "cuda":
             # Engines that measure memory start the count afresh.

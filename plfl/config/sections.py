@@ -909,10 +909,9 @@ class Compute(Section):
     """Where models are trained: `cpu`, `cuda`, or `auto`: on a GPU if that is faster."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
-    engine: Literal["auto", "fused", "stacked", "compiled", "reference"] = "auto"
+    engine: Literal["auto", "fused", "stacked"] = "auto"
     """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
-    CPU or GPU), `compiled` (the same on a GPU, with PyTorch's compiler), `reference` (simple and
-    slow, to check the others), or `auto`: `fused` if possible, otherwise `stacked`."""
+    CPU or GPU), or `auto`: `fused` if possible, otherwise `stacked`."""
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of the study or variant (`study`), of a state
     (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).

@@ -28,17 +28,17 @@ class Traced:
     """Gradients with respect to the parameters, given what it needs and the gradient of the loss
     with respect to the forecasts."""
 
-    def __init__(self, both: Callable[..., Any], given: list[Tensor], later: int = 1):
+    def __init__(self, both: Callable[..., Any], given: list[Tensor]):
         """Trace the passes.
 
         Args:
             both: computes forecasts and gradients from the `given` tensors.
-            given: tensors of the right shapes; their values do not matter.
-            later: how many of these, at the end, are only for the backward pass.
+            given: tensors of the right shapes, whose values do not matter. The last one is only for
+                the backward pass.
         """
         with torch.inference_mode(False), torch.no_grad():
             program = make_fx(functionalize(both))(*given)
-        self.forward, self.backward = _split(program, later)
+        self.forward, self.backward = _split(program)
 
 
 def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
@@ -55,17 +55,17 @@ def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
     return vmap(one)
 
 
-def _split(joint: GraphModule, later: int) -> tuple[GraphModule, GraphModule]:
+def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:
     """A program in two parts: the one that computes the first output, and the rest."""
     nodes = list(joint.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
-    inputs, others = inputs[:-later], inputs[-later:]
+    *inputs, slope = inputs
     outputs: Any = nodes[-1].args[0]
     first = {outputs[0], *inputs}
     for node in reversed(nodes):
         if node in first:
             first.update(node.all_input_nodes)
-    rest = [node for node in nodes[:-1] if node not in first and node not in others]
+    rest = [node for node in nodes[:-1] if node not in {*first, slope}]
     used = {before for node in rest for before in node.all_input_nodes}
     kept = [node for node in nodes if node in first and node in used | {*outputs[1:]}]
 
@@ -76,7 +76,7 @@ def _split(joint: GraphModule, later: int) -> tuple[GraphModule, GraphModule]:
     forward.output((copies[outputs[0]], [copies[node] for node in kept]))
 
     backward = Graph()
-    copies = {node: backward.placeholder(node.name) for node in (*kept, *others)}
+    copies = {node: backward.placeholder(node.name) for node in (*kept, slope)}
     for node in rest:
         copies[node] = backward.node_copy(node, copies.__getitem__)
     backward.output([copies[node] for node in outputs[1:]])

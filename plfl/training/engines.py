@@ -11,7 +11,6 @@ from plfl.data.examples import Examples
 from plfl.layout import KernelForm
 from plfl.models.network import Network
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine
 
@@ -33,10 +32,8 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
             "compute.device", ["is 'cuda', but torch finds no GPU; set it to cpu or auto"]
         )
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
-    if compute.engine == "compiled" and device == "cpu":
-        raise ConfigError("compute.engine", ["'compiled' needs a GPU; set it to auto"])
-    if compute.engine not in ("auto", "fused"):
-        return compute.engine, device
+    if compute.engine == "stacked":
+        return "stacked", device
     if device == "cuda":
         reason: str | None = "it works on the CPU only"
     else:
@@ -56,6 +53,4 @@ def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine
     name, device = choose(compute, network.kernel_form)
     if isinstance(dataset, Dataset) and name == "fused":
         return Fused(network, dataset, torch.device(device))
-    if name == "reference":
-        return Reference(network, dataset, torch.device(device))
-    return Stacked(network, dataset, torch.device(device), compiles=name == "compiled")
+    return Stacked(network, dataset, torch.device(device))

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -12,7 +12,6 @@ from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import memory, stack_sizes
-from plfl.training.compiled import CompiledNetwork, CompiledSteps
 from plfl.training.graphs import Graphs, Step, exact
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, sums
@@ -40,14 +39,10 @@ class Stacked:
         dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
-        compiles: bool = False,
     ):
-        """`compiles`: whether passes, and replayed steps of optimisers, are compiled."""
-        self.network = cast(Network, CompiledNetwork(network)) if compiles else network
+        self.network = network
         self.device, self.dtype = device, dtype
         self.sizes = stack_sizes.sizes_for(network.layout.width, device)
-        if compiles:  # compiling for each size takes long
-            self.sizes = self.sizes[::-2][::-1]
         self.memory = memory.of(device)
         self.numbers = NUMBERS
         self.repeat: Callable[[Step, int], None] | None = None
@@ -55,7 +50,6 @@ class Stacked:
         if device.type == "cuda":
             exact()
             self.repeat = Graphs(device)
-        self.compiled = CompiledSteps() if compiles else None
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -82,11 +76,6 @@ class Stacked:
         given = [name for part in parts for name, value in vars(part).items() if value is not None]
         form = (task.optimiser.name, task.minibatches.starts.shape[-1], *given)
         return self.memory.fit("a local step", form, self.sizes, step)
-
-    def untracked(self) -> AbstractContextManager[object]:
-        """A context without gradients. PyTorch compiles a program once more for tensors of
-        inference mode."""
-        return torch.inference_mode() if self.compiled is None else torch.no_grad()
 
     def train(self, task: LocalTask) -> Tensor:
         fresh = not task.moments.steps.any()
@@ -222,12 +211,9 @@ class _Stack:
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
         """The point previous to y, see `Storm`."""
 
+    @torch.inference_mode()
     def train(self) -> Tensor:
         """Take all steps; the mean losses (S,) of their minibatches."""
-        with self.engine.untracked():
-            return self._train()
-
-    def _train(self) -> Tensor:
         total = torch.zeros(len(self.y), dtype=torch.float64, device=self.engine.device)
 
         def take(k: int | Tensor) -> None:
@@ -243,11 +229,11 @@ class _Stack:
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
 
+    @torch.inference_mode()
     def once(self) -> None:
         """Take a single step."""
         is_tensor = self.engine.repeat is not None
-        with self.engine.untracked():
-            self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
+        self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
 
     def _active(self, k: int | Tensor) -> Tensor | None:
         """Mask (S,) of the rows that take step `k`, from 1, because they have steps left; None:
@@ -270,7 +256,7 @@ class _Stack:
             g += terms.constant
         paced.decayed(y, g)
         with _only(active, y, task.moments.state) as (rows, moments):
-            self._advance(paced, rows, g, moments, self.behind + task.since(k))
+            paced.step(rows, g, moments, self.behind + task.since(k))
             if stormed is not None:
                 rows.copy_(torch.where(task.shared, stormed, rows))
             if terms.step_offset is not None:
@@ -289,20 +275,6 @@ class _Stack:
         if isinstance(rates, Tensor):
             return optimiser.slowed(_of_step(rates[None], k)[0])
         return optimiser if rates is None else optimiser.slowed(rates[cast(int, k) - 1])
-
-    def _advance(
-        self,
-        optimiser: ClientOpt,
-        rows: Tensor,
-        g: Tensor,
-        state: dict[str, Tensor],
-        k: int | Tensor,
-    ) -> None:
-        """Take step `k` of an optimiser along the gradients `g`."""
-        if self.engine.compiled is not None and isinstance(k, Tensor):
-            self.engine.compiled(optimiser, rows, g, state, k)
-        else:
-            optimiser.step(rows, g, state, k)
 
     def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
         """The point at which the gradient of step `k` is taken, and the losses (S,) of the step to
@@ -333,7 +305,7 @@ class _Stack:
             mixture.learn(y, slope, active)
         paced.decayed(mixture.rows, along)
         with _only(active, mixture.rows, mixture.state) as (rows, moments):
-            self._advance(paced, rows, along, moments, self.behind + k)
+            paced.step(rows, along, moments, self.behind + k)
         return losses
 
     def _storm(

@@ -70,12 +70,8 @@ def test_the_papers_model():
     agree(PAPER, task(PAPER, OPTIMISERS[0], rows=12, steps=25, size=16, dtype=torch.float32))
 
 
-@pytest.mark.parametrize(
-    ("model", "compiles"),
-    [*((model, False) for model in OTHERS), (OTHERS[0], True)],
-    ids=lambda of: getattr(of, "name", of),
-)
-def test_no_model_depends_on_its_company(model, compiles):
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_no_model_depends_on_its_company(model):
     """A row beside few and beside many others, trained and evaluated."""
     network, data = model.network(SHAPE), with_context()
     whole = task(network, OPTIMISERS[0], rows=300, steps=4, size=16, dtype=torch.float32)
@@ -83,7 +79,7 @@ def test_no_model_depends_on_its_company(model, compiles):
         whole.select(some).map(lambda values: values.to(GPU, copy=True))
         for some in (slice(300), slice(7, 19))
     )
-    engine = Stacked(network, data, GPU, compiles=compiles)
+    engine = Stacked(network, data, GPU)
     starts = torch.arange(100, device=GPU)
     losses, those = engine.train(many)[7:19], engine.train(few)
     assert torch.equal(losses, those)

@@ -7,19 +7,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 from plfl.config.study import Study
 from plfl.data.windows import build
+from plfl.experiments import trainer
 from plfl.experiments.message_sizes import FLOAT
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
+from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
+from tests.helpers.oracle import Reference
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-model.md"
-DATASET = tiny.dataset()
+DATASET, CPU = tiny.dataset(), torch.device("cpu")
 METHODS = ["fedopt", "scaffold", "fedgkd", "ifca", "fedac"]
 
 
@@ -37,12 +41,12 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return raw
 
 
-def study(model: dict[str, Any], engine: str = "auto", **blocks: Any) -> Study:
+def study(model: dict[str, Any], **blocks: Any) -> Study:
     given: dict[str, Any] = {
         "data": {"features": ["load", "temperature"]},
         "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"]},
         "federation": {"evaluate_every": 1},
-        "compute": {"engine": engine, "device": "cpu"},
+        "compute": {"device": "cpu"},
     }
     for name, block in blocks.items():
         given[name] = given.get(name, {}) | block
@@ -73,10 +77,13 @@ def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) 
     assert layout.mask(["body"]).sum() + layout.mask(["head"]).sum() == layout.width
 
 
-def test_the_guides_example_agrees_with_autograd(guide: dict[str, Any]) -> None:
-    scores = []
-    for engine in ("stacked", "reference"):
-        of = study(guide["model"], engine, federation={"loss": "huber"})
+def test_the_guides_example_agrees_with_autograd(
+    guide: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, of = [], study(guide["model"], federation={"loss": "huber"})
+    engines: list[Any] = [Stacked, Reference]
+    for engine in engines:
+        monkeypatch.setattr(trainer, "make_engine", lambda _, *of, kind=engine: kind(*of, CPU))
         records = pd.concat([r.records for r in train(of, of.cells, DATASET).values()])
         scores.append(records[["loss", "mae", "mase"]].to_numpy(float))
     np.testing.assert_allclose(*scores, rtol=2e-3)

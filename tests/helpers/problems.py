@@ -39,7 +39,7 @@ class Quadratic(Stacked):
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
         self.device, self.dtype = torch.device("cpu"), torch.float64
         self.network: Any = self
-        self.repeat = self.compiled = None
+        self.repeat = None
 
     def block(self, task: Any) -> int:
         return 1000

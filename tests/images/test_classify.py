@@ -1,6 +1,7 @@
 """The task `classify`: its engines, its labels, and what a study of it refuses."""
 
 import copy
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -11,15 +12,20 @@ import torch
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.config.study import Study
+from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
+from plfl.training.stacked import Stacked
+from plfl.training.task import Engine
 from plfl_images.classify import Classify
 from plfl_images.data import skew_of
 from plfl_images.data.dataset import ImageDataset
 from plfl_images.data.pool import ImagePool
 from plfl_images.evaluation import distinct
+from tests.helpers.oracle import Reference
 from tests.helpers.refusals import naming
 
+CPU = torch.device("cpu")
 RAW: dict[str, Any] = {
     "data": {"source": "digits", "states": ["digits"], "clients": 10, "skew": {"s": 2}},
     "task": {"name": "classify"},
@@ -97,16 +103,21 @@ def test_without_its_term_a_method_is_the_one_below_it(
 
 
 @pytest.mark.parametrize("method", ["fedadc_plus", "moon"])
-def test_the_stacked_engine_agrees_with_pytorch(method: str) -> None:
+def test_the_stacked_engine_agrees_with_pytorch(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All rows at once, with projected features for MOON, against modules one after the other."""
 
-    def of(method: str, engine: str) -> pd.DataFrame:
+    def of(method: str, engine: Callable[..., Engine]) -> pd.DataFrame:
+        monkeypatch.setattr(trainer, "make_engine", lambda _, *given: engine(*given, CPU))
         options = {"moon": {"features": "penultimate", "mu": 5.0}}
         given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": options}
-        blocks = {"model": {"projection": 4}, "compute": {"engine": engine}}
+        blocks = {"model": {"projection": 4}}
         return trained(study(grid={"method": [method]}, hyperparameters=given, **blocks))
 
-    stacked, reference, plain = of(method, "stacked"), of(method, "reference"), of("fedopt", "auto")
+    stacked, reference, plain = (
+        of(*which) for which in ((method, Stacked), (method, Reference), ("fedopt", Stacked))
+    )
     for column in ("loss", "cross_entropy"):
         found, expected, without = (t[column].to_numpy() for t in (stacked, reference, plain))
         assert found == pytest.approx(expected, rel=1e-4, nan_ok=True)

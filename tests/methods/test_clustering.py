@@ -19,7 +19,7 @@ from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
-from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.clusters import coordinates, k_means
 from plfl_reproductions.methods.fedac import FedAC, components, nearest, spread
 from plfl_reproductions.methods.fedcluster import FedCluster
@@ -394,7 +394,7 @@ def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
 def test_ifca_compares_its_models_on_windows_of_its_own_stream() -> None:
     study, dataset = tiny.study(), tiny.dataset()
     forecaster = network_of(study, dataset.shape)
-    engine = Reference(forecaster, dataset, torch.device("cpu"))
+    engine = Stacked(forecaster, dataset, torch.device("cpu"))
     client_data = ClientData(dataset, engine, study.federation, 10)
     rows = torch.stack([forecaster.initial(seed) for seed in (1, 1, 1)]).to(engine.dtype)
     everyone = torch.arange(3)

@@ -1,18 +1,13 @@
 """Which engine trains, and what an engine says that it cannot do."""
 
-import torch
-
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute
 from plfl.models.gru import Gru
 from plfl.models.lstm_mlp import LstmMlp
-from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import choose, make_engine
-from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from tests.helpers.refusals import naming
-from tests.helpers.tasks import changed
-from tests.training.test_stacked import CPU, SHAPE, SMALL, dataset, task, with_context
+from tests.training.test_stacked import SHAPE, with_context
 
 
 def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatch):
@@ -32,9 +27,3 @@ def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):
     assert "fused" in caplog.text
     with naming(ConfigError, "'fused'"):
         make_engine(Compute(device="cpu", engine="fused"), network, data)
-
-
-def test_reference_says_that_it_cannot_keep_moments():
-    kept = changed(task(SMALL, Adam()), behind=torch.ones(5, 1, dtype=torch.float64))
-    with naming(ConfigError, "'reference'"):
-        Reference(SMALL, dataset(SMALL), CPU, torch.float64).train(kept)

@@ -25,8 +25,8 @@ from plfl.tasks.losses import POINT, OfErrors, Pinball
 from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
-from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from tests.helpers.oracle import Reference
 from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, everything, in_double
 from tests.training.test_stacked import (

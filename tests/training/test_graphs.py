@@ -4,7 +4,6 @@ Operations on the CPU are recorded and replayed as a GPU does with a CUDA graph:
 again, and what makes Python wait for a value cannot be recorded.
 """
 
-import shutil
 from collections import Counter
 from contextlib import contextmanager
 from typing import ClassVar
@@ -16,16 +15,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from plfl.base.errors import ConfigError
 from plfl.models.mlp import Mlp
-from plfl.optimizers.client.adam import Adam
 from plfl.tasks.losses import POINT, Pinball
-from plfl.training.compiled import CompiledSteps
 from plfl.training.graphs import PLAIN, Graphs, repeat
 from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
 from tests.helpers.tasks import changed, copied, everything
-from tests.models.test_network import Branching, of_class
 from tests.training.test_stacked import (
     CONTRASTS,
     CPU,
@@ -100,12 +95,12 @@ class Replayed:
         repeat(step, times, self._record)
 
 
-def replayed(network, whole, compiles=False):
+def replayed(network, whole):
     """Train a task with plain steps and with recorded ones, and compare them."""
     data = dataset(SMALL) if network is SMALL else with_context()
     one, other = copied(whole), copied(whole)
     plain = Stacked(network, data, CPU, torch.float64)
-    engine = Stacked(network, data, CPU, torch.float64, compiles)
+    engine = Stacked(network, data, CPU, torch.float64)
     engine.repeat = Replayed()
     torch.testing.assert_close(engine.train(other), plain.train(one), rtol=0, atol=1e-12)
     expected = everything(one)
@@ -140,68 +135,6 @@ def test_recorded_steps_of_every_loss_are_the_plain_ones(loss):
     outputs = 3 if isinstance(loss, Pinball) else 1
     network = Mlp(hidden=(6,)).network(SHAPE._replace(outputs=outputs))
     replayed(network, changed(task(network, OPTIMISERS[0]), loss=loss))
-
-
-def test_compiled_steps_are_the_plain_ones(monkeypatch):
-    monkeypatch.setattr("plfl.training.compiled.BACKEND", "eager")
-    monkeypatch.setattr("torch._dynamo.config.error_on_recompile", True)
-    whole = with_terms(task(SMALL, DECAYING[-1]), ["rates", "steps", "mixture", "lookahead"])
-    replayed(SMALL, whole, compiles=True)
-
-
-def test_a_step_is_compiled_once_for_all_rates(monkeypatch):
-    monkeypatch.setattr("plfl.training.compiled.BACKEND", "eager")
-    steps, k, g = CompiledSteps(), torch.ones((), dtype=torch.float64), torch.rand(2, 3)
-    for rate in (0.1, 0.2, torch.tensor(0.3).double()):
-        optimiser = Adam().model_copy(update={"lr": rate})
-        ours, theirs = torch.ones(2, 3), torch.ones(2, 3)
-        with torch.no_grad():
-            steps(optimiser, ours, g.clone(), optimiser.init(ours), k)
-            optimiser.step(theirs, g.clone(), optimiser.init(theirs), k)
-        torch.testing.assert_close(ours, theirs)
-    assert len(steps.compiled) == 1
-
-
-def test_a_compiled_model_has_features():
-    rows, starts = task(SMALL, OPTIMISERS[0]).rows, [torch.arange(9)] * 5
-    plain, compiled = (
-        Stacked(SMALL, dataset(SMALL), CPU, torch.float64, compiles) for compiles in (False, True)
-    )
-    for ours, theirs in zip(
-        compiled.penultimate(rows, starts), plain.penultimate(rows, starts), strict=True
-    ):
-        assert torch.equal(ours, theirs)
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
-def test_a_compiler_leaves_the_steps_what_they_are():
-    network = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE)
-    replayed(network, with_keys(task(network, OPTIMISERS[0])), compiles=True)
-
-
-def test_passes_that_cannot_be_traced_are_not_compiled(caplog):
-    network = of_class(Branching).network(SHAPE)
-    here, there = (task(network, OPTIMISERS[0]) for _ in range(2))
-    with caplog.at_level("INFO"):
-        for one, compiles in ((here, False), (there, True)):
-            Stacked(network, with_context(), CPU, torch.float64, compiles).train(one)
-    assert torch.equal(here.rows, there.rows)
-    assert "the passes are not compiled: rows train one after the other" in caplog.text
-
-
-def test_without_a_compiler_nothing_is_called_compiled(monkeypatch):
-    monkeypatch.setattr("plfl.training.compiled.BACKEND", "none")
-    with pytest.raises(ConfigError, match=r"compute.engine(.|\n)*the model.*auto"):
-        replayed(SMALL, task(SMALL, OPTIMISERS[0]), compiles=True)
-
-
-def test_what_does_not_fit_may_fit_in_smaller_stacks(monkeypatch):
-    def full(*_, **__):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr("torch.compile", full)
-    with pytest.raises(torch.OutOfMemoryError):
-        replayed(SMALL, task(SMALL, OPTIMISERS[0]), compiles=True)
 
 
 class Graph:

@@ -1,4 +1,4 @@
-"""The engine `stacked` against `reference`, and against PyTorch's own layers."""
+"""The engine `stacked` against PyTorch's own layers and optimisers, one model at a time."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,7 +25,6 @@ from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
 from plfl.training.losses import contrastive
-from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import (
     Anchor,
@@ -39,6 +38,7 @@ from plfl.training.task import (
 )
 from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.tcn import Tcn
+from tests.helpers.oracle import Reference
 from tests.helpers.tasks import changed, copied, everything
 
 PAPER = LstmMlpNetwork(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)

@@ -1,4 +1,4 @@
-"""One model at a time with `nn.Module` and `torch.optim`: slow but simple, to check the others.
+"""An engine of `nn.Module` and `torch.optim`, one model at a time, to check the others.
 
 Updates that `torch.optim` has are taken from there. The others (the paper's AdamAMS) are those of
 `plfl.optimizers.client`, which are tested separately.
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from plfl.base.errors import ConfigError
 from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -20,7 +19,6 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.graphs import exact
 from plfl.training.task import Contrast, LocalTask, Minibatches
 
 ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -63,8 +61,6 @@ class Reference:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
-        if device.type == "cuda":
-            exact()
         self.device, self.dtype = device, dtype
         self.module: Any = network.module().to(device, dtype)
         self.dropout = network.dropout
@@ -77,9 +73,7 @@ class Reference:
         return 1
 
     def train(self, task: LocalTask) -> Tensor:
-        if task.moments.steps.any():
-            problem = "'reference' starts every round with fresh moments; use another engine"
-            raise ConfigError("compute.engine", [problem])
+        assert not task.moments.steps.any(), "PyTorch's optimisers begin with fresh moments"
         task = task.with_state()
         losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
