@@ -45,7 +45,7 @@ class Comstock(Section):
     """Release, as its folder in the public bucket is named. Building ids hold for one release
     only."""
     upgrade: int = Field(10, ge=0, le=99)
-    """Upgrade scenario: 0 is the building stock as it is, 10 (paper) "New Windows"."""
+    """Upgrade scenario: 0 is the building stock as it is, 10 (authors' code) "New Windows"."""
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
     off by one hour in IL and three in CA, or `utc`, by true time."""
