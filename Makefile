@@ -54,8 +54,8 @@ map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STU
 	@mkdir -p data && ln -sfn "$(abspath $(DATA))" data/bdg2_sites
 	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
 
-ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
-	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
+ui: $(READY) ## open all studies in MLflow
+	$(BIN)/plfl ui
 
 test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder

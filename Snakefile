@@ -5,6 +5,7 @@ from plfl.base.interrupts import hear, silence
 silence()  # until the jobs begin
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -15,7 +16,6 @@ from plfl.config.study import Study
 from plfl.config.loading import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced
-from plfl.publish import tracking
 from plfl.results import family
 
 min_version("9.8")
@@ -96,7 +96,7 @@ rule all:
         # MLflow compares forecasters.
         (
             local(f"{study.results}/tracked.json")
-            if study.tracking.enabled and study.task.forecasts and tracking.installed()
+            if study.tracking.enabled and study.task.forecasts and find_spec("mlflow")
             else []
         ),
     message:

@@ -27,14 +27,13 @@ from plfl.cli import (
     schema,
     study,
     track,
-    ui,
 )
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
     *(claims, compare, privacy),
-    *(report, publish, track, ui, deploy),
+    *(report, publish, track, deploy),
     *(methods, schema),
 )
 """The subcommands in the order of `plfl --help`."""

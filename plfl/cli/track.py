@@ -1,25 +1,37 @@
-"""`plfl track`: logs results into MLflow."""
+"""`plfl track` and `plfl ui`: results in MLflow."""
 
 import argparse
 
 from plfl.cli.common import Commands, add_parser, add_results
 
-EXAMPLES = """
+TRACK = """
 plfl track results/demo
+MLFLOW_TRACKING_URI=https://mlflow.example.org plfl track results/demo
+"""
+UI = """
+plfl ui
+plfl ui --port 5080
 """
 
 
 def add(commands: Commands) -> None:
-    about = "log a results folder into its MLflow database"
-    add_results(add_parser(commands, "track", about, EXAMPLES, run))
+    about = "log a results folder into MLflow"
+    add_results(add_parser(commands, "track", about, TRACK, track))
+    about = "open MLflow's pages of the logged studies, for this machine only"
+    parser = add_parser(commands, "ui", about, UI, ui)
+    parser.add_argument("--port", type=int, default=5077, help="default: %(default)s")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Log a results folder and print what was logged."""
+def track(options: argparse.Namespace) -> None:
+    """Log a results folder and print where to."""
     from plfl.publish import tracking
-
-    tracking.check_installed()
-    from plfl.publish.tracking.store import track
     from plfl.results.overview import study_of
 
-    print(track(options.results, study_of(options.results).figures))
+    print(tracking.track(options.results, study_of(options.results).figures))
+
+
+def ui(options: argparse.Namespace) -> None:
+    """Serve the database of this folder until the user ends it."""
+    from plfl.publish.tracking import serve
+
+    serve(options.port)

@@ -892,12 +892,10 @@ def as_label(value: Any) -> str:
 
 
 class Tracking(Section):
-    """The MLflow database of a study."""
+    """The study in MLflow."""
 
     enabled: bool = True
-    """Log the study into a database in its results folder, if MLflow is installed."""
-    port: int = Field(5077, ge=1, le=65535)
-    """Port on 127.0.0.1 of `plfl ui`."""
+    """Log the study into `mlruns.db`, or to `MLFLOW_TRACKING_URI`, if MLflow is installed."""
     target_mase: float = Field(1.0, gt=0)
     """Test MASE, mean over clients; the rounds and bytes to reach it are reported."""
 

@@ -175,7 +175,7 @@ def announce(study: Study) -> str:
             results / "models",
             f"; `{_command()} forecast MODEL NEW.csv` forecasts with one",
         ),
-        "MLflow": (results / "mlflow.db", f"; open it with `{_command()} ui {results}`"),
+        "MLflow": (results / "tracked.json", f"; `{_command()} ui` opens all studies"),
     }
     there = {name: f"{path}{more}" for name, (path, more) in places.items() if path.exists()}
     if not there:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.publish.tracking.conftest import free_port, serving, tracked
 from tests.report.test_page import browser
 
-__all__ = ["browser", "free_port", "serving", "tracked"]
+__all__ = ["browser"]
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 

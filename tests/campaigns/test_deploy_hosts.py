@@ -114,4 +114,4 @@ def test_two_hosts_as_the_page_says(hosts, tmp_path):
     ] * 3
     assert list(compare(folders, *replay(study, folders.cell, dataset, folders.history))) == []
     assert Tables(folders.results).about["engine"] == "flower"
-    assert (folders.results / "mlflow.db").exists()
+    assert (first.folder / "plfl" / "mlruns.db").exists()

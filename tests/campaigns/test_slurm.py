@@ -84,7 +84,7 @@ def test_the_smoke_study(tmp_path: Path, smoke_records: bytes) -> None:
     assert submitted(text) == 2, text  # the training and the baselines; all else is local
     assert "Trying to restart" not in text
     assert records(tmp_path, SMOKE) == smoke_records
-    for file in ("index.html", "mlflow.db", "summary.csv"):
+    for file in ("index.html", "tracked.json", "summary.csv"):
         assert (tmp_path / "results" / "smoke" / file).is_file()
 
 

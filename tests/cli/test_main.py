@@ -116,7 +116,7 @@ def test_data_check_finds_what_a_study_would_refuse(
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
         (["data", "check", "empty"], "holds no meter files"),
         (["study", "empty.yaml"], "empty: holds no meter files"),
-        (["ui"], "holds no study with mlflow.db"),
+        (["ui"], "mlruns.db: there is no such database"),
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
         (["report"], "holds no study with study.json"),

@@ -13,8 +13,8 @@ rule track:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest("plfl.publish.tracking.store"),
+        code=code_digest("plfl.publish.tracking"),
     message:
-        "Log the study into its MLflow database"
+        "Log the study into MLflow"
     script:
         "../scripts/track.py"

@@ -419,7 +419,7 @@ def _cell(folder: Path) -> Subject:
 
 
 def _shown(folder: Path) -> Subject:
-    from plfl.publish.tracking.content import runs
+    from plfl.publish.tracking import runs
     from plfl.report import page
     from plfl.report.figures import available, draw
     from plfl.results.claims import verdicts

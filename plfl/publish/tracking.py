@@ -1,0 +1,393 @@
+"""MLflow: the results of studies as runs to sort, filter, plot and compare in a browser.
+
+Training never calls MLflow. `track` reads the tables of a results folder and logs them through
+MLflow's public client into `mlruns.db` of the current folder, or where `MLFLOW_TRACKING_URI` says.
+A study is one experiment, and each of its cells and baselines is one run. The database can be
+deleted at any time: `track` writes it again from the tables.
+
+MLflow is an extra (`pip install 'plfl[mlflow]'`) and takes seconds to import, so only the functions
+that need it import it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from filelock import FileLock
+from tqdm import tqdm
+
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic, digest, sha256
+from plfl.baselines import BASELINE, find
+from plfl.config.study import Cell, Study
+from plfl.results.records import CELL, MODELS, read_about
+from plfl.results.tables import Tables, fitting
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+DATABASE = Path("mlruns.db")
+OVERVIEW = "overview"
+"""Name of the run with the figures and tables of the whole study."""
+FIRST = "fig3_mase_local"
+"""The figure that the link in the description of an experiment opens."""
+BATCH = 1000
+"""Largest number of metrics in one call."""
+CURVES = {"validation": "val", "test": "test"}
+CHOSEN = {"last": "test_last", "best_validation": "test_best"}
+SENT = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
+"""Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
+TOTALS = [*SENT[:2], "epochs", "staleness", "seconds", "waiting", "trials", "trial_steps"]
+TOTALS += [f"{cost}_to_target" for cost in ("rounds", "bytes", "seconds")]
+"""Columns of summary.csv with the cost of a whole training."""
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # Jobs evaluate language models; here they would waste eight processes and 2 GB.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    # A `yaml.py` in the current folder is the user's and must not replace a module of MLflow's.
+    "PYTHONSAFEPATH": "true",
+}
+
+Point = tuple[str, int, float]
+"""Name, step and value of a metric."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is logged for one cell or baseline."""
+
+    subject: str
+    """The cell or the baseline, with its variant of the study: unique in the experiment."""
+    name: str
+    """A short name with state, scheme, method and optimisers."""
+    params: dict[str, str]
+    points: list[Point]
+    """Finite metrics."""
+    clients: str = ""
+    """Test scores and bytes of each client, as CSV."""
+    files: Sequence[Path] = ()
+    """Further artifacts."""
+    diverged_round: int | None = None
+    """First round with a loss or an error that is not finite; None without one."""
+
+
+def location() -> str:
+    """The address of the tracking server or database.
+
+    Raises:
+        PlflError: MLflow is not installed; the message says how to install it.
+    """
+    if find_spec("mlflow") is None:
+        raise PlflError("MLflow is not installed; run pip install 'plfl[mlflow]'")
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE.resolve()}"
+
+
+def serve(port: int) -> None:
+    """Replace this process by MLflow's server, on this machine only.
+
+    Raises:
+        PlflError: MLflow is not installed, nothing has been logged, or a server exists elsewhere.
+    """
+    uri = location()
+    if uri.startswith("http"):
+        raise PlflError(f"MLFLOW_TRACKING_URI names a server; open {uri} in a browser")
+    if uri.startswith("sqlite") and not Path(uri.removeprefix("sqlite:///")).is_file():
+        raise PlflError(f"{uri}: there is no such database; run a study, or `plfl track` one")
+    print(f"MLflow starts; open http://127.0.0.1:{port} and stop it with Ctrl-C", flush=True)
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    os.execve(sys.executable, command, os.environ | QUIET)
+
+
+def track(results: Path, figures: Path | None = None) -> str:
+    """Log the tables in `results` and the figures in `figures`; return the address.
+
+    Runs of the study whose content has not changed are kept, so an interrupted call is completed by
+    the next one. All others are replaced, and those of cells that left the study are deleted. Runs
+    of other programs are not touched.
+
+    Raises:
+        PlflError: MLflow is not installed, or cannot read or write its database.
+        ResultsError: a table is missing or damaged.
+    """
+    uri, about = location(), read_about(results)
+    places: dict[str, dict[str, str]] = about.get("variants", {"": {}})
+    wanted = (run for label in places for run in runs(Tables(results / label), places[label]))
+    overview = overview_run(results, figures)
+    with _explained(uri), FileLock(results / ".mlflow.lock"):
+        log = _Log(_client(uri), about)
+        # None: the bar is shown only on a terminal.
+        for run in tqdm(wanted, desc="MLflow", unit="run", disable=None, leave=False):
+            log.add(run)
+        log.describe(log.add(overview), list(overview.files))
+        for id in log.others:
+            log.client.delete_run(id)
+    return uri
+
+
+@contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Turn errors of MLflow and its database into a message."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise PlflError(
+            f"{uri}: MLflow cannot use it ({said}); correct that, or move it away and log the "
+            "studies again with `plfl track`: their tables contain everything"
+        ) from error
+
+
+def _client(uri: str) -> MlflowClient:
+    """A client. A new database is made under a temporary name, so it is always complete."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)
+    from mlflow.tracking import MlflowClient
+
+    if uri == f"sqlite:///{DATABASE.resolve()}":
+        with FileLock(f".{DATABASE}.lock"):
+            if not DATABASE.exists():
+                with atomic(DATABASE) as temporary:
+                    MlflowClient(f"sqlite:///{temporary.resolve()}").search_experiments()
+    return MlflowClient(uri)
+
+
+class _Log:
+    """The experiment of a study, and the runs in it."""
+
+    def __init__(self, client: MlflowClient, about: dict[str, Any]) -> None:
+        """Find the experiment by the name of the study, or create it."""
+        from mlflow.entities import ViewType
+
+        self.client, self.about, self.name = client, about, str(about["study"]["name"])
+        experiment = client.get_experiment_by_name(self.name)
+        if experiment is not None and experiment.lifecycle_stage == "deleted":
+            client.restore_experiment(experiment.experiment_id)
+        self.id = experiment.experiment_id if experiment else client.create_experiment(self.name)
+        self.others: set[str] = set()
+        """Ids of the study's runs that are not wanted, as far as is known."""
+        self.finished: dict[tuple[str, str], str] = {}
+        """Ids of finished runs by subject and digest of the content."""
+        token: str | None = ""
+        while token is not None:
+            page = client.search_runs([self.id], "", ViewType.ACTIVE_ONLY, 1000, page_token=token)
+            for run in page:
+                subject, content = map(run.data.tags.get, ("plfl.subject", "plfl.content"))
+                if subject and content:
+                    self.others.add(run.info.run_id)
+                    if run.info.status in ("FINISHED", "FAILED"):
+                        self.finished[subject, content] = run.info.run_id
+            token = page.token or None
+
+    def add(self, run: Run) -> str:
+        """Log a run, unless a finished run has the same content; return its id."""
+        from mlflow.entities import Metric, Param
+
+        content = digest(self.about["version"], run.name, run.params, run.points, run.clients)
+        if known := self.finished.get((run.subject, content)):
+            self.others.discard(known)
+            return known
+        tags = {
+            "plfl.subject": run.subject,
+            "plfl.content": content,
+            "plfl.version": str(self.about["version"]),
+            "mlflow.source.name": "plfl",
+            "mlflow.source.git.commit": self.about.get("git") or "",
+            "diverged_round": "" if run.diverged_round is None else str(run.diverged_round),
+        }
+        id = str(self.client.create_run(self.id, tags=tags, run_name=run.name).info.run_id)
+        params = [Param(key, value) for key, value in run.params.items()]
+        now = int(1000 * time.time())
+        metrics = [Metric(key, value, now, step) for key, step, value in run.points]
+        self.client.log_batch(id, params=params)
+        for start in range(0, len(metrics), BATCH):
+            self.client.log_batch(id, metrics=metrics[start : start + BATCH])
+        if run.clients:
+            self.client.log_text(id, run.clients, "clients.csv")
+        for file in run.files:
+            self.client.log_artifact(id, str(file))
+        # Until now the run is unfinished, and the next call would replace it.
+        self.client.set_terminated(id, "FINISHED" if run.diverged_round is None else "FAILED")
+        return id
+
+    def describe(self, overview: str, files: list[Path]) -> None:
+        """Write the description of the experiment, with a link to a figure."""
+        shown = next((file for file in files if file.stem == FIRST), files[0]).name
+        link = f"#/experiments/{self.id}/runs/{overview}/artifacts/{shown}"
+        text = f"Study {self.name}. [Figures and tables]({link}) are in the run {OVERVIEW}."
+        self.client.set_experiment_tag(self.id, "mlflow.note.content", text)
+
+
+def overview_run(results: Path, figures: Path | None) -> Run:
+    """The run with the figures and tables of the whole study."""
+    # Only PNGs: MLflow shows them faster than PDFs.
+    pictures = sorted(figures.glob("*.png")) if figures is not None else []
+    files = [*pictures, results / "summary.csv", results / "study.json"]
+    contents = {file.name: sha256(file) for file in files}
+    return Run(OVERVIEW, OVERVIEW, {"files": digest(contents)}, [], files=files)
+
+
+def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run]:
+    """The runs of all trainings that have records; in each state, those of the baselines follow.
+
+    Cells that repeat another cell's training, for example with other ServerOpts if nothing is
+    shared, have no run. `place`: the values of a variant on the axes of its study.
+    """
+    study, federation = tables.study, tables.study.federation
+    variant = study.name.partition("/")[2]
+    prefix = f"{variant}/" if variant else ""
+    common = {
+        "data": study.data.origin,
+        "engine": tables.about.get("engine", "simulator"),
+        "look_back": study.windows.look_back,
+        "look_ahead": study.windows.look_ahead,
+        "participation": federation.participation,
+        "rounds": federation.rounds,
+        "local_steps": federation.local_steps,
+        "local_epochs": federation.local_epochs,
+        "batch_size": federation.batch_size,
+        "model": study.model.summary,
+        "variant": variant,
+        **(place or {}),
+    }
+    columns = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
+    columns += [column for column in SENT if column in tables.record_columns]
+    seeds = len(study.grid.seeds) > 1
+    with fitting(tables.folder):
+        summaries = dict(list(tables.summary.groupby(CELL)))
+        # One state at a time, because the records of all states may not fit into memory.
+        for state in study.data.states:
+            clients = (tables.clients["state"] == state).sum()
+            here = {"state": state, "clients": clients, **common}
+            records = dict(list(tables.records([*CELL, *columns], state=state).groupby(CELL)))
+            for cell in study.cells:
+                key = astuple(cell)
+                if key not in records or study.combinations.repeats(*cell.combination):
+                    continue
+                rows, summary = records[key], summaries[key]
+                alone = study.is_alone(cell)
+                how = cell.client_opt
+                how = how if alone else f"{cell.method} {how}+{cell.server_opt}"
+                broken = ~np.isfinite(rows["mae"]) & (rows["split"] != "train")
+                broken |= np.isinf(rows["loss"])
+                yield Run(
+                    subject=f"{prefix}{cell}",
+                    name=f"{prefix}{state}-{cell.sharing} {how}" + f" s{cell.seed}" * seeds,
+                    params=_texts({**_params(cell, study, summary), **here}),
+                    points=[*_curves(rows), *_scores(summary)],
+                    clients=_clients(rows),
+                    diverged_round=rows.loc[broken, "round"].min() if broken.any() else None,
+                )
+            baselines = tables.baselines[tables.baselines["state"] == state]
+            for name, scores in baselines.groupby("baseline", sort=False):
+                label = find(str(name)).label
+                about = {"sharing": BASELINE, "method": name, "model": label}
+                yield Run(
+                    subject=f"{prefix}{state}-{BASELINE}-{name}",
+                    name=f"{prefix}{state}-{BASELINE} {name}",
+                    params=_texts({**here, **about}),
+                    points=list(_of_baseline(scores, federation.rounds)),
+                    clients=scores[scores["split"] == "test"].to_csv(index=False),
+                )
+
+
+def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object]:
+    """The axes of a cell and all hyperparameters of its algorithms, such as `client_opt.lr`.
+
+    Tuned ones have the value that was chosen for the local model.
+    """
+    params = {axis: getattr(cell, axis) for axis in CELL}
+    algorithms: dict[str, Any] = {"client_opt": study.client_optimiser(cell)}
+    if study.is_alone(cell):
+        params |= {"method": "none", "server_opt": "none"}
+    else:
+        algorithms |= {"method": study.method(cell), "server_opt": study.server_optimiser(cell)}
+    for kind, algorithm in algorithms.items():
+        values = algorithm.model_dump(mode="json")
+        params |= {f"{kind}.{key}": value for key, value in values.items()}
+    tuned = summary.loc[summary["model"] == "local", "hyperparameters"].iloc[0]
+    for path, value in re.findall(r"([\w.]+)=([^,]+)", tuned):
+        params[f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"] = value
+    return params
+
+
+def _texts(params: Mapping[str, object]) -> dict[str, str]:
+    """The parameters that have a value, as MLflow takes them."""
+    return {key: str(value)[:500] for key, value in params.items() if value not in (None, "")}
+
+
+def _curves(rows: pd.DataFrame) -> Iterator[Point]:
+    """Metrics by round: loss, bytes in all and of each client, and MASE up to the round in which a
+    client diverged."""
+    train = rows[(rows["split"] == "train") & (rows["model"] == "local")]
+    yield from _by_round("train/loss", train.groupby("round")["loss"].mean())
+    for column in (column for column in SENT if column in train):
+        yield from _by_round(column, train.groupby("round")[column].sum())
+        for client, sent in train.groupby("client"):
+            # MLflow accepts few characters in the name of a metric.
+            name = re.sub(r"[^\w.\- :]", lambda sign: f"_{ord(sign[0]):x}", str(client))
+            yield from _by_round(f"client_{column}/{name[:200]}", sent.set_index("round")[column])
+    scored = rows[rows["split"] != "train"]
+    # The mean leaves out a client without a MASE, but must not leave out one that diverged.
+    scored = scored.assign(mase=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
+    for (split, model), of_model in scored.groupby(["split", "model"]):
+        means = of_model.groupby("round")["mase"].mean()
+        yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", means)
+
+
+def _by_round(key: str, values: pd.Series[Any]) -> Iterator[Point]:
+    for step, value in values.items():
+        if np.isfinite(value):
+            yield key, int(str(step)), float(value)
+
+
+def _scores(summary: pd.DataFrame) -> Iterator[Point]:
+    """The scores and costs of the summary, by the names of its columns."""
+    for row in summary.to_dict("records"):
+        scores = [column for column in map(str, row) if re.search("^mase_|_mean$|^valid", column)]
+        values = {f"{CHOSEN[row['chosen']]}/{c}_{row['model']}": row[c] for c in scores}
+        if (row["chosen"], row["model"]) == ("last", "local"):
+            values |= {f"total/{column}": row[column] for column in TOTALS if column in row}
+        for key, value in values.items():
+            yield from _by_round(key, pd.Series({row["round"]: value}))
+
+
+def _of_baseline(scores: pd.DataFrame, last: int) -> Iterator[Point]:
+    """The scores of a baseline under the names of both models of a cell, so that they stand in the
+    same columns; in charts by round they are a line from the first round to the last."""
+    for split, rows in scores.groupby("split"):
+        # A mean without the clients that have no forecast would be too good.
+        means = rows[["mase", "mae", "rmse"]].mean() * (1 if rows["mae"].notna().all() else np.nan)
+        for model in MODELS:
+            level = pd.Series({1: means["mase"], last: means["mase"]})
+            yield from _by_round(f"{CURVES[str(split)]}/mase_{model}", level)
+            if split == "test":
+                for score, value in means.items():
+                    of_last = pd.Series({last: value})
+                    yield from _by_round(f"test_last/{score}_mean_{model}", of_last)
+    yield "total/bytes_up", last, float(scores.loc[scores["split"] == "test", "bytes"].sum())
+
+
+def _clients(rows: pd.DataFrame) -> str:
+    """Test scores of each client after the last round, and its bytes over all rounds, as CSV."""
+    test = rows[(rows["split"] == "test") & (rows["round"] == rows["round"].max())]
+    scores = test.pivot(index="client", columns="model", values=["mase", "mae", "rmse"])
+    scores.columns = scores.columns.map("_".join)
+    train = rows[(rows["split"] == "train") & (rows["model"] == "local")]
+    sent = train.groupby("client")[[column for column in SENT if column in train]].sum()
+    return str(scores.join(sent, how="outer").to_csv())

@@ -1,0 +1,343 @@
+"""What MLflow holds of a study, in a database of SQLite, as MLflow's own client reads it."""
+
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow.tracking import MlflowClient
+
+from plfl.base.errors import PlflError
+from plfl.config.study import Study
+from plfl.publish import tracking
+from plfl.publish.tracking import BATCH, runs, track
+from plfl.results import overview
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.helpers.fake_results import BASELINES, METERS, TINY
+from tests.helpers.refusals import naming
+
+LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
+CELL = "CA-P2-fedopt-adam-fedavg-10"
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory):
+    """MLflow needs ten seconds to make one."""
+    folder = tmp_path_factory.mktemp("empty")
+    path = folder / "mlruns.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, empty_database):
+    """The current folder, with an empty database."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    shutil.copy(empty_database, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def results(place):
+    """A study of three cells, of which one diverges in round 2."""
+    folder = Path("results/tiny")
+    fake_results.write(folder, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
+    return folder
+
+
+def logged(experiment="tiny"):
+    """The runs of an experiment by name; no two have the same."""
+    client = MlflowClient(f"sqlite:///{Path('mlruns.db').resolve()}")
+    id = client.get_experiment_by_name(experiment).experiment_id
+    found = client.search_runs([id], max_results=1000)
+    by_name = {run.info.run_name: run for run in found}
+    assert len(by_name) == len(found)
+    return client, by_name
+
+
+def of_subject(folder):
+    return {run.subject: run for run in runs(Tables(folder))}
+
+
+def curve(run, key):
+    return {step: value for name, step, value in run.points if name == key}
+
+
+def test_bytes_are_logged_by_round_and_client_to_the_byte(results):
+    track(results)
+    client, found = logged()
+    run = found["CA-P2 fedopt adam+fedavg"]
+    records = Tables(results).records(
+        ["round", "client", "bytes_up", "bytes_down"], sharing="P2", split="train", model="local"
+    )
+    for column in ("bytes_up", "bytes_down"):
+        for key, rows in [
+            (column, records),
+            *((f"client_{column}/{name}", rows) for name, rows in records.groupby("client")),
+        ]:
+            history = client.get_metric_history(run.info.run_id, key)
+            by_step = {metric.step: metric.value for metric in history}
+            assert by_step == rows.groupby("round")[column].sum().to_dict(), key
+    assert run.data.metrics["bytes_up"] == 2 * 14_000  # two clients, 3,500 parameters
+
+
+def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(results):
+    track(results)
+    _, found = logged()
+    cells = {"CA-P1 fedopt adam+fedavg", "CA-P2 fedopt adam+fedavg", "CA-P3 adam"}
+    assert set(found) == {*cells, *(f"CA-baseline {name}" for name in BASELINES), "overview"}
+    params = found["CA-P2 fedopt adam+fedavg"].data.params
+    assert {key: params[key] for key in ("clients", "look_back", "look_ahead")} == {
+        "clients": "2",
+        "look_back": "12",
+        "look_ahead": "4",
+    }
+    optimiser = Tables(results).study.hyperparameters.of_client_opt("adam").model_dump(mode="json")
+    assert {f"client_opt.{key}": str(value) for key, value in optimiser.items()}.items() <= (
+        params.items()
+    )
+    assert {"participation", "server_opt.lr", "rounds", "batch_size", "seed"} <= params.keys()
+    alone = found["CA-P3 adam"].data.params
+    assert (alone["method"], alone["server_opt"]) == ("none", "none")
+    assert "server_opt.lr" not in alone
+
+
+def test_a_diverged_cell_has_failed_and_keeps_what_is_finite(results):
+    track(results)
+    client, found = logged()
+    run = found["CA-P3 adam"]
+    assert (run.info.status, run.data.tags["diverged_round"]) == ("FAILED", "2")
+    assert [m.step for m in client.get_metric_history(run.info.run_id, "test/mase_local")] == [1]
+    assert "test_last/mase_mean_local" not in run.data.metrics
+
+
+def test_the_tuned_values_are_those_of_the_local_model(place):
+    fake_results.write(Path("tuned"), LONGER)
+    summary = pd.read_csv("tuned/summary.csv").astype({"hyperparameters": object})
+    summary.loc[summary["model"] == "local", "hyperparameters"] = "client_opt.adam.lr=0.25"
+    summary.loc[summary["model"] == "global", "hyperparameters"] = "client_opt.adam.lr=0.5"
+    summary.to_csv("tuned/summary.csv", index=False)
+    assert of_subject(Path("tuned"))[CELL].params["client_opt.lr"] == "0.25"
+
+
+def test_curves_and_scores_are_those_of_the_tables(place):
+    fake_results.write(Path("longer"), LONGER)
+    tables, run = Tables(Path("longer")), of_subject(Path("longer"))[CELL]
+    for split, section in (("validation", "val"), ("test", "test")):
+        for model in ("local", "global"):
+            records = tables.records(["round", "mase"], sharing="P2", split=split, model=model)
+            expected = records.groupby("round")["mase"].mean().to_dict()
+            assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, rel=1e-12)
+    rows = tables.summary.query("sharing == 'P2' and model == 'global'")
+    for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
+        row = rows[rows["chosen"] == chosen].iloc[0]
+        for column in ("mase_mean", "mase_median", "rmse_mean", "mase_worst_tenth"):
+            assert curve(run, f"{section}/{column}_global") == {row["round"]: row[column]}
+    clients = pd.read_csv(io.StringIO(run.clients)).set_index("client")
+    test = tables.records(["client", "mase"], sharing="P2", split="test", model="local", round=4)
+    assert clients["mase_local"].to_dict() == pytest.approx(
+        test.set_index("client")["mase"].to_dict()
+    )
+
+
+def test_a_baseline_stands_in_the_columns_of_the_cells(place):
+    fake_results.write(Path("longer"), LONGER)
+    tables = Tables(Path("longer"))
+    run = of_subject(Path("longer"))["CA-baseline-lightgbm_pooled"]
+    means = tables.baseline_scores.loc["CA", "lightgbm_pooled"]
+    assert (run.params["sharing"], run.params["method"]) == ("baseline", "lightgbm_pooled")
+    for model in ("local", "global"):
+        for score in ("mase_mean", "mae_mean", "rmse_mean"):
+            value = pytest.approx(means[score])
+            assert curve(run, f"test_last/{score}_{model}") == {4: value}
+        level = pytest.approx(means["validation_mase"])
+        assert curve(run, f"val/mase_{model}") == {1: level, 4: level}
+    assert curve(run, "total/bytes_up") == {4: means["bytes"]}
+
+
+def test_a_baseline_without_all_forecasts_has_no_score(place):
+    fake_results.write(Path("tiny"), TINY)
+    table = pd.read_parquet("tiny/baselines.parquet")
+    one = (table["baseline"] == "ridge") & (table["client"] == table["client"].iloc[0])
+    table.loc[one, ["mae", "rmse", "mase"]] = np.nan
+    table.to_parquet("tiny/baselines.parquet")
+    found = of_subject(Path("tiny"))["CA-baseline-ridge"]
+    assert [key for key, *_ in found.points] == ["total/bytes_up"]
+
+
+def test_every_training_is_a_run_once(place):
+    fake_results.write(Path("meters"), METERS)
+    found = list(runs(Tables(Path("meters"))))
+    cells = Tables(Path("meters")).study.cells
+    # Where nothing is shared, the ServerOpts repeat the first one.
+    trained = {str(c) for c in cells if c.sharing == "head" or c.server_opt == "fedavgm"}
+    baselines = {f"{state}-baseline-{b}" for state in ("Nord", "Sued", "Ost") for b in BASELINES}
+    assert {run.subject for run in found} == trained | baselines
+    assert len({run.name for run in found}) == len(found), "names tell seeds apart"
+
+
+def test_names_of_clients_that_mlflow_refuses_are_written_in_its_signs(results):
+    for name in ("records.parquet", "clients.parquet", "baselines.parquet"):
+        table = pd.read_parquet(results / name)
+        renamed = table["client"].replace({"ca100": "a{x}", "ca137": "a(x)"})
+        table.assign(client=renamed).to_parquet(results / name)
+    track(results)
+    metrics = logged()[1]["CA-P2 fedopt adam+fedavg"].data.metrics
+    assert {key for key in metrics if key.startswith("client_bytes_up/")} == {
+        "client_bytes_up/a_7bx_7d",
+        "client_bytes_up/a_28x_29",
+    }
+
+
+def test_what_is_logged_again_replaces_what_changed_and_nothing_else(results):
+    track(results)
+    client, before = logged()
+    other = client.create_run(before["overview"].info.experiment_id, run_name="of the user")
+    records = pd.read_parquet(results / "records.parquet")
+    records.loc[records["sharing"] == "P2", "mase"] *= 1.5
+    records.to_parquet(results / "records.parquet")
+    track(results)
+    _, after = logged()
+    assert after.pop("of the user").info.run_id == other.info.run_id
+    assert after.keys() == before.keys()
+    changed = {n for n in after if after[n].info.run_id != before[n].info.run_id}
+    assert changed == {"CA-P2 fedopt adam+fedavg"}
+    about = json.loads((results / "study.json").read_text())
+    about["study"]["grid"]["sharing"] = ["P1", "P3"]
+    (results / "study.json").write_text(json.dumps(about))
+    track(results)
+    _, last = logged()
+    assert before.keys() - last.keys() == {"CA-P2 fedopt adam+fedavg"}
+
+
+@pytest.mark.parametrize("step", ["create_run", "log_batch", "set_terminated"])
+def test_a_killed_logging_is_completed_by_the_next(step, results, monkeypatch):
+    original, calls = getattr(MlflowClient, step), []
+
+    def killed(*args, **kwargs):
+        calls.append(step)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            track(results)
+    track(results)
+    _, found = logged()
+    assert len(found) == 4 + len(BASELINES)
+    assert {run.info.status for run in found.values()} == {"FINISHED", "FAILED"}
+    expected = {run.name: len({key for key, *_ in run.points}) for run in runs(Tables(results))}
+    assert {name: len(found[name].data.metrics) for name in expected} == expected
+
+
+def test_more_points_than_a_call_takes_are_logged(results, monkeypatch):
+    monkeypatch.setattr(tracking, "BATCH", 7)
+    track(results)
+    client, found = logged()
+    run = next(run for run in runs(Tables(results)) if run.subject == CELL)
+    assert 7 < len(run.points) < BATCH
+    history = [
+        (key, metric.step, metric.value)
+        for key in {key for key, *_ in run.points}
+        for metric in client.get_metric_history(found[run.name].info.run_id, key)
+    ]
+    assert sorted(history) == sorted(run.points)
+
+
+def test_a_study_that_was_deleted_in_the_browser_returns(results):
+    track(results)
+    client, found = logged()
+    client.delete_experiment(found["overview"].info.experiment_id)
+    track(results)
+    assert logged()[1].keys() == found.keys()
+
+
+def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(results):
+    track(results)
+    axes = {"federation.batch_size": [8, 16]}
+    swept = {**TINY, "name": "swept", "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}
+    study = Study.parse(swept, "swept")
+    for variant in study.variants.values():
+        fake_results.write(variant.results, variant.description())
+    overview.gather(study, study.results, None)
+    track(study.results)
+    assert len(logged()[1]) == 4 + len(BASELINES)
+    found = logged("swept")[1]
+    for size in ("8", "16"):
+        run = found[f"batch_size={size}/CA-P1 fedopt adam+fedavg"]
+        assert run.data.params["federation.batch_size"] == run.data.params["batch_size"] == size
+    assert [path.name for path in Path().glob("**/mlruns.db")] == ["mlruns.db"]
+
+
+def test_a_database_that_cannot_be_used_is_named_and_left(results):
+    Path("mlruns.db").write_text("not a database " * 100)
+    before = Path("mlruns.db").read_bytes()
+    with naming(PlflError, "mlruns.db", "plfl track"):
+        track(results)
+    assert Path("mlruns.db").read_bytes() == before
+
+
+def test_damaged_results_are_refused_as_everywhere(results):
+    (results / "summary.csv").write_text("state,sharing\n")
+    with naming(PlflError, "summary.csv"):
+        track(results)
+
+
+def test_where_mlflow_is_not_installed_it_says_how(results, monkeypatch):
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    with naming(PlflError, "plfl[mlflow]"):
+        track(results)
+
+
+def ask(address):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(address, timeout=30) as answer:
+        return answer.read()
+
+
+def test_the_browser_gets_the_figure_that_the_description_names(results):
+    """The one test that starts MLflow's server."""
+    figures = Path("figures/tiny")
+    figures.mkdir(parents=True)
+    for stem in ("clusters", "fig3_mase_local"):
+        (figures / f"{stem}.png").write_bytes(stem.encode())
+    track(results, figures)
+    # A module of the user's must not replace one of MLflow's.
+    Path("click.py").write_text("raise SystemExit('imported from the current folder')")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-P", "-m", "plfl", "ui", "--port", str(port)]
+    environment = os.environ | {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as server:
+        try:
+            for _ in range(600):
+                try:
+                    ask(f"http://127.0.0.1:{port}/health")
+                    break
+                except (urllib.error.URLError, OSError):
+                    assert server.poll() is None
+                    time.sleep(0.1)
+            client, found = logged()
+            id = found["overview"].info.experiment_id
+            note = client.get_experiment(id).tags["mlflow.note.content"]
+            file = note.partition("/artifacts/")[2].partition(")")[0]
+            run = found["overview"].info.run_id
+            base = f"http://127.0.0.1:{port}/get-artifact"
+            assert ask(f"{base}?path={file}&run_uuid={run}") == b"fig3_mase_local"
+        finally:
+            server.terminate()
