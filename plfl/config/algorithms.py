@@ -14,30 +14,23 @@ from pydantic import (
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import Algorithm, Section, algorithms, extended, plugged
-
-PACKAGES = {
-    "client_opt": "plfl.optimizers.client",
-    "server_opt": "plfl.optimizers.server",
-    "method": "plfl.methods",
-}
-"""The package that holds the algorithms of each kind."""
+from plfl.plugins.registry import KINDS, Algorithm, Section, algorithms, extended, plugged
 
 
 def available(kind: str) -> dict[str, type[Algorithm]]:
     """The algorithms of a kind (`client_opt`, `server_opt` or `method`), by name."""
-    return algorithms(PACKAGES[kind])
+    return algorithms(KINDS[kind])
 
 
 class Block(Section):
     """The hyperparameters of the algorithms of a kind, by their names."""
 
     kind: ClassVar[str]
-    """A key of `PACKAGES`."""
+    """A key of `KINDS`."""
 
     @classmethod
     def extended(cls) -> type[Section]:
-        found: type[Section] = extended(cls, tuple(plugged(PACKAGES[cls.kind]).items()))
+        found: type[Section] = extended(cls, tuple(plugged(KINDS[cls.kind]).items()))
         return found
 
 
@@ -63,7 +56,7 @@ class Hyperparameters(Section):
     client_opt: SerializeAsAny[ClientOpts] = ClientOpts()  # type: ignore[valid-type]
     server_opt: SerializeAsAny[ServerOpts] = ServerOpts()  # type: ignore[valid-type]
 
-    @field_validator(*PACKAGES, mode="wrap")
+    @field_validator(*KINDS, mode="wrap")
     @classmethod
     def _of_plugins_too(
         cls, raw: Any, built_in: ValidatorFunctionWrapHandler, info: ValidationInfo

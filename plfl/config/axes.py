@@ -141,13 +141,14 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
     return whole
 
 
-def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> dict[str, list[str]]:
-    """Why dotted keys of a grid cannot be axes of a `study`, by key: the study has no such key, it
-    cannot vary, or a value has no label.
+def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
+    """Why dotted keys of a grid cannot be axes of a `study`: the study has no such key, it cannot
+    vary, or a value has no label.
 
     The values themselves are checked with the variants.
     """
-    return {key: list(_problems(key, grid, tuning, study)) for key in grid.model_extra or {}}
+    for key in grid.model_extra or {}:
+        yield from _problems(key, grid, tuning, study)
 
 
 def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:

@@ -1,10 +1,7 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from zoneinfo import ZoneInfo, available_timezones
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from plfl.base.errors import did_you_mean
 from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
 from plfl.config.axes import Axis, parsed
@@ -12,7 +9,7 @@ from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import ModelRules
-from plfl.config.search import KINDS, Candidate
+from plfl.config.search import Candidate
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -36,50 +33,36 @@ from plfl.config.sections import (
 from plfl.config.task_rules import TaskRules
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import Algorithm
+from plfl.plugins.registry import KINDS, Algorithm
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
-Unsure = frozenset[str]
-"""Keys whose values are invalid, with at most two parts, such as `data.source`."""
 DAY = 24 * 60
 """Minutes in a day."""
 
 
-@dataclass(frozen=True)
-class Doubts:
-    """The keys that are unsure because their values are invalid. While others are checked, they
-    have their defaults, and checks that read them are left out."""
-
-    keys: Unsure
-
-    def of(self, *asked: str) -> bool:
-        """Whether any of these keys is unsure, or the block that contains it, or a key inside
-        it."""
-        return any(
-            one in (key, key.split(".")[0]) or key == one.split(".")[0]
-            for one in asked
-            for key in self.keys
+def of_names(
+    sharing: Sequence[str], schemes: Collection[str], task: TaskRules, data: Data
+) -> Iterator[str]:
+    """Report names of sharing schemes that are taken or unknown, and a task for which the source
+    has no targets."""
+    if BASELINE in schemes:
+        yield (
+            f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
+            "another name for the sharing scheme"
         )
-
-
-def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:
-    """Report values that a list contains more than once."""
-    if found := sorted({str(value) for value in values if values.count(value) > 1}):
-        listed = ", ".join(map(repr, found))
-        yield f"{path}: duplicate {listed}; list {'it' if len(found) == 1 else 'each'} once"
-
-
-def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
-    """Report unknown and duplicate names. `schemes` are the sharing schemes of the study."""
-    axes: dict[str, Iterable[str]] = {kind: available(kind) for kind in KINDS}
-    axes["sharing"] = schemes
-    for axis, known in axes.items():
-        for value in getattr(grid, axis):
-            if value not in known:
-                yield f"grid.{axis}: {value!r} is unknown; {allowed(value, known)}"
-    for axis in (*axes, "seeds"):
-        yield from duplicates(f"grid.{axis}", getattr(grid, axis))
+    for name in sharing:
+        if name not in schemes:
+            yield f"grid.sharing: {name!r} is unknown; {allowed(name, schemes)}"
+    if (examples := data.rules.examples) != task.examples:
+        tasks = [n for n, cls in task_rules.available().items() if cls.examples == examples]
+        fitting = source_rules.available().items()
+        others = [name for name, cls in fitting if cls.examples == task.examples]
+        yield (
+            f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
+            f"{examples}; set data.source to {' or '.join(others)}, or task.name to "
+            f"{' or '.join(tasks)}"
+        )
 
 
 def of_claims(
@@ -150,7 +133,6 @@ def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterat
 
 def of_data(data: Data) -> Iterator[str]:
     """Check states, buildings, folders, features and the columns of own meters."""
-    yield from duplicates("data.states", data.states)
     for state in data.buildings:
         if state not in data.states:
             yield f"data.buildings.{state}: not one of data.states {data.states}; add or remove it"
@@ -166,24 +148,6 @@ def of_data(data: Data) -> Iterator[str]:
     yield from _of_columns(data.meters, data.features)
     yield from _of_units(data.meters)
     yield from _of_exports(data)
-    if data.source == "meters":
-        yield from of_zone("data.meters.timezone", data.meters.timezone)
-        if zone := data.meters.weather_timezone:
-            yield from of_zone("data.meters.weather_timezone", zone)
-        for meters, zone in data.meters.timezones.items():
-            yield from of_zone(f"data.meters.timezones.{meters}", zone)
-
-
-def of_zone(key: str, name: str) -> Iterator[str]:
-    """Report the name of a time zone that does not exist."""
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, sorted(available_timezones()))
-        yield (
-            f"{key}: {name!r} is not an IANA time zone such as 'America/New_York' or "
-            f"'Etc/GMT+5'{hint}"
-        )
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -193,9 +157,6 @@ def _of_features(data: Data) -> Iterator[str]:
         if feature not in known:
             remedy = "; for a column of your own, add it to data.meters.columns" if own else ""
             yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
-    if features[0] != "load":
-        yield f"data.features: must start with 'load', but starts with {features[0]!r}"
-    yield from duplicates("data.features", features)
 
 
 def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
@@ -217,20 +178,6 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
             "data.meters.columns: 'time_of_day' is a column beside one of dates; add that as "
             "'timestamp'"
         )
-
-
-def of_task(task: TaskRules, data: Data) -> Iterator[str]:
-    """Report a task for which the source has no targets."""
-    found = data.rules.examples
-    if found == task.examples:
-        return
-    tasks = [name for name, cls in task_rules.available().items() if cls.examples == found]
-    fitting = source_rules.available().items()
-    others = [name for name, cls in fitting if cls.examples == task.examples]
-    yield (
-        f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
-        f"{found}; set data.source to {' or '.join(others)}, or task.name to {' or '.join(tasks)}"
-    )
 
 
 def of_selection(task: TaskRules, data: Data, federation: Federation) -> Iterator[str]:
@@ -319,19 +266,10 @@ def _of_exports(data: Data) -> Iterator[str]:
         )
 
 
-def of_windows(windows: Windows) -> Iterator[str]:
-    """Check the fractions of training, validation and test."""
-    if any(share <= 0 for share in windows.split):
-        yield f"windows.split: {list(windows.split)} must contain three fractions above 0"
-    elif abs((total := sum(windows.split)) - 1) > 1e-9:
-        yield f"windows.split: {list(windows.split)} must add up to 1, but adds up to {total:.6g}"
-
-
 def of_history(
     in_history: bool, data: Data, task: TaskRules, federation: Federation, tuning: Tuning
 ) -> Iterator[str]:
     """Report keys that contradict `windows.history`, `data.origins` or tuned numbers of rounds."""
-    yield from duplicates("data.origins", data.cuts)
     if data.rules.examples != "loads" and (data.cuts or data.federations):
         key = "origins" if data.cuts else "federations"
         yield f"data.{key}: is for series of loads, but data.source is {data.source}; remove it"
@@ -397,14 +335,11 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
                         f"{where}.features: {name!r} is not among the inputs of data.features; "
                         f"{allowed(name, known)}"
                     )
-            yield from duplicates(f"{where}.features", transform.features)
 
 
 def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
     if not lags.days and not lags.rows:
         yield f"{where}: neither days nor rows say how far back; list at least one of them"
-    yield from duplicates(f"{where}.days", lags.days)
-    yield from duplicates(f"{where}.rows", lags.rows)
     per_day, least = DAY // interval, farthest + lags.around
     for rows in lags.rows:
         if rows % per_day == 0 and (days := rows // per_day) in lags.days:
@@ -423,15 +358,6 @@ def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
         yield (
             "model.output: 'abs' cannot predict a fall of the load, but windows.target is "
             f"{windows.target}; set it to linear"
-        )
-
-
-def of_sharing_names(schemes: Iterable[str]) -> Iterator[str]:
-    """Report a sharing scheme with the name that marks baselines."""
-    if BASELINE in schemes:
-        yield (
-            f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
-            "another name for the sharing scheme"
         )
 
 
@@ -519,37 +445,16 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
             return
 
 
-def of_paths(tuning: Tuning, grid: Grid, unsure: Container[str] = ()) -> Iterator[str]:
-    """Check the paths of hyperparameters, and the rounds of successive halving.
-
-    `unsure`: kinds of algorithms whose names in the grid are unknown, so that it may mean any.
-    """
-    if (halve := tuning.halve_after) != sorted(set(halve)):
-        yield f"tuning.halve_after: {halve} must increase; sort the list and remove duplicates"
-    used = {
-        kind: {name: c for name, c in available(kind).items() if name in getattr(grid, kind)}
-        for kind in KINDS
-    }
-    for kind in KINDS:
-        unknown = not {*getattr(grid, kind)} <= {*used[kind]}
-        if unknown or kind in unsure:  # any other could be meant
-            used[kind] = available(kind)
+def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
+    """Report paths of hyperparameters that no algorithm of the grid has."""
+    used = {kind: {name: available(kind)[name] for name in getattr(grid, kind)} for kind in KINDS}
     for key in ("search", "alone"):
-        for path, values in getattr(tuning, key).items():
-            if path == ROUNDS and key == "search":
-                if not all(type(n) is int and n > 0 for n in values):
-                    yield f"tuning.{key}.{path}: {values} are not all whole numbers above 0"
-            elif key == "alone" and not path.startswith("client_opt."):
-                yield (
-                    f"tuning.alone: {path!r} has no effect without a server; only paths of "
-                    "client_opt can be tuned here"
-                )
-            elif not search.matches(path, used):
+        for path in getattr(tuning, key):
+            if path != ROUNDS and not search.matches(path, used):
                 yield (
                     f"tuning.{key}: {path!r} is not a hyperparameter of an algorithm in this grid; "
                     "a valid path is, for example, server_opt.*.lr"
                 )
-            yield from duplicates(f"tuning.{key}.{path}", list(map(str, values)))
 
 
 def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:

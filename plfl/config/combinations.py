@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from plfl.config import search
-from plfl.config.algorithms import Hyperparameters, available
+from plfl.config.algorithms import Hyperparameters
 from plfl.config.method_rules import MethodRules
 from plfl.config.search import Candidate
 from plfl.config.sections import Grid, Tuning
-from plfl.plugins.registry import Algorithm
+from plfl.plugins.registry import KINDS, Algorithm
 
 
 @dataclass(frozen=True)
 class Combinations:
-    """The combinations of a study.
-
-    Unknown names of algorithms are left out; `checks.of_grid` reports them.
-    """
+    """The combinations of a study."""
 
     grid: Grid
     hyperparameters: Hyperparameters
@@ -34,19 +31,14 @@ class Combinations:
     @cached_property
     def refused(self) -> dict[tuple[str, str, str], str]:
         """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
-        reasons = {}
-        known = self._known
-        for names in itertools.product(known("method"), known("client_opt"), known("server_opt")):
+        reasons, grid = {}, self.grid
+        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
             for tried in self._tried(*names):
                 refuses = tried.method and tried.method.refuses(tried.client_opt, tried.server_opt)
                 if refuses:
                     reasons[names] = refuses
                     break
         return reasons
-
-    def _known(self, kind: str) -> list[str]:
-        """The algorithms of a kind that the grid names."""
-        return [name for name in getattr(self.grid, kind) if name in available(kind)]
 
     def _tried(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
         """The candidates of these three algorithms, if clients train with a server."""
@@ -61,19 +53,14 @@ class Combinations:
         """The algorithms of the grid with the study's hyperparameters, each with its kind."""
         return [
             (kind, self.hyperparameters.of(kind, name))
-            for kind in search.KINDS
-            for name in self._known(kind)
+            for kind in KINDS
+            for name in getattr(self.grid, kind)
         ]
 
     @property
     def methods(self) -> dict[str, MethodRules]:
         """The methods of the grid, by name."""
-        return {name: self.hyperparameters.of_method(name) for name in self._known("method")}
-
-    def is_known(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
-        """Whether there is a sharing scheme and an algorithm of each of these names."""
-        names = {"method": method, "client_opt": client_opt, "server_opt": server_opt}
-        return sharing in self.sharing and all(n in available(kind) for kind, n in names.items())
+        return {name: self.hyperparameters.of_method(name) for name in self.grid.method}
 
     def shares_nothing(self, sharing: str) -> bool:
         """Whether a sharing scheme shares no parameter."""

@@ -1,22 +1,20 @@
 """Explains errors in a configuration: path, value, what is allowed and the most similar name."""
 
-import copy
-import itertools
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from plfl.base.errors import did_you_mean
 from plfl.plugins.registry import Section
 
-UNKNOWN = "unknown_key"
-"""Type of a pydantic error whose message begins with the last part of the path."""
-UNKNOWN_KEY = "unknown_key_of_named_block"
-"""Type of an error whose message follows the path of an unknown key."""
+REFUSAL = "refusal"
+"""Type of a pydantic error whose message follows the path of a key."""
 
 _IN_WORDS = {
     r"^[A-Za-z0-9_]+$": "use only letters, digits and '_'",
@@ -34,6 +32,15 @@ _VARIED = ("windows", "task", "model", "federation", "hyperparameters")
 """Blocks whose keys can be axes of the grid."""
 _SCALARS = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "path_type")
 """Types of the errors about a value that is not a single number, truth value or text."""
+
+_TEXTS = ("string_type", "path_type")
+"""Types of the errors about a value that is not a text."""
+_UNQUOTED = {
+    "bool": "YAML reads no, off, yes and on, in any case, as a truth value; put it in quotes, "
+    "such as 'NO'",
+    "other": "YAML reads it as a number or a date, and 007 as 7; put it in quotes, such as '007'",
+}
+"""What to do about a text without quotes, by its kind in YAML."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -73,6 +80,17 @@ def allowed(value: str, known: Iterable[str], where: str = "") -> str:
     return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
 
 
+def refusal(message: str, key: str = "") -> PydanticCustomError:
+    """An error of which the line is the path of its key and a message, in the place of pydantic's
+    words.
+
+    `key`: the key if the error is that of the block that has it.
+    """
+    return PydanticCustomError(
+        REFUSAL, "{line}", {"line": f".{key}: {message}" if key else f": {message}"}
+    )
+
+
 def flow(plain: object) -> str:
     """A value of plain types in one line of YAML, as a study would write it."""
     return (
@@ -87,44 +105,17 @@ def typed(text: str) -> str:
     return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow([text])[1:-1]
 
 
-def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
-    """A copy of `raw` without the entries in which pydantic found an error."""
-    pruned: dict[Any, Any] = copy.deepcopy(dict(raw))
-    for location in (found["loc"] for found in error.errors()):
-        block = pruned
-        for part in location:
-            if part == location[-1] or not isinstance(block.get(part), dict):
-                block.pop(part, None)
-                break
-            block = block[part]
-    return pruned
-
-
-def keys_in(error: ValidationError) -> list[str]:
-    """The dotted keys in which pydantic found an error."""
-    paths = (itertools.takewhile(lambda p: isinstance(p, str), e["loc"]) for e in error.errors())
-    return [".".join(part for part in map(str, path) if not _is_type(part)) for path in paths]
-
-
-def not_about(lines: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The lines that mention none of the dotted `keys`."""
-    pattern = "|".join(re.escape(key) for key in keys if "." in key)
-    mention = re.compile(rf"(?<![\w.])({pattern})(?!\.?\w)")
-    return [line for line in lines if not (pattern and mention.search(line))]
-
-
 def _is_type(part: str) -> bool:
     """Whether a part of a path is not a key, but a type that pydantic tried there."""
     return "constrained-" in part or part == "[key]"
 
 
 def _lines(error: Any, model: type[Section]) -> list[str]:
-    path = ".".join(part for part in map(str, error["loc"]) if not _is_type(part))
+    loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
+    path = ".".join(part for part in map(str, loc) if not _is_type(part))
     kind = error["type"]
-    if kind == UNKNOWN:
-        return [f"{path}.{error['msg']}"]
-    if kind == UNKNOWN_KEY:
-        return [f"{path}: {error['msg']}"]
+    if kind == REFUSAL:
+        return [f"{path}{error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
     if kind == "extra_forbidden":
@@ -138,6 +129,8 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     shown = _SHORT.repr(error["input"])  # a value may be large, even without end
     if kind in _BLOCKS:
         message = _as_block(error, model)
+    if kind in _TEXTS and isinstance(error["input"], bool | int | float | date):
+        message = _UNQUOTED["bool" if isinstance(error["input"], bool) else "other"]
     if kind in _SCALARS and isinstance(error["input"], list):
         message = "it is one value, not a list"
         can_be_axis = error["loc"][0] in _VARIED and all(isinstance(p, str) for p in error["loc"])

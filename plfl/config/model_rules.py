@@ -11,7 +11,8 @@ from pydantic import (
     model_serializer,
 )
 
-from plfl.config.named_block import Named, chosen, refusal
+from plfl.config.messages import refusal
+from plfl.config.named_block import Named, chosen
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.plugins import registry
 
@@ -77,7 +78,7 @@ def _chosen(raw: Any) -> Any:
     """The model that a block of a configuration names."""
     own = isinstance(raw, Mapping) and "module" in raw
     if own and "name" in raw:
-        raise refusal("name: a module of your own has no name; remove `name` or `module`")
+        raise refusal("a module of your own has no name; remove it or `module`", key="name")
     return chosen(
         raw,
         what="model",

@@ -7,7 +7,7 @@ from pydantic import SerializerFunctionWrapHandler, ValidationError, model_seria
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from plfl import plugins
-from plfl.config.messages import UNKNOWN, UNKNOWN_KEY, allowed
+from plfl.config.messages import allowed, refusal
 from plfl.plugins.registry import Algorithm, Kind
 
 
@@ -60,7 +60,7 @@ def chosen(
     try:
         cls = find(name)
     except (KeyError, TypeError):
-        raise refusal(f"name: {name!r} is unknown; {allowed(str(name), names())}") from None
+        raise refusal(f"{name!r} is unknown; {allowed(str(name), names())}", key="name") from None
     problems: list[InitErrorDetails] = []
     for key in [key for key in keys if key not in cls.model_fields]:
         known = allowed(str(key), ["name", *beside, *cls.model_fields])
@@ -68,8 +68,7 @@ def chosen(
         first = [n for n, one in others.items() if not {*one.__mro__[1:]} & {*others.values()}]
         if len(first) == 1:  # the others inherit the key
             known += f"; the {what} {first[0]} has it: add `name: {first[0]}`"
-        line = {"line": f"unknown key of the {what} {name}; {known}"}
-        unknown = PydanticCustomError(UNKNOWN_KEY, "{line}", line)
+        unknown = refusal(f"unknown key of the {what} {name}; {known}")
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
     try:
         kind = cls.model_validate(keys)
@@ -85,8 +84,3 @@ def _again(found: ErrorDetails) -> InitErrorDetails:
     given = found.get("ctx", {}) | {"message": found["msg"]}
     kind = PydanticCustomError(found["type"], "{message}", given)
     return {"type": kind, "loc": found["loc"], "input": found["input"]}
-
-
-def refusal(message: str) -> PydanticCustomError:
-    """An error of a block, as a line of the list of all errors."""
-    return PydanticCustomError(UNKNOWN, "{line}", {"line": message})

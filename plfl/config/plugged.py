@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl import plugins
-from plfl.config.algorithms import PACKAGES
+from plfl.plugins.registry import KINDS
 
 
 def with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:
@@ -28,7 +28,7 @@ def with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any
     if not isinstance(blocks, Mapping):
         return raw, []
     blocks = dict(blocks)
-    for kind, package in PACKAGES.items():
+    for kind, package in KINDS.items():
         names = [name for one in found for room, name in one.algorithms if room == package]
         if names and isinstance(given := blocks.get(kind, {}), Mapping):
             blocks[kind] = {name: {} for name in names} | dict(given)

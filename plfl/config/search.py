@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import Algorithm, Kind, Value
+from plfl.plugins.registry import KINDS, Algorithm, Kind, Value
 
-KINDS = ("client_opt", "server_opt", "method")
 Values = tuple[tuple[str, Value], ...]
 """Paths with the name of the algorithm, such as `client_opt.adam.lr`, and their values."""
 Search = Mapping[str, Sequence[Value]]

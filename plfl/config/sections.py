@@ -7,13 +7,17 @@ together.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -27,9 +31,43 @@ from plfl.base.rounding import drawn_of
 from plfl.config import codec_rules, source_rules
 from plfl.config.baseline_rules import BaselineRules, ChosenBaseline, Standard
 from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.messages import allowed, refusal
 from plfl.config.source_rules import SourceRules
 from plfl.layout import Head
-from plfl.plugins.registry import Section, Value, extended
+from plfl.plugins.registry import KINDS, Section, Value, algorithms, extended
+
+Listed = TypeVar("Listed")
+
+
+def once(values: list[Listed]) -> list[Listed]:
+    """A list, if it contains no value more than once."""
+    texts = Counter(map(str, values))
+    if twice := [text for text, count in texts.items() if count > 1]:
+        listed = ", ".join(map(repr, twice))
+        raise refusal(f"duplicate {listed}; list {'it' if len(twice) == 1 else 'each'} once")
+    return values
+
+
+def in_zone(name: str) -> str:
+    """The name of a time zone, if it exists."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        hint = did_you_mean(name, sorted(available_timezones()))
+        raise ValueError(
+            f"it is not an IANA time zone such as 'America/New_York' or 'Etc/GMT+5'{hint}"
+        ) from None
+    return name
+
+
+def _algorithm(kind: str, name: str) -> str:
+    """The name of an algorithm of a kind (see `KINDS`), if it exists."""
+    if name not in (known := algorithms(KINDS[kind])):
+        raise refusal(f"{name!r} is unknown; {allowed(name, known)}")
+    return name
+
+
+Zone = Annotated[str, AfterValidator(in_zone)]
 
 BASELINE = "baseline"
 """The value of `sharing` in the rows of baselines in tables; no sharing scheme may have this
@@ -77,11 +115,11 @@ class Meters(Section):
     """Units of these inputs, by role, where they are not those of `columns`: `temperature` may be
     in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`. They are
     converted."""
-    timezone: str = "UTC"
+    timezone: Zone = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl init meters` has no
     default for such timestamps."""
-    timezones: dict[str, str] = {}
+    timezones: dict[str, Zone] = {}
     """Zones of single meters, by name (`*` and `?` are wildcards), where they are not `timezone`.
     The first one that fits counts."""
     date_format: str | None = Field(None, pattern="%")
@@ -136,7 +174,7 @@ class Meters(Section):
     """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time: the inputs
     in `columns` that it has are read from it. A value holds from its timestamp on; several in an
     interval are averaged. Its gaps are treated as those of the readings."""
-    weather_timezone: str | None = None
+    weather_timezone: Zone | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     about: Path | None = None
     """CSV file about the meters: a column `client` and any other columns. Figures use `building
@@ -252,6 +290,20 @@ class Data(Section):
             raise ValueError(f"it is one of {', '.join(known)}{did_you_mean(name, known)}")
         return name
 
+    _are_different = field_validator("states")(once)
+
+    @field_validator("features")
+    @classmethod
+    def _begins_with_load(cls, features: list[str]) -> list[str]:
+        if features[0] != "load":
+            raise ValueError(f"it must start with 'load', but starts with {features[0]!r}")
+        return once(features)
+
+    @field_validator("origins")
+    @classmethod
+    def _differ(cls, origins: list[date] | Rolling) -> list[date] | Rolling:
+        return once(origins) if isinstance(origins, list) else origins
+
     @property
     def rules(self) -> type[SourceRules]:
         """The rules of the source."""
@@ -339,6 +391,8 @@ class Lags(Section):
     """Further distances, in rows."""
     around: int = Field(2, ge=0)
     """Rows before and after each of these times that are read as well."""
+
+    _are_different = field_validator("days", "rows")(once)
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the context of a window with `horizons` targets."""
@@ -442,6 +496,8 @@ class Ahead(Section):
     features: list[str] = Field(["temperature"], min_length=1)
     """Which of `data.features`, other than the load."""
 
+    _are_different = field_validator("features")(once)
+
     def width(self, horizons: int) -> int:
         """Columns that it adds to the context of a window with `horizons` targets."""
         return horizons * len(self.features)
@@ -488,6 +544,15 @@ class Windows(Section):
                 "forecast, such as 3, and the first of them as windows.look_ahead"
             )
         return value
+
+    @field_validator("split")
+    @classmethod
+    def _adds_up(cls, split: tuple[float, float, float]) -> tuple[float, float, float]:
+        if any(share <= 0 for share in split):
+            raise ValueError("it must contain three fractions above 0")
+        if abs((total := sum(split)) - 1) > 1e-9:
+            raise ValueError(f"its fractions must add up to 1, but add up to {total:.6g}")
+        return split
 
     @property
     def is_relative(self) -> bool:
@@ -544,11 +609,15 @@ class Grid(Section):
         },
     )
 
-    method: list[str] = Field(["fedopt"], min_length=1)
+    method: list[Annotated[str, AfterValidator(partial(_algorithm, "method"))]] = Field(
+        ["fedopt"], min_length=1
+    )
     """Methods. `fedopt` is the paper's round."""
-    client_opt: list[str] = Field(["adam", "adamams", "prox", "proxadam"], min_length=1)
+    client_opt: list[Annotated[str, AfterValidator(partial(_algorithm, "client_opt"))]] = Field(
+        ["adam", "adamams", "prox", "proxadam"], min_length=1
+    )
     """Local optimisers (paper: these four)."""
-    server_opt: list[str] = Field(
+    server_opt: list[Annotated[str, AfterValidator(partial(_algorithm, "server_opt"))]] = Field(
         ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"], min_length=1
     )
     """Server optimisers (paper: these five)."""
@@ -559,6 +628,8 @@ class Grid(Section):
     refused: Literal["error", "skip"] = "error"
     """Methods and optimisers that do not work together: an error (`error`), or left out of the grid
     (`skip`)."""
+
+    _are_different = field_validator("method", "client_opt", "server_opt", "sharing", "seeds")(once)
 
 
 PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
@@ -781,6 +852,7 @@ class Channel(Section):
 
 ROUNDS = "federation.rounds"
 """The path of the number of rounds in a search."""
+Tried = Annotated[list[Value], Field(min_length=1), AfterValidator(once)]
 
 
 class Tuning(Section):
@@ -791,11 +863,11 @@ class Tuning(Section):
     test set is never used.
     """
 
-    search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
+    search: dict[str, Tried] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
     the values whose paths match its algorithms. Numbers of `federation.rounds` are tried within one
     training; the best is trained again."""
-    alone: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
+    alone: dict[str, Tried] = {}
     """Values to try in cells without a server (P3), which must try equally many combinations.
     Empty: the `client_opt` paths of `search`."""
     trials: int | None = Field(None, ge=1)
@@ -805,6 +877,31 @@ class Tuning(Section):
     """Fractions of the rounds after which the worse half of each cell's trials is dropped
     (successive halving, Jamieson and Talwalkar 2016), which may drop the one that would have been
     best. Empty: none is dropped."""
+
+    @field_validator("search")
+    @classmethod
+    def _counts_rounds(cls, tried: dict[str, list[Value]]) -> dict[str, list[Value]]:
+        if not all(type(rounds) is int and rounds > 0 for rounds in tried.get(ROUNDS, [])):
+            raise refusal(f"{tried[ROUNDS]} are not all whole numbers above 0", key=ROUNDS)
+        return tried
+
+    @field_validator("alone")
+    @classmethod
+    def _is_local(cls, tried: dict[str, list[Value]]) -> dict[str, list[Value]]:
+        for path in tried:
+            if not path.startswith("client_opt."):
+                raise refusal(
+                    f"{path!r} has no effect without a server; only paths of client_opt can be "
+                    "tuned here"
+                )
+        return tried
+
+    @field_validator("halve_after")
+    @classmethod
+    def _increases(cls, fractions: list[float]) -> list[float]:
+        if fractions != sorted(set(fractions)):
+            raise ValueError("it must increase; sort the list and remove duplicates")
+        return fractions
 
     @property
     def rounds(self) -> list[int]:
@@ -888,7 +985,7 @@ class Contrast(Section):
 
 def as_label(value: Any) -> str:
     """A value of an axis in the form of names."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return str(value) if isinstance(value, str | date) else json.dumps(value, default=str)
 
 
 class Tracking(Section):

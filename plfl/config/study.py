@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     SerializeAsAny,
     ValidationError,
-    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
@@ -26,14 +25,13 @@ from plfl.base.text import some
 from plfl.config import axes, checks, privacy, task_rules
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
-from plfl.config.checks import Doubts, Unsure
 from plfl.config.combinations import Combinations
 from plfl.config.loading import read
-from plfl.config.messages import explain, keys_in, not_about, without
+from plfl.config.messages import explain
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
-from plfl.config.search import KINDS, Candidate
+from plfl.config.search import Candidate
 from plfl.config.sections import (
     Baselines,
     Channel,
@@ -158,16 +156,12 @@ class Study(Section):
                 source, ["holds results, not a study; name the YAML file of the study"]
             )
         raw, broken = with_plugins(raw, folder)
-        try:
-            study = cls.model_validate(raw)
-        except ValidationError as error:
-            found = cls._explained(error, raw)
-            if broken:  # they may define the unknown names
-                found = [line for line in found if not _of_plugins(line)]
-            raise ConfigError(source, broken + found) from None
-        if broken:
+        if broken:  # they may define what seems to be unknown
             raise ConfigError(source, broken)
-        return study
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise ConfigError(source, explain(error, cls)) from None
 
     @classmethod
     def recorded(cls, raw: object, source: str, digests: Mapping[str, str] | None = None) -> Self:
@@ -188,126 +182,56 @@ class Study(Section):
             del copied.__dict__[name]  # computed from the values of the original
         return copied
 
-    @classmethod
-    def _explained(
-        cls, error: ValidationError, raw: Mapping[str, Any], unsure: Unsure = frozenset()
-    ) -> list[str]:
-        """All problems of `raw`, in which pydantic found `error`.
-
-        Checks across blocks need a valid value for every key. So this removes the invalid keys and
-        checks the rest. The removed keys then have their defaults instead of the user's values.
-        They are called `unsure`, and problems with them are not reported.
-        """
-        problems = explain(error, cls)
-        invalid = {".".join(map(str, found["loc"][:2])) for found in error.errors()} - {""}
-        if not invalid:
-            return problems
-        unsure |= invalid
-        try:
-            cls.model_validate(without(raw, error), context={"unsure": unsure})
-        except ValidationError as rest:
-            known = not_about(explain(rest, cls), keys_in(error))
-            problems += [line for line in known if line not in problems]
-        return problems
-
     @model_validator(mode="after")
-    def _consistent(self, info: ValidationInfo) -> Self:
-        unsure: Unsure = (info.context or {}).get("unsure", frozenset())
-        further = self.grid.model_extra or len(self.data.cuts) > 1
-        found = list(self._problems_of_axes(unsure) if further else self._problems(Doubts(unsure)))
-        if not (found or unsure):
-            found += checks.of_claims(self.claims, self.grid, self.axes, self.task, self.baselines)
-        if found:
-            raise ValueError("\n".join(found))
+    def _consistent(self) -> Self:
+        """Check what must fit together. Pydantic calls this when every key is valid by itself."""
+        has_axes = self.grid.model_extra or len(self.data.cuts) > 1
+        problems = list(self._problems_of_axes() if has_axes else self._problems())
+        problems = problems or list(
+            checks.of_claims(self.claims, self.grid, self.axes, self.task, self.baselines)
+        )
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
-    def _problems(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of keys that do not fit each other, except those about keys in `doubts`."""
-        schemes = self.grid.sharing if doubts.of("sharing") else self.sharing
-        yield from checks.of_grid(self.grid, schemes)
-        yield from self._problems_of_data(doubts)
-        yield from self._problems_of_training(doubts)
-        yield from checks.of_windows(self.windows)
-        yield from checks.of_context(self.windows, self.data)
-        yield from checks.of_sharing_names(self.sharing)
-        yield from self._problems_of_model(doubts)
-        yield from checks.of_history(
-            self.chooses_in_history, self.data, self.task, self.federation, self.tuning
-        )
-        yield from checks.of_joining(self.schemes, self.data, self.windows, self.federation)
-        yield from checks.of_simulation(self.federation.simulation, self.data)
-        yield from self._problems_of_grid(doubts)
-
-    def _problems_of_data(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of the data, and of the task with them."""
-        data = self.data
+    def _problems(self) -> Iterator[str]:
+        """Problems of keys that do not fit each other."""
+        data, windows, federation, task = self.data, self.windows, self.federation, self.task
+        if unknown := list(checks.of_names(self.grid.sharing, self.sharing, task, data)):
+            yield from unknown  # all else reads what these keys name
+            return
+        methods, algorithms = self.combinations.methods, self.combinations.algorithms
         yield from checks.of_data(data)
-        if doubts.of("data.source", "task.name"):
-            return
-        if misfits := list(checks.of_task(self.task, data)):
-            yield from misfits
-        elif not doubts.of("data.clients"):
-            yield from self.task.problems(data, self.windows, self.federation, self.tuning)
-            yield from checks.of_selection(self.task, data, self.federation)
-
-    def _problems_of_training(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of the rounds, and of the methods with the task."""
-        yield from checks.of_local_work(self.federation)
-        yield from checks.of_rates(self.combinations.algorithms, self.federation)
-        if not doubts.of("data.clients"):
-            yield from privacy.problems(self.federation, self.data, self.combinations.algorithms)
-        if not doubts.of("task.name"):
-            yield from checks.of_loss(self.federation.loss, self.task)
-            yield from checks.of_calibration(self.federation, self.task)
-            methods = self.combinations.methods
-            yield from checks.of_methods(methods, self.model, self.task, self.federation)
-            if not doubts.of("channel"):
-                yield from checks.of_channel(self.channel, methods)
-
-    def _problems_of_model(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of the model, and of the sharing schemes, which name its parameters."""
-        if doubts.of("model"):
-            return
-        yield from checks.of_target(self.windows, self.model)
+        yield from task.problems(data, windows, federation, self.tuning)
+        yield from checks.of_selection(task, data, federation)
+        yield from checks.of_local_work(federation)
+        yield from checks.of_rates(algorithms, federation)
+        yield from privacy.problems(federation, data, algorithms)
+        yield from checks.of_loss(federation.loss, task)
+        yield from checks.of_calibration(federation, task)
+        yield from checks.of_methods(methods, self.model, task, federation)
+        yield from checks.of_channel(self.channel, methods)
+        yield from checks.of_context(windows, data)
+        yield from checks.of_target(windows, self.model)
         yield from checks.of_engine(self.compute, self.model)
-        if doubts.of("data.source") or not self._has_shape:
-            return
-        broken = self.model.problems(self.window_shape)
-        yield from broken
-        if not broken:
+        yield from self.model.problems(self.window_shape)
+        if self._has_layout:
             yield from checks.of_sharing(self.shared, self.layout)
-            if self.federation.privacy.clip is not None:
-                yield from privacy.of_schemes(self.grid, self.shared, self.schemes)
-            if not doubts.of("grid.refused"):
-                yield from checks.of_schemes(self.grid, self.unshareable)
+            yield from checks.of_schemes(self.grid, self.unshareable)
+        if federation.privacy.clip is not None:
+            yield from privacy.of_schemes(self.grid, self.shared, self.schemes)
+        yield from checks.of_history(self.chooses_in_history, data, task, federation, self.tuning)
+        yield from checks.of_joining(self.schemes, data, windows, federation)
+        yield from checks.of_simulation(federation.simulation, data)
+        yield from checks.of_combinations(self.grid, self.combinations.refused)
+        yield from checks.of_paths(self.tuning, self.grid)
+        yield from checks.of_values(self.tuning, algorithms)
+        yield from checks.of_budgets(self.tuning, self.untuned)
 
-    def _problems_of_grid(self, doubts: Doubts) -> Iterator[str]:
-        """Problems of the combinations of the grid, and of the hyperparameters tuned in them."""
-        kinds = {kind for kind in KINDS if doubts.of(f"grid.{kind}")}
-        if not (kinds or doubts.of("grid.refused")):
-            yield from checks.of_combinations(self.grid, self.combinations.refused)
-        yield from checks.of_paths(self.tuning, self.grid, kinds)
-        yield from checks.of_values(self.tuning, self.combinations.algorithms)
-        if self._has_shape and not (kinds or doubts.of("tuning")):
-            yield from checks.of_budgets(self.tuning, self.untuned)
-
-    @property
-    def _has_shape(self) -> bool:
-        """Whether the shape of the model's windows is known."""
-        return not any(checks.of_task(self.task, self.data))
-
-    def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
-        """Problems of the further axes, then those of the variants."""
-        of_axes = axes.problems(self.grid, self.tuning, type(self))
-        yield from itertools.chain(*of_axes.values())
-        if broken := [key for key, found in of_axes.items() if found]:
-            # Variants cannot be built; the other axes are checked without the broken ones.
-            rest = self.model_dump(mode="json", exclude_unset=True)
-            rest["grid"] = {k: v for k, v in rest["grid"].items() if k not in broken}
-            try:
-                type(self).model_validate(rest, context={"unsure": unsure | {*broken}})
-            except ValidationError as error:
-                yield from not_about(explain(error, type(self)), broken)
+    def _problems_of_axes(self) -> Iterator[str]:
+        """Problems of the further axes, or else of the variants."""
+        if problems := list(axes.problems(self.grid, self.tuning, type(self))):
+            yield from problems
             return
         if (count := math.prod(len(axis.choices) for axis in self.axes)) > MOST_VARIANTS:
             yield (
@@ -315,19 +239,20 @@ class Study(Section):
                 "them, or divide the study"
             )
             return
-        of_variants: dict[str, list[str]] = {}  # the variants that have each problem
+        of_keys: dict[str, list[str]] = {}  # the variants that have each problem
+        between_keys: dict[str, list[str]] = {}
         for label in self.places:
-            raw = self._raw_variant(label)
             try:
-                type(self).model_validate(raw, context={"unsure": unsure})
+                type(self).model_validate(self._raw_variant(label))
             except ValidationError as error:
-                for problem in self._explained(error, raw, unsure):
-                    of_variants.setdefault(problem, []).append(label)
-        for problem, labels in of_variants.items():
+                is_of_keys = any(found["loc"] for found in error.errors())
+                for problem in explain(error, type(self)):
+                    (of_keys if is_of_keys else between_keys).setdefault(problem, []).append(label)
+        for problem, labels in (of_keys or between_keys).items():
             yield (
                 problem if len(labels) == len(self.places) else f"{problem} (in {some(labels, 3)})"
             )
-        if not (of_variants or unsure):
+        if not (of_keys or between_keys):
             yield from checks.of_variants(
                 {v: [(c, s.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
             )
@@ -414,6 +339,11 @@ class Study(Section):
         """The parameters of the model, as columns of a row."""
         return self.model.layout(self.window_shape)
 
+    @property
+    def _has_layout(self) -> bool:
+        """Whether the model can be trained on such windows."""
+        return not self.model.problems(self.window_shape)
+
     def parameters(self, patterns: Iterable[str]) -> list[str]:
         """Names of the model's parameters that match any of the patterns, in the model's order."""
         layout = self.layout
@@ -480,7 +410,7 @@ class Study(Section):
         """The reasons why methods do not work with sharing schemes, by the two names."""
         rules = self.combinations.methods
         choosy = [n for n in rules if type(rules[n]).unshareable is not MethodRules.unshareable]
-        if not choosy or list(self.model.problems(self.window_shape)):
+        if not choosy or not self._has_layout:
             return {}
         layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.grid.sharing):
@@ -531,7 +461,6 @@ class Study(Section):
         return {
             str(cell): (combinations.untuned(*names), self.is_alone(cell))
             for names, cell in first.items()
-            if combinations.is_known(*names)
         }
 
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
@@ -651,12 +580,6 @@ class Study(Section):
     def figures(self) -> Path:
         """The folder of the study's figures."""
         return Path("figures") / self.name
-
-
-def _of_plugins(problem: str) -> bool:
-    """Whether a problem is a name that a plug-in could define."""
-    names = r"grid\.\w+|hyperparameters\.[\w.]+|(model|task)\.name|data\.source"
-    return bool(re.match(rf"({names}): .*(unknown|it is one of)", problem))
 
 
 def _digest_of(path: Path) -> str:

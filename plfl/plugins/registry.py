@@ -88,6 +88,13 @@ class Algorithm(Section):
             cls.label = cls.__name__
 
 
+KINDS = {
+    "client_opt": "plfl.optimizers.client",
+    "server_opt": "plfl.optimizers.server",
+    "method": "plfl.methods",
+}
+"""The packages of the algorithms of a grid, by the key that names them."""
+
 _plugged: dict[str, dict[str, type[Algorithm]]] = {}
 """Algorithms of plug-ins, by the package that they are added to and their name."""
 

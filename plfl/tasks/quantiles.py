@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from plfl.config.named_block import refusal
+from plfl.config.messages import refusal
 from plfl.config.task_rules import Margins
 from plfl.tasks import Floats, Objective, Term
 from plfl.tasks.loads import Loads
@@ -44,11 +44,11 @@ class Quantiles(Loads):
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:
         if list(self.levels) != sorted(set(self.levels)):
-            raise refusal(f"levels: {list(self.levels)} must increase; sort them, each once")
+            raise refusal(f"{list(self.levels)} must increase; sort them, each once", key="levels")
         if MEDIAN not in self.levels:
             raise refusal(
-                f"levels: {list(self.levels)} lack 0.5, the median, which is the point forecast; "
-                "add it"
+                f"{list(self.levels)} lack 0.5, the median, which is the point forecast; add it",
+                key="levels",
             )
         return self
 
@@ -56,8 +56,9 @@ class Quantiles(Loads):
     def _has_intervals(self) -> Quantiles:
         if self.conformal != "none" and not self.intervals:
             raise refusal(
-                f"conformal: {self.conformal!r} widens intervals, but levels {list(self.levels)} "
-                "have none; add two levels that add up to 1, such as 0.05 and 0.95"
+                f"{self.conformal!r} widens intervals, but levels {list(self.levels)} have none; "
+                "add two levels that add up to 1, such as 0.05 and 0.95",
+                key="conformal",
             )
         return self
 

@@ -1,6 +1,7 @@
 """Further axes of the grid: their variants, names and errors."""
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -55,6 +56,12 @@ def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
     assert list(study.variants) == [
         "hyperparameters.client_opt.adam.lr=0.1,hyperparameters.client_opt.sgd.lr=0.2,model=mlp"
     ]
+
+
+def test_dates_need_no_quotes() -> None:
+    study = with_axes(**{"data.meters.since": [date(2017, 1, 1), "2018-01-01"]})
+    assert list(study.variants) == ["since=2017-01-01", "since=2018-01-01"]
+    assert study.variants["since=2017-01-01"].data.meters.since == "2017-01-01"
 
 
 def test_a_description_gives_the_same_variants_again() -> None:

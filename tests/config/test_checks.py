@@ -1,6 +1,7 @@
 """What a configuration refuses, and how it says so."""
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,17 +15,6 @@ def problems(raw: object) -> list[str]:
         Study.parse(raw, "my.yaml")
     assert str(caught.value).startswith("my.yaml: ")
     return caught.value.problems
-
-
-@pytest.mark.parametrize(
-    "sharing", [{"P9": 5}, {"a b": ["head"]}, ["head"]], ids=["patterns", "name", "block"]
-)
-def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Study.parse({"sharing": sharing, "grid": {"sharing": ["P9"], "seeds": [1, 1]}}, "here")
-    first, *_, second = refused.value.problems
-    assert first.startswith("sharing") and "[key]" not in first
-    assert second.startswith("grid.seeds: duplicate")
 
 
 COLUMNS = {"timestamp": "t", "load": "kWh"}
@@ -49,12 +39,18 @@ def context(*steps: dict[str, Any], **others: Any) -> dict[str, Any]:
 
 ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.states": ["CA", "CA"]}, ("'CA'",)),
+    ({"data.states": [False, "SE"]}, ("data.states.0:", "'NO'", "quotes")),
+    ({"data.clients": {False: 3}}, ("False", "'NO'", "quotes")),
+    ({"data.meters.only": [7]}, ("'007'", "quotes")),
+    ({"data.meters.columns": {"load": True}}, ("data.meters.columns.load:", "on", "quotes")),
     ({"data.features": ["weekday", "load"]}, ("'load'",)),
     ({"data.buildings": {"TX": [1]}}, ("data.states",)),
     ({"data.comstock.release": "../../etc"}, ()),
     ({"data.states": ["N Y"]}, ("'N Y'", "'_'")),
     ({"name": "../x"}, ("'../x'", "'_', '.' and '-'")),
     ({"data.meters.timezone": "Berlin"}, ("'Berlin'", "IANA")),
+    ({"data.meters.timezone": "../etc"}, ("'../etc'", "IANA")),
+    ({"data.meters.timezone": "\0"}, ("IANA",)),
     ({"data.meters.timezones": {"a*": "Europe/Berln"}}, ("'Europe/Berln'", "IANA")),
     ({"grid.seeds": 10}, ("such as [10]",)),
     ({"grid.seeds": "1 2 3"}, ("such as [1, 2, 3]",)),
@@ -143,60 +139,73 @@ def test_the_top_level_is_a_block_of_keys() -> None:
     assert "top level" in problem
 
 
-def test_an_error_in_the_model_hides_patterns_on_its_parameters() -> None:
-    """They may be right for the model that is meant."""
-    raw = {"model": {"name": "mlp", "hiden": [3]}, "sharing": {"P2": ["body.0.*"]}}
-    (problem,) = problems(raw | {"grid": {"sharing": ["P2"]}})
-    assert problem.startswith("model.hiden: ") and "mlp" in problem
-
-
-MISTAKES: dict[str, Any] = {
+OF_KEYS: dict[str, Any] = {
     "fedration": {"fedration": {}},
+    "federation.partcipation": {"federation": {"partcipation": 1}},
+    "data.clients": {"data": {"clients": 0}},
+    "data.source": {"data": {"source": "digit"}},
+    "grid.client_opt.1": {"grid": {"client_opt": ["adam", "adm"]}},
+    "grid.seeds": {"grid": {"seeds": [1, 1]}},
+    "model.widht": {"model": {"name": "mlp", "widht": 3}},
+    "model.hidden": {"model": {"name": "mlp", "hidden": "many"}},
+    "sharing": {"sharing": {"a b": ["head"]}},
+    "task.levls": {"task": {"name": "quantiles", "levls": 1}},
+    "task.conformal": {"task": {"name": "quantiles", "conformal": "mine"}},
+    "windows.split": {"windows": {"split": [0.5, 0.1, 0.1]}},
+    "tuning.halve_after": {"tuning": {"halve_after": [0.5, 0.5]}},
+}
+"""Configurations with one key each that is not valid by itself, by that key."""
+OF_AXES: dict[str, Any] = {
     "grid.client_optimizer": {"grid": {"client_optimizer": ["sgd"]}},
     "grid.federation.roundz": {"grid": {"federation.roundz": [1, 2]}},
-    "federation.participation": {"grid": {"federation.participation": [0.1, 2]}},
-    "grid.client_opt": {"grid": {"client_opt": ["adam", "adm"]}},
+}
+OF_NAMES: dict[str, Any] = {
     "grid.sharing": {"grid": {"sharing": ["P2", "P9"]}},
-    "grid.seeds": {"grid": {"seeds": [1, 1]}},
-    "federation.partcipation": {"federation": {"partcipation": 1}},
-    "federation.local_epochs": {"federation": {"local_steps": 5, "local_epochs": 2}},
-    "model.widht": {"model": {"name": "mlp", "widht": 3}},
-    "model.depht": {"model": {"name": "mlp", "depht": 3}},
-    "model.hidden": {"model": {"name": "mlp", "hidden": "many"}},
     "task.name": {"task": {"name": "classify"}},
+}
+BETWEEN_KEYS: dict[str, Any] = {
+    "federation.local_epochs": {"federation": {"local_steps": 5, "local_epochs": 2}},
     "data.features": {"data": {"features": ["load", "temprature"]}},
-    "windows.split": {"windows": {"split": [0.5, 0.1, 0.1]}},
     "tuning.search.client_opt.*.lr": {"tuning": {"search": {"client_opt.*.lr": [0.1, -0.1]}}},
-    "tuning.halve_after": {"tuning": {"halve_after": [0.5, 0.5]}},
     "federation.simulation.up_mbit": {"federation": {"simulation": {"up_mbit": [1.0, 2.0]}}},
     "grid.method": {
         "grid": {"method": ["fine_tuning"], "server_opt": ["fedavg"]},
         "federation": {"ema": 0.9},
     },
 }
-"""Configurations with one error each, by the key that its line begins with."""
+"""Configurations with keys that do not fit each other, by the key that the line begins with."""
 
 
-def with_mistakes(*keys: str) -> dict[str, Any]:
-    """The default study with several errors."""
+def merged(configurations: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """One configuration with all these keys."""
     raw: dict[str, Any] = {}
-    for key in keys:
-        for block, given in MISTAKES[key].items():
+    for configuration in configurations:
+        for block, given in configuration.items():
             raw[block] = raw.get(block, {}) | given
     return raw
 
 
-@pytest.mark.parametrize("keys", [*itertools.pairwise(MISTAKES), tuple(MISTAKES)])
-def test_no_error_hides_another(keys: tuple[str, ...]) -> None:
-    found = [problem.split(": ")[0] for problem in problems(with_mistakes(*keys))]
-    assert sorted(found) == sorted(keys)
+@pytest.mark.parametrize("mistakes", [OF_KEYS, OF_AXES, OF_NAMES, BETWEEN_KEYS])
+def test_no_error_hides_another_of_its_pass(mistakes: dict[str, Any]) -> None:
+    for keys in [*itertools.pairwise(mistakes), tuple(mistakes)]:
+        found = [line.split(": ")[0] for line in problems(merged(mistakes[key] for key in keys))]
+        assert sorted(found) == sorted(keys)
 
 
-def test_an_invalid_key_of_the_task_hides_nothing_about_the_task() -> None:
-    task = {"name": "quantiles", "levls": 1, "conformal": "mine"}
-    found = problems({"task": task, "federation": {"loss": "mae"}})
-    keys = [problem.split(": ")[0] for problem in found]
-    assert keys == ["task.levls", "task.conformal", "federation.loss"]
+@pytest.mark.parametrize("key", OF_KEYS)
+def test_what_does_not_fit_is_told_when_every_key_is_valid(key: str) -> None:
+    """A key that is not valid has no value that others could contradict."""
+    (problem,) = problems(merged([*BETWEEN_KEYS.values(), OF_KEYS[key]]))
+    assert problem.startswith(f"{key}: ")
+
+
+def test_variants_are_checked_in_the_same_two_passes() -> None:
+    grid = {"federation.local_epochs": [2, 3], "federation.participation": [0.5, 3]}
+    raw = {"grid": grid, "federation": {"local_steps": 5}}
+    (problem,) = problems(raw)
+    assert problem.startswith("federation.participation: 3 ") and "participation=3" in problem
+    grid["federation.participation"] = [0.5, 1]
+    assert [line.split(":")[0] for line in problems(raw)] == 2 * ["federation.local_epochs"]
 
 
 def test_a_method_names_every_setting_that_it_does_not_work_with() -> None:
@@ -207,36 +216,6 @@ def test_a_method_names_every_setting_that_it_does_not_work_with() -> None:
 
 
 DIGITS = {"source": "digits", "states": ["digits"], "clients": 10}
-
-
-@pytest.mark.parametrize(
-    ("raw", "key"),
-    [
-        ({"data": {"source": "digit"}, "task": {"name": "classify"}}, "data.source"),
-        ({"data": DIGITS, "task": {"name": "clasify"}, "model": {"name": "cnn"}}, "task.name"),
-        (
-            {"data": {"clients": 0}, "federation": {"simulation": {"up_mbit": [1.0, 2.0]}}},
-            "data.clients",
-        ),
-        (
-            {"grid": {"client_opt": "sgdm", "method": ["fedadc"]}}
-            | {"tuning": {"search": {"client_opt.sgdm.lr": [0.1, 0.2]}}},
-            "grid.client_opt",
-        ),
-        (
-            {"data": DIGITS | {"source": "digit"}, "task": {"name": "classify"}}
-            | {"model": {"name": "cnn"}, "grid": {"federation.participation": [0.5, 1]}},
-            "data.source",
-        ),
-        (
-            {"model": {"name": "mpl"}, "windows": {"context": [{"name": "level"}]}},
-            "model.name",
-        ),
-    ],
-)
-def test_the_default_of_an_invalid_key_makes_no_error(raw: dict[str, Any], key: str) -> None:
-    (problem,) = problems(raw)
-    assert problem.startswith(f"{key}: ")
 
 
 @pytest.mark.parametrize(

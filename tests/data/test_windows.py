@@ -152,7 +152,7 @@ def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
     [
         ({"a": table(150)}, Windows(), "client a: its validation set has 15 rows"),
         ({"a": table(500)}, Windows(look_back=60), "one window needs 64"),
-        ({"a": table(500)}, Windows(split=(0.9, 0.1, 0.0)), "its test set has 0 rows"),
+        ({"a": table(500)}, Windows(split=(0.9, 0.09, 0.01)), "its test set has 5 rows"),
         (
             {"a": table(500, floor_area=1.0), "b": table(500)},
             Windows(),

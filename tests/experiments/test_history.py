@@ -208,4 +208,4 @@ def test_what_cannot_be_chosen_within_a_history_is_refused() -> None:
         ({"task": {"name": "forecast", "conformal": "client"}}, "conformal"),
     ):
         with naming(ConfigError, word):
-            study(**blocks)
+            study(**({"grid": {"sharing": ["P1"]}} | blocks))

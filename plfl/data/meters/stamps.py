@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.checks import of_zone
-from plfl.config.sections import Meters
+from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import Table
@@ -252,9 +251,10 @@ def zone_named(name: str) -> ZoneInfo:
     Raises:
         DataError: there is none.
     """
-    for problem in of_zone("data.meters.timezone", name):
-        raise DataError(problem)
-    return ZoneInfo(name)
+    try:
+        return ZoneInfo(in_zone(name))
+    except ValueError as error:
+        raise DataError(f"data.meters.timezone: {name!r} is not allowed: {error}") from None
 
 
 def clock_change(wall: pd.Timestamp) -> str | None:

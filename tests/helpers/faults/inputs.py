@@ -294,7 +294,7 @@ def _meters(folder: Path) -> Subject:
     def read(dice: random.Random) -> None:
         settings = {
             "columns": columns,
-            "timezone": dice.choice(["UTC", "America/New_York", "Etc/GMT+5", "../etc", "", "\0"]),
+            "timezone": dice.choice(["UTC", "America/New_York", "Etc/GMT+5"]),
             "interval": dice.choice([15, 15, 15, 30]),
             "stamp": dice.choice(["end", "start"]),
             "unit": dice.choice(["kWh", "W"]),
