@@ -4,6 +4,7 @@ from plfl.base.interrupts import hear, silence
 
 silence()  # until the jobs begin
 
+import itertools
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,6 +78,8 @@ include: "workflow/rules/overview.smk"
 OWN_FILES = [
     *TABLES.values(),
     *PICTURES,
+    *DRAWINGS,
+    *PRINTS,
     local(f"{RESULTS}/index.html"),
     # Models that forecast.
     *([local(f"{RESULTS}/models/index.csv")] if study.task.forecasts else []),
@@ -93,6 +96,8 @@ rule all:
     default_target: True
     input:
         ALL_FILES,
+        # Their tables have what they hold, but a file that was deleted is missing all the same.
+        expand(list(itertools.chain(*CELLS.values())), variant=study.variants),
         # MLflow compares forecasters.
         (
             local(f"{study.results}/tracked.json")

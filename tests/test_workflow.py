@@ -222,6 +222,30 @@ def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> Non
     assert not (project.results / "data" / "North.npz").exists()
 
 
+@pytest.mark.parametrize("age", [0, -1000])
+def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(
+    project: Project, age: int
+) -> None:
+    """As `mv` and `cp -p` do it."""
+    assert not project.jobs().keys() & {"download", "windows", "train"}
+    meter = project.folder / "meters" / "North" / "b.csv"
+    before = meter.stat()
+    other = meter.with_name("other")
+    other.write_text(meter.read_text().replace("2024-01-01 00:15:00,2", "2024-01-01 00:15:00,3"))
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns + age))
+    other.rename(meter)
+    assert project.jobs().keys() >= {"download", "windows", "baselines", "train", "train_local"}
+
+
+def test_a_cell_that_was_deleted_is_made_again(project: Project) -> None:
+    name = "North-P2-fedopt-adam-fedyogi-10.errors.parquet"
+    (project.results / "cells" / name).unlink()
+    jobs = project.jobs()
+    assert jobs["train"] == 1
+    project.make(f"results/own/cells/{name}")
+    assert (project.results / "cells" / name).is_file()
+
+
 def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:
     receipt = project.results / "data" / "North.files.json"
     receipt.write_text(receipt.read_text().replace('": "', '": "0'))

@@ -29,6 +29,8 @@ def run(options: argparse.Namespace) -> None:
     """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
     from plfl.data import sources
     from plfl.pipeline import shipped
+    from plfl.pipeline.files import remove_damaged
+    from plfl.pipeline.locks import hold
     from plfl.results.power import notes
 
     given = options.snakemake
@@ -45,6 +47,12 @@ def run(options: argparse.Namespace) -> None:
     for data in with_data.values() if not elsewhere else ():
         for state in data.states:
             sources.of(data).own_files(data, state)
+    if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(given)):
+        busy = "another process is running this study; wait until it has finished, or stop it"
+        lock = hold(study.results / ".lock", busy=busy)
+        for file in remove_damaged(study):
+            print(f"{study.name}: {file} is damaged and is made again", file=sys.stderr)
+        lock.release()
     for note in notes(study):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.

@@ -3,6 +3,7 @@ import math
 from plfl.report import reporting
 from plfl.data import sources
 from plfl.experiments.effort import AGREED, cost_of_step, local_steps, stack_of
+from plfl.pipeline.files import digests_of
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active, signature
@@ -58,6 +59,12 @@ def data_settings(wildcards):
     """The part of the configuration that determines what is read of a state."""
     data = of(wildcards).data
     return sources.of(data).settings(data, wildcards.state)
+
+
+def read_contents(wildcards):
+    """The content of the user's own files. Snakemake sees only their times, and a file that
+    replaces another may be older."""
+    return digests_of(map(Path, own_files(wildcards)), study.results / ".read.json")
 
 
 def alike(schemes):

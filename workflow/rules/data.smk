@@ -15,6 +15,7 @@ rule download:
         "../../environment.yml"
     params:
         data=data_settings,
+        files=read_contents,
         code=code_digest(SOURCE),
     message:
         f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"

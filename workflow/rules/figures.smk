@@ -1,6 +1,7 @@
 STEMS = REPORTING.stems(study)
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
+PRINTS = [local(f"{FIGURES}/{stem}.pdf") for stem in STEMS]
 
 
 # One job for all: starting Python and importing the libraries takes longer than drawing a figure.
@@ -18,7 +19,7 @@ rule figures:
             for stem in STEMS
         ],
         DRAWINGS,
-        [local(f"{FIGURES}/{stem}.pdf") for stem in STEMS],
+        PRINTS,
     log:
         f"{RESULTS}/logs/figures.log",
     benchmark:

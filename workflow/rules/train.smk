@@ -48,11 +48,16 @@ for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_
             "../scripts/train.py"
 
 
+CELLS = {
+    "records": [f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
+    "forecasts": [f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
+    "errors": [f"{RESULTS}/cells/{cell}.errors.parquet" for cell in ANY.cells],
+}
+
+
 rule collect:
     input:
-        records=[f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
-        forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
-        errors=[f"{RESULTS}/cells/{cell}.errors.parquet" for cell in ANY.cells],
+        **CELLS,
         baselines=inputs_of("baselines/{state}.parquet"),
         baseline_forecasts=inputs_of("baselines/{state}.forecasts.parquet"),
         baseline_errors=inputs_of("baselines/{state}.errors.parquet"),

@@ -1,0 +1,59 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from plfl.base.files import sha256
+from plfl.config.study import Study
+from plfl.pipeline import files
+from plfl.pipeline.files import digests_of, remove_damaged
+
+
+def test_a_file_is_read_again_only_if_it_may_have_changed(tmp_path, monkeypatch):
+    file, memory, read = tmp_path / "a.csv", tmp_path / "memory.json", []
+    monkeypatch.setattr(files, "sha256", lambda path: read.append(path) or sha256(path))
+    file.write_text("1")
+    first = digests_of([file, tmp_path / "none"], memory)
+    assert first == {str(file): sha256(file)}
+    assert digests_of([file], memory) == first
+    assert read == [file]
+    before = file.stat()
+    time.sleep(0.02)  # the resolution of the times of inodes
+    file.write_text("2")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert digests_of([file], memory) == {str(file): sha256(file)} != first
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', '{"a": ["b"]}'])
+def test_a_damaged_memory_only_costs_time(text, tmp_path):
+    file, memory = tmp_path / "a", tmp_path / "memory.json"
+    file.write_text("1")
+    memory.write_text(text)
+    assert digests_of([file], memory) == {str(file): sha256(file)}
+
+
+def test_what_was_cut_is_deleted_and_what_is_whole_stays(tmp_path, monkeypatch):
+    import matplotlib.pyplot as plt
+    import pandas as pd
+
+    monkeypatch.chdir(tmp_path)
+    study = Study.parse({"name": "s"}, "s")
+    study.results.mkdir(parents=True)
+    study.figures.mkdir(parents=True)
+    figure = plt.figure()
+    pictures = [study.figures / f"a.{kind}" for kind in ("png", "svg", "pdf")]
+    for path in pictures:
+        figure.savefig(path)
+    plt.close(figure)
+    page, table = study.results / "index.html", study.results / "cells" / "a.parquet"
+    page.write_text("<html></html>\n")
+    table.parent.mkdir()
+    pd.DataFrame({"a": range(9)}).to_parquet(table)
+    (study.results / "log.txt").write_text("cut anywh")
+    every = [*pictures, page, table]
+    assert remove_damaged(study) == []
+    for path in every:
+        path.write_bytes(path.read_bytes()[:-20] if path != page else b"")
+    assert sorted(remove_damaged(study)) == sorted(every)
+    assert not any(map(Path.exists, every))
