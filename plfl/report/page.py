@@ -50,7 +50,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
     tables = Tables(results)
     with fitting(results):
         found, judged = findings(tables), verdicts(tables)
-        drawn = list(figures_of(tables.study, figures))
         write_page(
             out,
             "page.html.jinja",
@@ -87,11 +86,10 @@ def write(results: Path, figures: Path, out: Path) -> None:
             clients=_clients(tables),
             gaps=_gaps(tables),
             clients_shown=clients_shown(tables),
-            figures={figure.name: figure for figure in drawn if figure.drawings},
+            figures=figures_of(tables, figures),
             keeps_models=tables.about.get("engine", "simulator") == "simulator",
             chart_data=Markup(chart_data(tables)),
             scripts=_scripts(),
-            empty=[figure.name for figure in drawn if not figure.drawings],
             files={
                 name: (link(results / name, out), content)
                 for name, content in FILES.items()

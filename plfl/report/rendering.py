@@ -6,7 +6,7 @@ import base64
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,12 +19,11 @@ from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
-from plfl.config.study import Study
 from plfl.report.clients import score
-from plfl.report.figures import available, caption
-from plfl.report.figures.nothing import EMPTY
+from plfl.report.figures import caption, shown
 from plfl.report.named import span, with_interval
 from plfl.results.labels import baseline_label, method_label, spaced
+from plfl.results.tables import Tables
 
 ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""
@@ -101,33 +100,28 @@ class Shown:
     name: str
     caption: str
     drawings: list[Markup]
-    """The drawings, except those that have nothing to show in this study."""
 
 
-def figures_of(study: Study, folder: Path) -> Iterator[Shown]:
-    """The figures of a study, drawn as SVG files in `folder`."""
-    for name, stems in available(study).items():
-        text = caption(name, study)
-        drawings = [drawing(folder / f"{stem}.svg", text) for stem in stems]
-        yield Shown(name, text, [shown for shown in drawings if shown])
+def figures_of(tables: Tables, folder: Path) -> dict[str, Shown]:
+    """The figures of a study by name, drawn as SVG files in `folder`."""
+    found = {}
+    for name, stems in shown(tables).items():
+        text = caption(name, tables.study)
+        found[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
+    return found
 
 
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
 def drawing(path: Path, text: str) -> Markup:
-    """A figure to embed in the page as a picture, with a label for screen readers.
-
-    Empty if the figure has nothing to show.
-    """
+    """A figure to embed in the page as a picture, with a label for screen readers."""
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ResultsError(
             f"{path}: the figure is missing; run the study again to draw it"
         ) from None
-    if f'id="{EMPTY}"' in content:
-        return Markup()
     size = _SIZE.search(content)
     assert size is not None, "matplotlib writes the size of every SVG"
     width, height = (round(ZOOM * float(points)) for points in size.groups())

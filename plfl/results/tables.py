@@ -392,19 +392,29 @@ class Tables:
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
     def scheme_label(self, sharing: str) -> str:
-        """What a sharing scheme shares, in a few words."""
+        """What a sharing scheme shares, in a few words: "LSTM shared, MLP personal"."""
         if join := self.study.joins(sharing):
             return "raw data sent" if join == "raw" else "joins late"
         patterns = self.study.shared[sharing]
         if not patterns:
             return "nothing shared"
-        listed = ", ".join(patterns)
         if patterns == ["*"]:
             return "all shared"
+        names = self.study.layout.names
+        parts = dict.fromkeys(name.split(".")[0] for name in names)  # "lstm" of "lstm.weight_ih"
+        shared = set(self.study.parameters(patterns))
+        whole = [part for part in parts if {n for n in names if n.startswith(f"{part}.")} <= shared]
+        if len(parts) <= 3 and shared == {n for n in names if n.split(".")[0] in whole}:
+            words = [f"{_PARTS.get(part, part)} shared" for part in whole]
+            words += [f"{_PARTS.get(part, part)} personal" for part in parts if part not in whole]
+            return ", ".join(words)
+        listed = ", ".join(patterns)
         return f"{listed} shared" if len(listed) <= 24 else f"{listed[:22]}… shared"
 
 
 _BASELINE = ["state", "baseline"]
+_PARTS = {"lstm": "LSTM", "mlp": "MLP"}
+"""Parts of models whose names are abbreviations."""
 
 
 def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:

@@ -53,6 +53,7 @@ class FedAC(Method):
     """Personal models that are pulled towards their cluster's model and a common embedding."""
 
     name = "fedac"
+    forms_clusters = True
     no_proximal = "it has its own proximal terms"
     own_server = "FedAC's server takes means and has no step"
     no_codec = "clients send models, not updates"

@@ -35,6 +35,7 @@ class FedCluster(FedOpt):
     """One step of the server for each cluster in turn."""
 
     name = "fedcluster"
+    forms_clusters = True
     simulation_only = "it initialises all clients together"
 
     clusters: int = Field(3, ge=1)

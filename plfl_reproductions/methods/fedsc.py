@@ -37,6 +37,7 @@ class FedSC(FedOpt):
     """Clusters of clients with similar data that train the model one after the other."""
 
     name = "fedsc"
+    forms_clusters = True
     simulation_only = "all clients describe their data before round 1"
 
     clusters: int = Field(3, ge=1)

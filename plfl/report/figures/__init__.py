@@ -3,6 +3,9 @@
 A module of this package that defines `OUTPUTS` is a figure. `OUTPUTS` lists the stems of its files,
 `CAPTION` is the text below it, both as literals; `draw` returns one matplotlib figure per stem. A
 new module is found without registration. A plug-in of the study (`plfl.plugins`) can be one, too.
+
+A study has only the figures in which it has something to show. The workflow must know them before
+anything is trained, so that the configuration decides (`_CONDITIONS`).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +27,25 @@ if TYPE_CHECKING:  # the workflow needs the names and captions only, without mat
     from plfl.config.study import Study
     from plfl.plugins import Plugin
     from plfl.results.tables import Tables
+
+
+def _several(study: Study, axes: list[str]) -> bool:
+    """Whether the grid of a study has more than one value on any of these axes."""
+    return any(len(getattr(study.grid, axis)) > 1 for axis in axes)
+
+
+_CONDITIONS: dict[str, Callable[[Study], bool]] = {
+    "clusters": lambda study: any(
+        method.forms_clusters and not study.combinations.trains_alone(scheme, name)
+        for name, method in study.combinations.methods.items()
+        for scheme in study.grid.sharing
+    ),
+    "fig2_bytes": lambda study: bool(study.federated),
+    "fig3_mase": lambda study: _several(study, ["method", "client_opt", "server_opt"]),
+    "horizons": lambda study: study.windows.horizons > 1,
+    "ranks": lambda study: _several(study, ["sharing", "method", "client_opt"]),
+}
+"""When a study has a figure; it always has one that is not in this table."""
 
 
 @cache
@@ -46,8 +68,13 @@ def _constants(source: Path) -> dict[str, Any]:
 
 
 def _of(study: Study | None) -> dict[str, dict[str, Any]]:
-    """`_declared`, and the figures of the plug-ins of a study."""
-    return _declared() | {name: plugin.figure or {} for name, plugin in _added(study).items()}
+    """`_declared` as far as a study has them, and the figures of its plug-ins."""
+    found = {
+        name: constants
+        for name, constants in _declared().items()
+        if study is None or name not in _CONDITIONS or _CONDITIONS[name](study)
+    }
+    return found | {name: plugin.figure or {} for name, plugin in _added(study).items()}
 
 
 def _added(study: Study | None) -> dict[str, Plugin]:
@@ -58,9 +85,19 @@ def _added(study: Study | None) -> dict[str, Plugin]:
 def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
     """The figures of a study by name, with the stems of their files.
 
-    Without a study, its plug-ins are missing.
+    Without a study, all of plfl, without plug-ins.
     """
     return {name: tuple(constants["OUTPUTS"]) for name, constants in _of(study).items()}
+
+
+def shown(tables: Tables) -> dict[str, tuple[str, ...]]:
+    """The figures of a study, except those that need tables which its results lack.
+
+    A deployed study keeps no targets, and publishers may have removed the readings.
+    """
+    kept = {"week": tables.keeps_forecasts, "horizons": tables.targets is not None}
+    every = available(tables.study).items()
+    return {name: stems for name, stems in every if kept.get(name, True)}
 
 
 def caption(name: str, study: Study | None = None) -> str:
@@ -126,7 +163,7 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     from plfl.results.tables import Tables
 
     tables = Tables(results)
-    for name in available(tables.study):
+    for name in shown(tables):
         for stem, figure in draw(name, tables).items():
             save(figure, out / stem)
         yield name

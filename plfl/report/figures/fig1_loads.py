@@ -2,7 +2,7 @@
 
 import math
 
-import numpy as np
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -23,37 +23,30 @@ def draw(tables: Tables) -> dict[str, Figure]:
     rows = math.ceil(len(states) / columns)
     size = (PAGE if columns > 1 else COLUMN, 2.35 * rows + 0.35)
     figure, axes = panels(rows, columns, size, sharey=True)
-    table = tables.clients
-    logarithmic = log_if_wide(axes.flat, table[["mean", "std"]].to_numpy(), ratio=15)
+    names = {"mean": "mean", "std": "standard deviation"}
+    unit = f"Load ({tables.load_unit})"
     for axis, state in zip(axes.flat, states, strict=False):
-        here = table[table["state"] == state]
-        number = np.arange(1, len(here) + 1)
-        axis.vlines(number, here["mean"], here["std"], color="0.75", linewidth=0.8, zorder=1)
-        axis.plot(number, here["mean"], "o", color=COLOURS[0], markersize=4, label="mean")
-        axis.plot(
-            number,
-            here["std"],
-            "s",
-            color=COLOURS[2],
-            markerfacecolor="white",
-            markersize=3.5,
-            label="standard deviation",
-        )
+        here = tables.clients[tables.clients["state"] == state].rename(columns=names)
+        here["number"] = range(1, len(here) + 1)
+        loads = here.melt(["number"], [*names.values()], "statistic", unit)
+        look = {"palette": [COLOURS[0], COLOURS[2]], "s": 16, "markers": ["o", "s"]}
+        by = {"hue": "statistic", "style": "statistic"}
+        sns.scatterplot(loads, x="number", y=unit, ax=axis, **by, **look)
+        lines = axis.get_legend_handles_labels()
+        axis.get_legend().remove()
         axis.set_title(fit(state, 26, lines=2) if len(states) > 1 else "")
         axis.set_xlim(0.4, len(here) + 0.6)
         if len(here) <= 12:
-            names = [fit(str(name), 24) for name in here["client"]]
-            axis.set_xticks(number, names, rotation=60, ha="right", rotation_mode="anchor")
+            labels = [fit(str(name), 24) for name in here["client"]]
+            axis.set_xticks(here["number"], labels, rotation=60, ha="right", rotation_mode="anchor")
+            axis.set_xlabel("")
         else:
             axis.set_xlabel(tables.study.participant.capitalize())
             axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axis.grid(axis="y")
-    if not logarithmic:
+    if not log_if_wide(axes.flat, tables.clients[["mean", "std"]].to_numpy(), ratio=15):
         axes[0, 0].set_ylim(bottom=0)
-    for axis in axes[:, 0]:
-        axis.set_ylabel(f"Load ({tables.load_unit})")
     for axis in list(axes.flat)[len(states) :]:
         axis.set_axis_off()
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(*lines, loc="outside lower center", ncols=2)
     return {"fig1_loads": figure}

@@ -11,6 +11,8 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import seaborn as sns
+from cycler import cycler
 from fontTools import subset
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,7 +21,8 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from plfl.base.files import atomic
-from plfl.report.figures.nothing import EMPTY
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -29,30 +32,23 @@ COLOURS = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
 """Six colours that colour-blind readers can tell apart (Petroff, arXiv 2107.02270)."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Markers that go with `COLOURS`, for print in grey."""
-
 ACCENT = "#d55e00"
 """Colour of highlights (vermilion of the palette by Okabe and Ito)."""
 SEQUENTIAL = "cividis_r"
 """Colour map of amounts: darker is more; its lightness decreases monotonically."""
+REFERENCE: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": ":", "zorder": 1}
+"""The line of persistence."""
+BASELINE: dict[str, Any] = {"color": "0.15", "linewidth": 0.9, "linestyle": "-.", "zorder": 1.5}
+"""The line of the best baseline."""
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so a figure is the same everywhere
     "font.size": 7,
     "axes.titlesize": 8,
-    "axes.labelsize": 7,
-    "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
+    "axes.prop_cycle": cycler(color=COLOURS),
     "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "legend.fontsize": 7,
     "legend.frameon": False,
     "lines.linewidth": 1.1,
     "lines.markersize": 3,
@@ -76,8 +72,9 @@ _SAMPLE_BAND = 0.2
 
 def style() -> AbstractContextManager[None]:
     """The matplotlib settings for drawing and saving figures, as a context manager."""
+    seaborn = sns.axes_style("ticks") | sns.plotting_context("paper", font_scale=0.75)
     defaults: Any = dict(matplotlib.rcParamsDefault)
-    return matplotlib.rc_context(defaults | _STYLE)
+    return matplotlib.rc_context(defaults | seaborn | _STYLE)
 
 
 def panels(
@@ -107,16 +104,24 @@ def fit(text: str, width: int, lines: int = 1) -> str:
     return "\n".join(shown).replace("$", r"\$")
 
 
-def scheme_title(scheme: str, shared: str, columns: int) -> str:
-    """Title of the panel of a sharing scheme: its name, and what it shares.
+def heading(tables: Tables, scheme: str, letters: int) -> str:
+    """A sharing scheme above a panel: "P2: LSTM shared, MLP personal", on up to three lines."""
+    shared = tables.scheme_label(scheme)
+    whole = f"{scheme}: {shared}"
+    if len(whole) <= letters:
+        return fit(whole, letters)
+    return f"{fit(f'{scheme}:', letters)}\n{fit(shared, letters, lines=2)}"
 
-    Args:
-        scheme: the name.
-        shared: what is shared, in words.
-        columns: number of panels side by side.
-    """
-    letters = 120 // max(columns, 3)
-    return f"{fit(scheme, letters)}\n{fit(shared, letters, lines=2)}"
+
+def best_baselines(tables: Tables) -> list[str]:
+    """An entry of a legend for each baseline that is the best of a state, with its states unless it
+    is the best of all."""
+    best, states, labels = tables.best_baselines, tables.study.data.states, []
+    for name in dict.fromkeys(best.values()):
+        where = [state for state in states if best.get(state) == name]
+        of = "" if len(where) == len(states) else f" ({', '.join(where)})"
+        labels.append(fit(f"best baseline{of}: {baseline_label(name)}", 52, lines=2))
+    return labels
 
 
 def log_if_wide(
@@ -140,26 +145,9 @@ def log_if_wide(
 
 def note(axis: Axes, text: str) -> None:
     """Write a note into the upper right corner of `axis`, above everything drawn there."""
-    axis.annotate(
-        text,
-        (1, 1),
-        xytext=(-2, -2),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=6.5,
-        color="0.25",
-        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
-    )
-
-
-def empty(text: str) -> Figure:
-    """A figure that has nothing to show: a note that says so."""
-    figure, axes = panels(1, 1, (COLUMN, 0.5))
-    axes[0, 0].axis("off")
-    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", gid=EMPTY)
-    return figure
+    box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    place: dict[str, Any] = {"ha": "right", "va": "top", "transform": axis.transAxes}
+    axis.text(0.99, 0.98, text, fontsize=6.5, color="0.25", bbox=box, zorder=5, **place)
 
 
 def mark_sample(figure: Figure) -> None:
@@ -192,20 +180,11 @@ def save(figure: Figure, stem: Path) -> list[Path]:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)
         # All formats have the layout of the first, since computing one takes as long as drawing.
         figure.set_layout_engine(None)
-        _round_positions(figure)
+        # The last bits of positions differ from process to process, and the ids in an SVG file are
+        # digests of numbers that follow from them.
+        for axis in figure.axes:
+            before, now = axis.get_position(original=True), axis.get_position()
+            axis.set_position(Bbox(before.get_points().round(9)), "original")
+            axis.set_position(Bbox(now.get_points().round(9)), "active")
         paths.append(path)
     return paths
-
-
-def _round_positions(figure: Figure) -> None:
-    """Round the positions of the axes, whose last bits differ from process to process.
-
-    The ids in an SVG file are digests of numbers that follow from them.
-    """
-    for axis in figure.axes:
-        axis.set_position(_rounded(axis.get_position(original=True)), "original")
-        axis.set_position(_rounded(axis.get_position()), "active")
-
-
-def _rounded(box: Bbox) -> Bbox:
-    return Bbox(box.get_points().round(9))

@@ -1,11 +1,11 @@
 """A week of forecasts and the actual load, for the median client of each state."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.dates import DateFormatter, DayLocator
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -14,8 +14,7 @@ from matplotlib.patches import Patch
 from plfl.base.errors import ResultsError
 from plfl.config.study import Cell
 from plfl.report import intervals
-from plfl.report.figures.best_baseline import legend_labels
-from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
+from plfl.report.figures.style import COLOURS, PAGE, best_baselines, fit, note, panels
 from plfl.results.labels import baseline_label
 from plfl.results.records import REMEDY
 from plfl.results.tables import Tables
@@ -29,17 +28,14 @@ CAPTION = (
     " for the same client. Where a window has several targets, forecasts follow each other without"
     " overlap. Intervals are shaded. Times are local standard time."
 )
-_LINES: dict[str, dict[str, Any]] = {
+LINES: dict[str, dict[str, Any]] = {
+    "baseline": {"color": COLOURS[0], "linewidth": 0.9, "label": "best baseline"},
     "persistence": {"color": "0.65", "linewidth": 0.6, "label": "persistence"},
     "truth": {"color": "black", "linewidth": 0.9, "label": "load"},
     "local": {"color": COLOURS[2], "linewidth": 0.9, "label": "forecast (local model)"},
 }
+"""The lines from back to front; persistence may be the best baseline."""
 _FAN: dict[str, Any] = {"color": COLOURS[2], "alpha": 0.22, "linewidth": 0, "zorder": 1.5}
-_WIDTH = 110
-"""Characters in a line of a title."""
-_BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.9}
-"""Style of the baseline's line. It is drawn below the others, because persistence may be the best
-baseline."""
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -49,12 +45,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     median test MASE. The baseline is the state's best one.
     """
     states, best = tables.study.data.states, tables.best_baselines
-    if not any(tables.shown_cell(state) for state in states):
-        return {"week": empty("every cell diverged")}
-    if not tables.keeps_forecasts:
-        return {"week": empty("the readings stay with their owner")}
+    ends = intervals.columns(tables)
     figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.4))
-    baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
         cell = tables.shown_cell(state)
@@ -64,77 +56,65 @@ def draw(tables: Tables) -> dict[str, Figure]:
             note(axis, "every cell diverged")
             continue
         client, mase = _median_client(tables, cell)
-        ends = intervals.columns(tables).values()
-        columns = [column for pair in ends for column in pair]
-        week = tables.forecasts(["stamp", *_LINES, *columns], client=client, **asdict(cell))
-        if week.empty:
-            raise ResultsError(
-                f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
-                f"{cell}; {REMEDY}"
-            )
-        for column, look in _LINES.items():
-            axis.plot(*_broken(week, column), **look)
-        for low, high in ends:
-            axis.fill_between(*_broken(week, low), _broken(week, high)[1], **_FAN)
-        compared, bottom = "", min(0.0, float(np.nanmin(week[[*_LINES, *columns]])))
-        if state in best:
-            baselines[state] = best[state]
-            forecast, compared = _of_baseline(tables, state, best[state], client)
-            axis.plot(*_broken(forecast, "forecast"), **_BASELINE)
-            bottom = min(bottom, float(forecast["forecast"].min()))
-        own = (
-            f"{state}, {client}: {tables.name(cell)}, "
-            f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase:.2f}"
+        week = unbroken(
+            forecasts(tables, cell, client, best.get(state)), tables.study.data.interval
         )
-        axis.set_title(_title(own, compared), loc="left")
+        for name in LINES:
+            if name in week:
+                axis.plot(week["stamp"], week[name], **LINES[name])
+        for low, high in ends.values():
+            axis.fill_between(week["stamp"], week[low], week[high], **_FAN)
+        title = f"{state}, {client}: {tables.name(cell)}, test MASE {mase:.2f}"
+        if state in best:
+            scores = tables.baselines.set_index(["state", "baseline", "client", "split"])["mase"]
+            score = scores[state, best[state], client, "test"]
+            title += f"; {baseline_label(best[state])}, test MASE {score:.2f}"
+        axis.set_title(fit(title, 110, lines=2), loc="left")
         axis.xaxis.set_major_locator(DayLocator())  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_formatter(DateFormatter("%a %d %b"))  # type: ignore[no-untyped-call]
         axis.margins(x=0)
-        axis.set_ylim(bottom=bottom)
+        axis.set(xlabel="", ylabel=f"Load ({tables.load_unit})")
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid()
-    shown: list[Artist] = [Line2D([], [], **look) for look in _LINES.values()]
-    if covered := intervals.columns(tables):
-        listed = ", ".join(f"{percent} %" for percent in covered)
-        shown.append(Patch(label=f"intervals of the forecast: {listed}", **_FAN))
-    labels = legend_labels(baselines, states)
-    shown += [Line2D([], [], label=fit(label, 60), **_BASELINE) for label in labels]
-    # Several baselines are named with their states, which takes more room.
-    most = 3 if len(labels) == 1 else 2
-    ncols = 4 if len(shown) < 5 else most
-    figure.legend(handles=shown, loc="outside lower center", ncols=ncols)
+    handles: list[Any] = [Line2D([], [], **LINES[n]) for n in ("persistence", "truth", "local")]
+    if ends:
+        listed = ", ".join(f"{percent} %" for percent in ends)
+        handles.append(Patch(label=f"intervals of the forecast: {listed}", **_FAN))
+    labels = best_baselines(tables)
+    handles += [Line2D([], [], **(LINES["baseline"] | {"label": label})) for label in labels]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4 if len(handles) < 5 else 3)
     return {"week": figure}
 
 
-def _title(own: str, compared: str) -> str:
-    """The model and the baseline with their scores, on two lines if they do not fit into one."""
-    whole = "; ".join(filter(None, (own, compared)))
-    apart = len(whole) > _WIDTH and max(len(own), len(compared)) <= _WIDTH
-    return "\n".join(fit(line, _WIDTH, lines=2) for line in ([own, compared] if apart else [whole]))
+def forecasts(tables: Tables, cell: Cell, client: str, baseline: str | None) -> pd.DataFrame:
+    """A client's week: `stamp`, the `LINES` that there are, and the ends of intervals.
 
-
-def _broken(week: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
-    """Stamps and values of a line that is interrupted where windows touch a gap in the readings."""
-    steps = week["stamp"].diff()
-    gaps = week[steps > steps.min()].index
-    # A missing value just before the first reading after the gap.
-    breaks = week.loc[gaps].assign(**{column: np.nan})
-    line = pd.concat([breaks, week]).sort_values("stamp", kind="stable")
-    return line["stamp"], line[column]
-
-
-def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:
-    """A baseline's week of a client (`stamp`, `forecast`), and its name and test MASE in print."""
-    week = tables.baseline_forecasts(
-        ["stamp", "forecast"], state=state, baseline=name, client=client
-    )
+    Raises:
+        ResultsError: the tables lack the week.
+    """
+    columns = [column for pair in intervals.columns(tables).values() for column in pair]
+    wanted = ["stamp", "persistence", "truth", "local", *columns]
+    week = tables.forecasts(wanted, client=client, **asdict(cell))
     if week.empty:
         raise ResultsError(
-            f"{tables.folder / 'baseline_forecasts.parquet'}: has no rows for client {client} and "
-            f"baseline {name}; {REMEDY}"
+            f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
+            f"{cell}; {REMEDY}"
         )
-    mase = tables.baselines.set_index(["state", "baseline", "client", "split"])["mase"]
-    score = f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase[state, name, client, 'test']:.2f}"
-    return week, f"{baseline_label(name)}, {score}"
+    if baseline is None:
+        return week
+    equal = {"state": cell.state, "baseline": baseline, "client": client}
+    other = tables.baseline_forecasts(["stamp", "forecast"], **equal)
+    if other.empty:
+        raise ResultsError(
+            f"{tables.folder / 'baseline_forecasts.parquet'}: has no rows for client {client} and "
+            f"baseline {baseline}; {REMEDY}"
+        )
+    return week.merge(other.rename(columns={"forecast": "baseline"}), on="stamp", how="left")
+
+
+def unbroken(week: pd.DataFrame, minutes: int) -> pd.DataFrame:
+    """A week with a row for every interval, so that lines stop where windows touch a gap."""
+    return week.set_index("stamp").asfreq(f"{minutes}min").reset_index()
 
 
 def _median_client(tables: Tables, cell: Cell) -> tuple[str, float]:

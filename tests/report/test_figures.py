@@ -1,0 +1,558 @@
+"""The figures show the numbers of the tables, are readable, and are the same to the byte."""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from docutils.core import publish_doctree  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from plfl.base.errors import PlflError, ResultsError
+from plfl.config.study import Study
+from plfl.report import figures
+from plfl.report.figures import available, caption, draw, shown
+from plfl.report.figures.fig3_mase import scale
+from plfl.report.figures.pareto import front, points
+from plfl.report.figures.ranks import blocks
+from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.results.labels import baseline_label
+from plfl.results.ranking import ranking
+from plfl.results.records import CELL, MODELS
+from plfl.results.scores import scores
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.helpers.constructed import config as constructed
+from tests.helpers.fake_results import render
+from tests.helpers.refusals import naming
+
+REPORT = Path(__file__).resolve().parents[2] / "workflow" / "report"
+EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
+LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
+
+Results = Callable[..., Tables]
+Drawn = Callable[..., dict[str, Figure]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Tables of a synthetic study: `results("SMALL", "name of a diverged cell", …)`."""
+
+    @cache
+    def tables(config: str, *diverged: str) -> Tables:
+        content: dict[str, Any] = getattr(fake_results, config)
+        folder = tmp_path_factory.mktemp(config.lower())
+        return fake_results.write(folder, content, diverged=diverged)
+
+    return tables
+
+
+@pytest.fixture(scope="module")
+def drawn(results: Results) -> Drawn:
+    """A figure of a synthetic study, drawn once: `drawn("week", "SMALL", …)`, as `results`."""
+    return cache(lambda name, config, *diverged: draw(name, results(config, *diverged)))
+
+
+# What holds for every figure
+
+
+def _study(**blocks: Any) -> Study:
+    return Study.parse(fake_results.TINY | blocks, "test")
+
+
+def test_a_study_has_the_figures_in_which_it_has_something_to_show() -> None:
+    grid = fake_results.TINY["grid"]
+    assert set(available(_study())) == {
+        "convergence", "fig1_loads", "fig2_bytes", "pareto", "ranks", "week"
+    }  # fmt: skip
+    assert "fig3_mase" in available(_study(grid=grid | {"client_opt": ["adam", "sgd"]}))
+    assert "ranks" not in available(_study(grid=grid | {"sharing": ["P1"]}))
+    assert "fig2_bytes" not in available(_study(grid=grid | {"sharing": ["P3"]}))
+    assert "clusters" in available(_study(grid=grid | {"method": ["fedopt", "ifca"]}))
+    alone = grid | {"method": ["ifca"], "sharing": ["P3"]}
+    assert "clusters" not in available(_study(grid=alone)), "nothing shared, no clusters"
+    assert "horizons" in available(_study(windows={"horizons": 4}))
+    assert set(figures._CONDITIONS) <= set(available()), "all of plfl without a study"
+
+
+def test_a_figure_is_left_out_if_the_readings_were(tmp_path: Path) -> None:
+    tables = fake_results.write(tmp_path, fake_results.TINY)
+    assert set(shown(tables)) == set(available(tables.study))
+    forecasts = pd.read_parquet(tmp_path / "forecasts.parquet")
+    forecasts[:0].to_parquet(tmp_path / "forecasts.parquet")
+    assert set(available(tables.study)) - set(shown(Tables(tmp_path))) == {"week"}
+
+
+def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """Every piece of text that is really drawn, with its box in pixels."""
+    written: list[Text] = []
+    original = Text.draw
+
+    def record(self: Text, renderer: RendererBase, *args: Any, **kwargs: Any) -> None:
+        written.append(self)
+        original(self, renderer, *args, **kwargs)
+
+    canvas = FigureCanvasAgg(figure)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", record)
+        canvas.draw()  # type: ignore[no-untyped-call]
+    # The box of slanted text says nothing about where its letters are, nor does a label's leader.
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    return [
+        (text.get_text(), Text.get_window_extent(text, renderer).extents)
+        for text in written
+        if text.get_text() and text.get_visible() and not text.get_rotation() % 90
+    ]
+
+
+@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize(
+    ("config", "diverged"),
+    [("TINY", EVERY_TINY), ("METERS", ()), ("LONG", ()), ("METHODS", ())],
+    ids=["tiny, all diverged", "meters", "long names", "methods"],
+)
+def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
+    name: str, config: str, diverged: tuple[str, ...], results: Results, drawn: Drawn
+) -> None:
+    if name not in available(results(config, *diverged).study):
+        return
+    for stem, figure in drawn(name, config, *diverged).items():
+        assert figure.get_size_inches()[0] <= PAGE
+        texts = _texts(figure)
+        marks = [text for text, _ in texts].count("sample data")
+        assert marks == (config in ("TINY", "METHODS")), stem
+        width, height = figure.bbox.size
+        for text, (left, bottom, right, top) in texts:
+            inside = left >= -1 and bottom >= -1 and right <= width + 1 and top <= height + 1
+            assert inside, f"{stem}: {text!r} is cut off"
+        for (text, a), (other, b) in itertools.combinations(texts, 2):
+            across = min(a[2], b[2]) - max(a[0], b[0])
+            along = min(a[3], b[3]) - max(a[1], b[1])
+            assert min(across, along) < 1, f"{stem}: {text!r} overlaps {other!r}"
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
+
+
+def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_process(
+    results: Results, tmp_path: Path
+) -> None:
+    folder = results("SMALL", *LOST).folder
+    some = {name: available()[name] for name in ("convergence", "fig3_mase", "ranks", "week")}
+    paths = [path for name in some for path in render(name, folder, tmp_path / "here")]
+    stems = [stem for stems in some.values() for stem in stems]
+    assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png", ".svg")]
+
+    code = (
+        "import sys; from pathlib import Path; from plfl.report import figures\n"
+        f"figures.available = lambda study: {some}\n"
+        "list(figures.render_all(Path(sys.argv[1]), Path(sys.argv[2])))"
+    )
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    subprocess.run(
+        [sys.executable, "-c", code, str(folder), str(tmp_path / "there")],
+        env={**os.environ, "PYTHONHASHSEED": seed, "TZ": "Asia/Tokyo"},
+        check=True,
+    )
+    assert _digests(tmp_path / "there") == _digests(tmp_path / "here")
+
+
+def test_settings_of_the_user_do_not_change_a_figure(results: Results, tmp_path: Path) -> None:
+    folder = results("TINY").folder
+    render("fig2_bytes", folder, tmp_path / "plain")
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow", "savefig.dpi": 50}):
+        render("fig2_bytes", folder, tmp_path / "styled")
+    assert _digests(tmp_path / "plain") == _digests(tmp_path / "styled")
+
+
+def test_a_layout_that_differs_in_its_last_bits_gives_the_same_files(tmp_path: Path) -> None:
+    files = []
+    for name, noise in (("a", 0.0), ("b", 1e-13)):
+        figure = Figure((2, 2))
+        figure.add_axes((0.1 + noise, 0.2, 0.7, 0.7)).plot([0, 1], [0, 1])
+        files.append(save(figure, tmp_path / name))
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_an_unknown_figure_is_told(results: Results, tmp_path: Path) -> None:
+    with naming(PlflError, "'fig9'", "fig1_loads"):
+        render("fig9", results("TINY").folder, tmp_path)
+
+
+class _Snakemake:
+    def __init__(self, source: str):
+        self.config = {"name": "demo", "data": {"source": source}}
+        self.params = SimpleNamespace(captions={name: caption(name) for name in available()})
+
+
+@pytest.mark.parametrize("path", sorted(REPORT.glob("*.rst")), ids=lambda path: path.stem)
+def test_captions_of_the_report_render_and_mark_sample_data(path: Path) -> None:
+    template = jinja2.Template(path.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined)
+    text = {
+        source: publish_doctree(
+            template.render(snakemake=_Snakemake(source)), settings_overrides={"halt_level": 2}
+        ).astext()
+        for source in ("sample", "comstock")
+    }
+    assert "sample data" in text["sample"].lower()
+    assert "sample data" not in text["comstock"].lower()
+
+
+def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:
+    name = "feeder_$a_0_$b"
+    with style():
+        figure, axes = panels(1, 1, (3, 2))
+        axes[0, 0].set_title(fit(name, 40))
+        figure.savefig(tmp_path / "x.svg")
+    assert f"<!-- {name} -->" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+
+
+def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> None:
+    """Data of a deployed study stay with their clients, so it has none."""
+    fake_results.write(tmp_path, fake_results.SMALL)
+    fake_results.without_baselines(tmp_path)
+    tables = Tables(tmp_path)
+    assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 10, "panels and colour bar"
+    for name in ("convergence", "pareto", "week"):
+        (legend,) = draw(name, tables)[name].legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert not [label for label in labels if "baseline" in label]
+
+
+# The paper's figures
+
+
+def test_loads_are_those_of_the_clients_in_their_order(results: Results, drawn: Drawn) -> None:
+    tables = results("METERS")
+    axes = drawn("fig1_loads", "METERS")["fig1_loads"].axes
+    assert [axis.get_title() for axis in axes] == tables.study.data.states
+    for axis in axes:
+        here = tables.clients[tables.clients["state"] == axis.get_title()].sort_values("order")
+        number = np.arange(1, len(here) + 1)
+        expected = [(number, here["mean"]), (number, here["std"])]
+        dots = np.asarray(axis.collections[0].get_offsets())
+        np.testing.assert_allclose(dots, np.hstack(expected).T)
+    assert axes[0].get_ylabel() == "Load (kWh per 60 min)"
+
+
+def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> None:
+    axes = {"method": ["fedopt", "scaffold", "ifca"], "sharing": ["P1", "P2", "P3"]}
+    grid = fake_results.METHODS["grid"] | axes
+    tables = fake_results.write(tmp_path, fake_results.METHODS | {"grid": grid})
+    sent = tables.records(["sharing", "method", "bytes_up", "bytes_down"], split="train")
+    (axis,) = draw("fig2_bytes", tables)["fig2_bytes"].axes
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3: nothing shared"
+    expected = []
+    for scheme, method in tables.traffic.index:
+        rows = sent[(sent["sharing"] == scheme) & (sent["method"] == method)]
+        ((up, down),) = set(rows[["bytes_up", "bytes_down"]].itertuples(index=False, name=None))
+        expected.append(up + down)
+    totals = [int("".join(filter(str.isdigit, text.get_text()))) for text in axis.texts]
+    assert totals == expected
+    assert expected[:3] == [2 * 241104 * copies for copies in (1, 2, 3)]
+    of_one = [bar.get_width() for bars in axis.containers for bar in bars if bar.get_y() < 0.5]
+    assert [width for width in of_one if width] == [241104, 241104], "the parts of the first total"
+
+
+def _numbers(tables: Tables, model: str) -> list[list[str]]:
+    """The numbers of each panel, row by row, straight from the summary."""
+    table = tables.summary
+    table = table[(table["model"] == model) & (table["chosen"] == "last")]
+    study, found = tables.study, []
+    for state, scheme in product(study.data.states, study.grid.sharing):
+        servers = study.grid.server_opt[: 1 if scheme in ("P3", "alone") else None]
+        here = table[(table["state"] == state) & (table["sharing"] == scheme)]
+        cells = here.groupby(["client_opt", "server_opt"])
+        means, lost = cells["mase_mean"].mean(), cells["diverged"].any()
+        keys = list(product(study.grid.client_opt, servers))
+        finite = [f"{means[key]:.2f}" for key in keys if not lost[key]]
+        found.append(finite + ["div."] * sum(lost[key] for key in keys))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"), [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",))]
+)
+def test_heat_maps_say_what_the_tables_say(
+    config: str, lost: tuple[str, ...], results: Results, drawn: Drawn
+) -> None:
+    tables = results(config, *lost)
+    states, schemes = tables.study.data.states, tables.study.grid.sharing
+    of_baselines = tables.baselines[tables.baselines["split"] == "test"]
+    for model in MODELS:
+        axes = drawn("fig3_mase", config, *lost)[f"fig3_mase_{model}"].axes
+        grid = np.array(axes[: len(states) * (len(schemes) + 1)], object)
+        grid = grid.reshape(len(states), -1)
+        written = [[text.get_text() for text in axis.texts] for axis in grid[:, :-1].flat]
+        assert written == _numbers(tables, model)
+        for state, axis in zip(states, grid[:, -1], strict=True):
+            here = of_baselines[of_baselines["state"] == state]
+            means = here.groupby("baseline", sort=False)["mase"].mean().drop("persistence")
+            assert [text.get_text() for text in axis.texts] == [f"{mean:.2f}" for mean in means]
+            labels = [label.get_text() for label in axis.get_yticklabels()]
+            assert labels == list(map(baseline_label, means.index))
+            (frame,) = _frames(axis)
+            assert means.index[int(frame[0])] == tables.best_baseline(state)
+    assert grid[0, 0].get_title().startswith("P1: all shared" if config == "SMALL" else "head:")
+
+
+def _frames(axis: Axes) -> list[tuple[float, float]]:
+    """Row and column of the frames of a panel."""
+    return [(box.get_y(), box.get_x()) for box in axis.patches if isinstance(box, Rectangle)]
+
+
+def test_the_least_error_of_each_panel_is_framed(drawn: Drawn) -> None:
+    for axis in drawn("fig3_mase", "SMALL", *LOST)["fig3_mase_local"].axes[:3]:
+        ((row, column),) = _frames(axis)
+        written = {(t.get_position()[1] - 0.5, t.get_position()[0] - 0.5): t for t in axis.texts}
+        values = {at: float(t.get_text()) for at, t in written.items() if t.get_text() != "div."}
+        assert values[row, column] == min(values.values())
+
+
+def test_a_failed_optimiser_does_not_make_all_others_look_alike() -> None:
+    good = np.linspace(1.0, 1.3, 30)
+    cut = scale(np.append(good, [4.0, 50.0, np.nan]))
+    assert (scale(good).vmin, scale(good).vmax) == pytest.approx((1, 1.3))
+    assert cut.vmin == pytest.approx(1) and cut.vmax is not None and 1.3 <= cut.vmax < 1.6
+    assert isinstance(scale(np.geomspace(0.5, 50, 40)), matplotlib.colors.LogNorm)
+    assert scale(np.full(3, np.nan)).vmax == 1
+
+
+def test_the_heading_says_what_is_shared_and_what_is_personal(results: Results) -> None:
+    assert results("SMALL").scheme_label("P2") == "LSTM shared, MLP personal"
+    assert results("METERS").scheme_label("head") == "lstm.*, mlp.0.* shared"
+
+
+# The other figures
+
+
+def test_curves_are_means_over_clients_and_seeds_of_the_best_server(
+    results: Results, drawn: Drawn
+) -> None:
+    tables = results("METERS")
+    axis = drawn("convergence", "METERS")["convergence"].axes[0]  # Nord, head
+    last = tables.scores("local", "last")["validation_mase"]
+    assert last.xs(("Nord", "head", "fedopt", "sgd")).idxmin() == "fedavgm"
+    cell = {"state": "Nord", "sharing": "head", "client_opt": "sgd", "server_opt": "fedavgm"}
+    wanted = ["seed", "client", "round", "mase"]
+    records = tables.records(wanted, split="validation", model="local", **cell)
+    assert set(records["seed"]) == {1, 2}
+    curve, *_, persistence, baseline = axis.get_lines()
+    np.testing.assert_array_equal(curve.get_xdata(), [3, 6, 7])
+    np.testing.assert_allclose(
+        np.asarray(curve.get_ydata()), records.groupby("round")["mase"].mean()
+    )
+    assert np.asarray(persistence.get_ydata()).tolist() == [1, 1]
+    table = tables.baselines
+    here = table[(table["state"] == "Nord") & (table["baseline"] == tables.best_baseline("Nord"))]
+    level = here.loc[here["split"] == "validation", "mase"].mean()
+    np.testing.assert_allclose(np.asarray(baseline.get_ydata()), level)
+
+
+def test_a_diverged_optimiser_is_named_instead_of_drawn(drawn: Drawn) -> None:
+    diverged = [f"CA-P1-fedopt-prox-{server}-10" for server in ("fedavg", "fedavgadaptive")]
+    first, second, *_ = drawn("convergence", "SMALL", *diverged)["convergence"].axes
+    assert [text.get_text() for text in first.texts] == ["diverged: Prox"]
+    assert not second.texts
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
+def test_the_front_is_what_nothing_betters(pairs: list[tuple[int, int]]) -> None:
+    cost, error = (pd.Series([pair[i] for pair in pairs], dtype=float) for i in range(2))
+    chosen = [pair for pair, kept in zip(pairs, front(cost, error), strict=True) if kept]
+    bettered = {
+        (c, e)
+        for c, e in pairs
+        if any(c2 <= c and e2 <= e and (c2, e2) != (c, e) for c2, e2 in pairs)
+    }
+    assert sorted(chosen) == sorted(set(pairs) - bettered)
+    assert not front(cost, error * np.nan).any()
+
+
+def test_points_are_those_of_the_tables(results: Results) -> None:
+    tables = results("METHODS", "CA-P2-ifca-sgd-fedavg-10")
+    summary = tables.summary[tables.summary["chosen"] == "last"]
+    figure = draw("pareto", tables)["pareto"]
+    assert len(figure.axes) == 4, "two states, bytes and hours"
+    assert figure.axes[0].texts[-1].get_text() == "2 of 32 points diverged"
+    beside = tables.baselines[tables.baselines["split"] == "test"]
+    for (state, cost), axis in zip(product(("CA", "IL"), range(2)), figure.axes, strict=True):
+        here = summary[(summary["state"] == state) & ~summary["diverged"]]
+        clients = tables.study.data.clients
+        megabytes = (here["bytes_down"] + here["bytes_up"]) / clients / 1e6
+        costs = [megabytes, here["seconds"] / 3600][cost]
+        expected = set(zip(costs.round(9), here["mase_mean"].round(9), strict=True))
+        if cost == 0:
+            own = beside[(beside["state"] == state) & (beside["baseline"] != "persistence")]
+            means = own.groupby("baseline")[["bytes", "mase"]].mean()
+            expected |= set(
+                zip((means["bytes"] / 1e6).round(9), means["mase"].round(9), strict=True)
+            )
+        offsets = np.asarray(axis.collections[0].get_offsets())
+        assert {(x, y) for x, y in offsets.round(9).tolist() if np.isfinite(y)} == expected
+
+
+def test_who_trains_alone_is_not_taken_for_who_has_a_server(tmp_path: Path) -> None:
+    """P3 of the authors' code has a server; that of every other method has none."""
+    grid = fake_results.AUTHORS["grid"] | {"method": ["authors_code", "fedopt"]}
+    table = points(fake_results.write(tmp_path, fake_results.AUTHORS | {"grid": grid}))
+    here = table[table["sharing"] == "P3"].groupby("method", sort=False).size()
+    assert here.to_dict() == {"authors_code": 2 * 2, "fedopt": 1}
+
+
+def test_one_seed_that_diverged_leaves_no_score(results: Results) -> None:
+    table = points(results("METERS", "Ost-head-fedopt-sgd-fedyogi-2"))
+    lost = (table["state"] == "Ost") & (table["label"] == "head · SGD + FedYogi")
+    assert table["mase"].isna().equals(lost) and lost.sum() == 2
+
+
+def test_ranks_are_those_of_the_records_and_bars_join_what_is_alike(tmp_path: Path) -> None:
+    optimiser = {"adam": 1.0, "adamams": 1.001, "prox": 2.0, "proxadam": 3.0}
+
+    def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
+        """ClientOpts far apart but for the first two; FedAdam better on validation alone."""
+        fedadam = cell["server_opt"] == "fedadam"
+        return optimiser[cell["client_opt"]] * (1.05 if fedadam == (split == "test") else 1.0)
+
+    grid = {"sharing": ["P2"], "server_opt": ["fedavg", "fedadam"]}
+    data = {"states": ["CA", "NY"], "clients": 12}
+    tables = fake_results.write(tmp_path, constructed(grid=grid, data=data), level, constant=4)
+    wanted = ["state", "client", "client_opt", "mase"]
+    test = {"split": "test", "server_opt": "fedadam"}
+    for axis, model in zip(draw("ranks", tables)["ranks"].axes, MODELS, strict=True):
+        records = tables.records(wanted, model=model, **test).dropna()
+        mase = records.groupby(["state", "client", "client_opt"])["mase"].mean().unstack()
+        expected = mase.rank(axis=1).mean()
+        written = [text.get_text() for text in axis.texts]
+        for label, name in {"Adam": "adam", "AdamAMS": "adamams", "Prox": "prox"}.items():
+            (text,) = [
+                text
+                for text in written
+                if text.split()[:2] in (["P2", label],) or text.split()[1:] == ["P2", label]
+            ]
+            assert f"{expected[name]:.2f}" in text
+        ((*_, start), (*_, end)) = [
+            axis.get_lines()[0].get_xdata()[[0]],
+            axis.get_lines()[0].get_xdata()[[-1]],
+        ]
+        assert sorted((start, end)) == pytest.approx(
+            sorted((expected["adam"], expected["adamams"]))
+        )
+        critical = ranking(blocks(tables.study, scores(tables, model))).critical_difference
+        assert (
+            "22 clients: mean rank" in axis.get_title()
+            and f"(CD) {critical:.2f}" in axis.get_title()
+        )
+
+
+def test_a_diverged_combination_has_no_score_and_ranks_last(tmp_path: Path) -> None:
+    def broken(cell: dict[str, Any], *rest: Any) -> float:
+        return np.nan if cell["client_opt"] == "adam" else 1.0
+
+    grid = {"sharing": ["P2"], "client_opt": ["adam", "prox"]}
+    of = constructed(grid=grid, data={"states": ["CA"], "clients": 5})
+    tables = fake_results.write(tmp_path, of, broken)
+    table = blocks(tables.study, scores(tables, "local"))
+    assert table["P2 Adam"].isna().all() and table["P2 Prox"].notna().all()
+    assert ranking(table).ranks["P2 Adam"] == 2
+
+
+def test_clusters_are_those_of_the_records_counted_by_first_client(
+    results: Results, drawn: Drawn
+) -> None:
+    tables = results("METHODS")
+    assert fake_results.CLUSTERS == {"ifca": [1, 0, 1], "fedac": [-1, 4, 2]}
+    axes = drawn("clusters", "METHODS")["clusters"].axes
+    assert len(axes) == 4, "two states, two schemes"
+    clients = tables.clients[tables.clients["state"] == "CA"].sort_values("order")
+    first, *others = clients["client"]
+    names = [label.get_text() for label in axes[0].get_yticklabels()]
+    assert names == [f"office · {first}", *others]
+    for axis in axes:
+        values = np.ma.asarray(axis.collections[0].get_array()).reshape(3, 2)
+        assert values.filled(0).tolist() == [[1, 0], [2, 1], [1, 2]]
+        assert [text.get_text() for text in axis.texts] == ["1", "2", "1", "1", "2"]
+    assert [t.get_text() for t in axes[2].get_xticklabels()] == ["IFCA", "FedAC"]
+
+
+def test_the_week_is_that_of_the_median_client(results: Results, drawn: Drawn) -> None:
+    tables, state = results("SMALL"), "IL"
+    axis = drawn("week", "SMALL")["week"].axes[1]
+    cell = tables.best("local", state=state, sharing="P2")
+    assert cell is not None
+    keys = {"state": state, "sharing": "P2", "seed": 10}
+    keys |= {"client_opt": cell.client_opt, "server_opt": cell.server_opt}
+    test = tables.records(["client", "mase"], **keys, split="test", model="local", round=4)
+    median = test.sort_values("mase").iloc[1]
+    name = tables.best_baseline(state)
+    assert name is not None
+    by_client = tables.baselines.set_index(["baseline", "client", "split"])["mase"]
+    assert axis.get_title(loc="left") == (
+        f"IL, {median['client']}: P2, {tables.optimisers(cell)}, test MASE {median['mase']:.2f}; "
+        f"{baseline_label(name)}, test MASE {by_client[name, median['client'], 'test']:.2f}"
+    )
+    lines = [np.asarray(line.get_ydata()) for line in axis.get_lines()]
+    columns = ["persistence", "truth", "local"]
+    week = tables.forecasts(columns, client=median["client"], **keys)
+    other = tables.baseline_forecasts(["forecast"], client=median["client"], baseline=name)
+    for line, expected in zip(lines, [other["forecast"], *(week[c] for c in columns)], strict=True):
+        np.testing.assert_array_equal(line, expected)
+
+
+def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
+    grid = product(("P1", "P2", "P3"), ("adam", "prox"), ("fedavg", "fedavgadaptive"))
+    diverged = [f"NY-{scheme}-fedopt-{client}-{server}-10" for scheme, client, server in grid]
+    *others, last = draw("week", results("SMALL", *diverged))["week"].axes
+    assert [text.get_text() for text in last.texts] == ["every cell diverged"]
+    assert all(len(axis.get_lines()) == 4 for axis in others)
+
+
+def test_a_client_without_mase_is_not_the_median(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    for constant, left in (("ca100", "ca137"), ("ca137", "ca100")):
+        changed = records.assign(mase=records["mase"].where(records["client"] != constant))
+        changed.to_parquet(tmp_path / "records.parquet")
+        (axis,) = draw("week", Tables(tmp_path))["week"].axes
+        assert f"CA, {left}:" in axis.get_title(loc="left")
+
+
+def test_missing_forecasts_of_a_client_are_an_error(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    for name in ("baseline_forecasts.parquet", "forecasts.parquet"):
+        table = pd.read_parquet(tmp_path / name)
+        table.assign(client="nobody").to_parquet(tmp_path / name)
+        with naming(ResultsError, name, "client ca"):
+            draw("week", Tables(tmp_path))
+
+
+def test_lines_stop_at_gaps(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    for name in ("forecasts.parquet", "baseline_forecasts.parquet"):
+        table = pd.read_parquet(tmp_path / name)
+        at = table.groupby([c for c in table if c in (*CELL, "client", "baseline")]).cumcount()
+        table[(at < 100) | (at >= 130)].to_parquet(tmp_path / name)
+    for line in draw("week", Tables(tmp_path))["week"].axes[0].get_lines():
+        missing = np.isnan(np.asarray(line.get_ydata(), float))
+        assert np.flatnonzero(missing).tolist() == list(range(100, 130))
