@@ -190,10 +190,10 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     assert rows[4][column["Test MASE, best baseline"]] == f"{mase:.3f}"
 
 
-def test_sample_data_are_called_so(parsed: Page, six: Path) -> None:
+def test_sample_data_are_called_so(parsed: Page, small: Path, six: Path) -> None:
     assert "small (sample data)" in parsed.text
     assert "Its numbers say nothing about real loads." in parsed.text
-    assert parsed.text.count("Sample data.") == 1 + len(available())
+    assert parsed.text.count("Sample data.") == 1 + len(available(Tables(small.parent).study))
     assert "sample data" not in Page(six.read_text(encoding="utf-8")).text.lower()
 
 
@@ -284,11 +284,13 @@ def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
     assert all((small.parent / file).is_file() for file in files)
 
 
-def test_it_is_readable_without_eyes(parsed: Page) -> None:
+def test_it_is_readable_without_eyes(parsed: Page, small: Path) -> None:
     assert parsed.all("html")[0]["lang"] == "en"
     names = [image["alt"].split(":")[0] for image in parsed.all("img")]
     assert sorted(names) == sorted(
-        f"Figure {stem}" for stems in available().values() for stem in stems
+        f"Figure {stem}"
+        for stems in available(Tables(small.parent).study).values()
+        for stem in stems
     )
     tags = [tag for tag, _ in parsed.elements]
     assert tags.count("caption") == tags.count("table") == len(parsed.tables)
@@ -515,16 +517,6 @@ def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -
     assert not any(
         "not in this study" in text for table in parsed.tables for r in table for text in r
     )
-
-
-def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    assert "has nothing to show" not in _page(out, charts=False).text
-    fake_results.render("clusters", out.parent, tmp_path / "figures")
-    parsed = _page(out, charts=False)
-    assert "because this study has nothing to show in them: clusters." in parsed.text
-    assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}
-    assert "ASHRAE" not in parsed.text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:

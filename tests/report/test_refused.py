@@ -43,9 +43,9 @@ def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
         assert "div." not in shown
 
 
-@pytest.mark.parametrize("name", sorted(available()))
+@pytest.mark.parametrize("name", ["clusters", "convergence", "fig2_bytes", "pareto", "ranks"])
 def test_every_figure_draws(name: str, tables: Tables) -> None:
-    assert draw(name, tables)
+    assert name in available(tables.study) and draw(name, tables)
 
 
 def test_the_page_has_no_row_for_it(tables: Tables) -> None:
