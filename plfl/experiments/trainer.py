@@ -21,6 +21,7 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.layout import WindowShape
 from plfl.methods import Method
+from plfl.methods.fedopt import FedOpt
 from plfl.models import model_of
 from plfl.models.network import Network
 from plfl.tasks import Task, task_of
@@ -109,7 +110,7 @@ def federation_of(
     """A cell of the study before its first round, trained with the rates of a candidate."""
     mask = network.layout.mask(study.shared[cell.sharing])
     return Federation(
-        method=cast(Method, candidate.method or Method()),
+        method=cast(Method, candidate.method or FedOpt()),  # alone, the round shares nothing
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
         sharing=torch.from_numpy(mask).to(client_data.engine.device),

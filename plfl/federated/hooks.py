@@ -6,6 +6,7 @@ import torch here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +55,11 @@ class Hooks(MethodRules):
 
     # Required: what crosses the channel in a round.
 
+    @abstractmethod
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         """Send `clients` what they need through `f.channel`, and return their instructions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def aggregate(
         self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
     ) -> None:
@@ -66,7 +68,6 @@ class Hooks(MethodRules):
         Clients update their own state before they send. It is not called if all `clients` of a
         group have dropped out.
         """
-        raise NotImplementedError
 
     # Optional: before round 1.
 

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from plfl.base.files import digest, sha256
+from plfl.plugins import FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
@@ -70,17 +71,15 @@ def _closure(module: str) -> set[Path]:
 
 @cache
 def _files(module: str) -> frozenset[Path]:
-    """The source of a module: its file, or the whole folder if it lists its own modules."""
+    """The source of a module: its file, or the whole folder of the figures, which list
+    themselves."""
     package, *parts = module.split(".")
     folder = _folder(package)
     if folder is None or (not parts and folder == ROOT):
         return frozenset()  # of plfl: the version, which the results store anyway
     path = folder.joinpath(*parts)
     if path.is_dir():
-        own = path / "__init__.py"
-        is_registry = "iter_modules" in own.read_text(encoding="utf-8")
-        whole = module not in CONFIGURATION and is_registry
-        return frozenset(path.glob("*.py") if whole else [own])
+        return frozenset(path.glob("*.py") if module == FIGURES else [path / "__init__.py"])
     file = path.with_suffix(".py")
     return frozenset([file] if module not in CONFIGURATION and file.is_file() else [])
 

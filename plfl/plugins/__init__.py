@@ -44,8 +44,6 @@ ROOMS = {
     "plfl.federated.codecs": "codec",
 }
 """The kinds of classes that a plug-in can define, by the package that has their base class."""
-WHOLE = {"plfl.methods", "plfl.optimizers.client", "plfl.federated.codecs", "plfl.data.readers"}
-"""Kinds of which a class must define every function that raises NotImplementedError."""
 FIGURES = "plfl.report.figures"
 """The package that has the figures."""
 
@@ -309,26 +307,19 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
     """Refuse functions that plfl cannot call, or would never call, and those that are missing."""
-    if _room(cls) in WHOLE:
-        missing = [
-            name
-            for name, function in inspect.getmembers(cls, inspect.isfunction)
-            if "NotImplementedError" in function.__code__.co_names
-        ]
-        if missing:
-            raise PlflError(
-                f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define "
-                "it, or derive the class from one that does"
-            )
+    if missing := sorted(cls.__abstractmethods__):
+        raise PlflError(
+            f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define it, or "
+            "derive the class from one that does"
+        )
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
     functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}
-    used = {name for own in functions.values() for name in own.__code__.co_names}  # its helpers
-    for name in vars(cls).keys() - bases - used:
-        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+    for name in functions.keys() - bases:
+        if not name.startswith("_") and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(
                 f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
-                "it is a function of your own, rename it"
+                f"it is a function of your own, call it _{name}"
             )
     for name in functions.keys() & called:
         if not isinstance(bases[name], FunctionType):

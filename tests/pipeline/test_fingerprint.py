@@ -21,7 +21,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "uses_study.py": "from plfl.config.study import Study\nfrom plfl.optimizers import client",
         "config/__init__.py": "",
         "optimizers/__init__.py": "",
-        "optimizers/client/__init__.py": "import pkgutil\npkgutil.iter_modules",
+        "optimizers/client/__init__.py": "",
         "optimizers/client/adam.py": "",
         "alone.py": "",
         "deep/near.py": "from . import unused\nfrom ..b import x",

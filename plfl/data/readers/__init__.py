@@ -6,6 +6,7 @@ meters are series.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,10 +20,10 @@ if TYPE_CHECKING:  # reading a configuration imports this package and should not
 class Reader(Algorithm):
     """A format of meter files."""
 
+    @abstractmethod
     def read(self, path: Path) -> pd.DataFrame:
         """The table in a file: one row per reading, and the columns that `data.meters.columns`
         names. Timestamps can be text or datetimes."""
-        raise NotImplementedError
 
 
 available = partial(algorithms, __name__)

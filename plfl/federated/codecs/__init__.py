@@ -7,6 +7,7 @@ impossible bytes. `plfl.federated.codecs.coder` adds memories.
 The configuration imports the codecs that a study names; therefore they do not import torch.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,14 +84,15 @@ class Codec(CodecRules):
     largest: ClassVar[float] = LARGEST
     """Largest size of a number that it can encode."""
 
+    @abstractmethod
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         """The fields of a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
         """The fields of the rows' messages, each (n, count)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
@@ -99,7 +101,6 @@ class Codec(CodecRules):
         Raises:
             CodecError: this codec cannot have made the fields.
         """
-        raise NotImplementedError
 
 
 class Sparse(Codec):

@@ -5,6 +5,7 @@ acts on each row separately. The state is reset at the start of every round unle
 `federation.opt_state` says otherwise.
 """
 
+from abc import abstractmethod
 from functools import partial
 from typing import Self
 
@@ -58,9 +59,9 @@ class ClientOpt(Algorithm):
         """The initial state for rows `y`; every entry has the shape of `y`."""
         return {}
 
+    @abstractmethod
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
         """Take local step `k` (from 1) on `y` in place. `g` may be overwritten."""
-        raise NotImplementedError
 
 
 def bias_correction(beta: float, k: int | Tensor, y: Tensor) -> float | Tensor:
