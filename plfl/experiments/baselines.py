@@ -1,5 +1,6 @@
 """Every baseline on the dataset of a state, scored as the cells of the grid are."""
 
+import itertools
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
+from plfl.base.errors import PlflError
+from plfl.baselines import BASELINE, STANDARD, Baseline, catalogue, linear, naive, targets, trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
 from plfl.baselines.model import Fit, Predict, again
+from plfl.config.baseline_rules import BaselineRules
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
@@ -55,7 +58,8 @@ class Evaluation:
     scores: pd.DataFrame
     """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
     scores of the task, the `bytes` that the client would have to send, and
-    `trained_on_this_dataset`: whether its pre-training included these series, even the test set."""
+    `trained_on_this_dataset`: whether its pre-training included these series, even the test set;
+    `failed`: the error that left it without scores, or empty."""
     forecasts: pd.DataFrame
     """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
     any quantiles."""
@@ -76,8 +80,9 @@ def evaluate(
     """Train every baseline on the dataset of a state and score it on validation and test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
-    none can choose its windows. If the task has margins, each client has margins of its own,
-    because a baseline has no server. `leave_out`: names of baselines that are not needed.
+    none can choose its windows. One that raises an error has no score at all, and the others go on.
+    If the task has margins, each client has margins of its own, because a baseline has no server.
+    `leave_out`: names of baselines that are not needed.
 
     Raises:
         DataError: a client has too few validation windows for margins.
@@ -86,34 +91,68 @@ def evaluate(
     task.check_margins(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     boosting = replace(boosting, levels=levels)
-    rows, weeks, errors, standard = [], [], [], fits(boosting)
-    described = catalogue(context=dataset.context.shape[1] > 0)
-    wanted = [one for one in described.values() if one.name not in leave_out]
-    for one in [*wanted, *further]:
-        name = one.name
+    standard = fits(boosting)
+
+    def predictor(one: Baseline | BaselineRules) -> tuple[Predict, Sequence[int]]:
+        """The forecasts of a baseline, and what each client sends."""
+        sent: Sequence[int] = [0] * len(dataset.clients)
         if isinstance(one, Further):
             predict, sent = one.trained(dataset, boosting)
         else:
-            predict = standard[name](dataset)
-            raw = one.crosses == "raw data"
-            sent = raw_bytes(dataset) if raw else [0] * len(dataset.clients)
-        if task.margins != "none":
-            predict = _with_margins(dataset, predict, task)
-        keys = {"state": state, "baseline": name}
-        seen = {"trained_on_this_dataset": isinstance(one, Further) and one.has_seen_the_data}
-        rows += [
-            keys | row | {"bytes": sent[i]} | seen for i, row in _scores(dataset, predict, task)
-        ]
-        weeks += [week.assign(**keys) for week in _weeks(dataset, predict, task)]
-        labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
-        of = {"state": state, **labels, "model": BASELINE}
-        errors += [pd.DataFrame(of | by_day) for by_day in _errors(dataset, predict, task)]
-        log.info("%s: %s is scored", state, name)
+            predict = standard[one.name](dataset)
+            if one.crosses == "raw data":
+                sent = raw_bytes(dataset)
+        return _with_margins(dataset, predict, task) if task.margins != "none" else predict, sent
+
+    found = []
+    described = catalogue(context=dataset.context.shape[1] > 0)
+    wanted = [one for one in described.values() if one.name not in leave_out]
+    for one in [*wanted, *further]:
+        seen = isinstance(one, Further) and one.has_seen_the_data
+        more = {"trained_on_this_dataset": seen, "failed": ""}
+        try:
+            found.append(_tables(state, one.name, dataset, task, *predictor(one), more))
+            log.info("%s: %s is scored", state, one.name)
+        except (PlflError, MemoryError):
+            raise  # the user can do something about it
+        except Exception as error:
+            log.warning("%s: %s failed and has no score", state, one.name, exc_info=True)
+            more["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+            like, nothing = predictor(STANDARD["persistence"])
+            missing = partial(_missing, like)
+            found.append(_tables(state, one.name, dataset, task, missing, nothing, more))
+    rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*found, strict=True))
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     rest = [column for column in week if column not in order]
-    by_day = pd.concat(errors, ignore_index=True)
-    return Evaluation(pd.DataFrame(rows), week[[*order, *rest]], by_day)
+    return Evaluation(
+        pd.DataFrame(rows), week[[*order, *rest]], pd.concat(errors, ignore_index=True)
+    )
+
+
+def _missing(like: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """No forecasts, in the shape of those of another baseline."""
+    return np.full_like(like(client, starts), np.nan)
+
+
+def _tables(
+    state: str,
+    name: str,
+    dataset: Dataset,
+    task: Task,
+    predict: Predict,
+    sent: Sequence[int],
+    more: dict[str, Any],
+) -> tuple[list[dict[str, Any]], list[pd.DataFrame], list[pd.DataFrame]]:
+    """The rows of one baseline in the three tables of `Evaluation`."""
+    keys = {"state": state, "baseline": name}
+    labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
+    of = {"state": state, **labels, "model": BASELINE}
+    return (
+        [keys | row | {"bytes": sent[i]} | more for i, row in _scores(dataset, predict, task)],
+        [week.assign(**keys) for week in _weeks(dataset, predict, task)],
+        [pd.DataFrame(of | by_day) for by_day in _errors(dataset, predict, task)],
+    )
 
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:

@@ -65,6 +65,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 for path, digest in receipt["files"].items()
             ],
             standings=standings(tables),
+            failed=_failed(tables),
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
@@ -116,6 +117,14 @@ def _clients(tables: Tables) -> list[dict[str, Any]]:
     of_baselines = baseline_mase(tables)
     states = tables.study.data.states
     return [client for state in states for client in _clients_of(tables, state, of_baselines)]
+
+
+def _failed(tables: Tables) -> dict[str, str]:
+    """The error of each baseline that failed, by its label."""
+    if "failed" not in (rows := tables.baselines):
+        return {}
+    failed = rows[rows["failed"] != ""].set_index("baseline")["failed"]
+    return {baseline_label(str(name)): str(said) for name, said in failed.items()}
 
 
 def _gaps(tables: Tables) -> str:

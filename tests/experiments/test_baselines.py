@@ -4,10 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.baselines import catalogue
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import Boosting
 from plfl.experiments.baselines import FITS, Evaluation, evaluate
+from plfl.tasks import Task
+from plfl.tasks.forecast import Forecast
+from plfl.tasks.quantiles import Quantiles
 from tests.helpers import tiny
 from tests.helpers.outside import dataset, series
 
@@ -37,6 +41,41 @@ def test_a_study_with_a_context_has_a_baseline_on_it(found: Evaluation) -> None:
     assert means["lightgbm_context"] == pytest.approx(means["lightgbm_lags"], abs=0.01)
     rest = more[more["baseline"] != "lightgbm_context"].reset_index(drop=True)
     pd.testing.assert_frame_equal(rest, found.scores, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    "task", [None, Forecast(conformal="personal"), Quantiles(levels=(0.1, 0.5, 0.9))]
+)
+def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
+    found: Evaluation, monkeypatch: pytest.MonkeyPatch, task: Task | None
+) -> None:
+    def breaks(data: object) -> object:
+        raise RuntimeError("Check failed: right_count > 0\nat line 7")
+
+    monkeypatch.setitem(FITS, "ridge", breaks)
+    table = evaluate("XX", dataset(), Boosting(trees=20), task)
+    broken = table.scores["baseline"] == "ridge"
+    assert set(table.scores.loc[broken, "failed"]) == {
+        "RuntimeError: Check failed: right_count > 0"
+    }
+    assert table.scores.loc[broken, ["mae", "rmse", "mase"]].isna().all(axis=None)
+    assert (table.scores.loc[~broken, "failed"] == "").all()
+    assert table.forecasts.loc[table.forecasts["baseline"] == "ridge", "forecast"].isna().all()
+    if task is None:
+        pd.testing.assert_frame_equal(
+            table.scores[~broken], found.scores[found.scores["baseline"] != "ridge"]
+        )
+
+
+def test_what_the_user_can_correct_still_ends_the_baselines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(data: object) -> object:
+        raise DataError("a.csv: is damaged")
+
+    monkeypatch.setitem(FITS, "ridge", refuses)
+    with pytest.raises(DataError, match=r"a\.csv"):
+        evaluate("XX", dataset(), Boosting(trees=2), leave_out=[*catalogue()][8:])
 
 
 def test_scores_are_errors_over_the_windows_of_a_part(found: Evaluation) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -425,6 +426,17 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     assert "so there are no baselines" in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
+
+
+def test_a_baseline_that_failed_is_named(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    path = out.parent / "baselines.parquet"
+    table = pd.read_parquet(path)
+    ridge = table["baseline"] == "ridge"
+    table.loc[ridge, ["mae", "rmse", "mase"]] = np.nan
+    table.assign(failed=np.where(ridge, "RuntimeError: <b>singular</b>", "")).to_parquet(path)
+    parsed = _page(out, charts=False)
+    assert "Ridge failed and has no score: RuntimeError: <b>singular</b>" in parsed.text
 
 
 def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Path) -> None:
