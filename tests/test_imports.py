@@ -16,7 +16,7 @@ WITHOUT = {
     ),
     "import plfl.data.comstock.series": "boto3",
     f"import plfl; plfl.Study.load({str(ROOT / 'config/recipe.yaml')!r})": "torch",
-    "import plfl.deploy.flower.client_app": "torch",
+    "import plfl.deploy.client_app": "torch",
 }
 """Code, and libraries that it does without."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,8 @@ from plfl.cli.common import Commands
 from plfl.config.study import Cell, Study
 
 if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
-    from plfl.deploy.hosts.keys import ServerKeys
-    from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+    from plfl.deploy.keys import ServerKeys
+    from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 
 DEFAULT_PORT = 8000
 FORECAST_PORT = 8001
@@ -70,7 +71,7 @@ def _add_client(single: Commands) -> None:
     parser.add_argument(
         "--retry-seconds",
         type=float,
-        default=30.0,
+        default=90.0,
         metavar="S",
         help="seconds to keep trying if the server refuses this client; default: %(default)s",
     )
@@ -207,7 +208,7 @@ def _chosen(options: argparse.Namespace) -> tuple[Study, Cell]:
 
 
 def _policy(options: argparse.Namespace, clients: int) -> RoundPolicy:
-    from plfl.deploy.protocol.policy import RoundPolicy
+    from plfl.deploy.protocol.rounds import RoundPolicy
 
     minimum = clients if options.minimum is None else options.minimum
     return RoundPolicy(minimum, options.patience, options.timeout)
@@ -254,14 +255,14 @@ def _attend(options: argparse.Namespace) -> None:
     from plfl.deploy.launch import attend
 
     study, cell = _chosen(options)
-    host, _, port = options.server.rpartition(":")
-    if not (host and port.isdigit()):
+    address = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", options.server)
+    if address is None or not 0 < int(address[2]) < 1 << 16:
         raise PlflError(
             f"--server: {options.server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
         )
     keys = None
-    if _secured(options, host):
-        from plfl.deploy.hosts.keys import ClientKeys
+    if _secured(options, address[1]):
+        from plfl.deploy.keys import ClientKeys
 
         keys = ClientKeys.of(options.keys)
     folder = options.folder or CellFolders(study, cell).client(options.building)
@@ -286,14 +287,15 @@ def _forecasts(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> None:
-    from plfl.deploy.flower import runtime as flower
+    from plfl.deploy import flower
 
     flower.require()
     # After the check: it needs cryptography, which comes with Flower.
-    from plfl.deploy.hosts.keys import make
+    from plfl.deploy.keys import CA, expiry, make
 
     made = make(options.folder, options.client, options.host, replace=options.replace)
     _say("\n".join(f"{path}: copy this folder to its host" for path in made) or "nothing to create")
+    _say(f"valid until {expiry(options.folder / CA):%Y-%m-%d}")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -305,7 +307,7 @@ def _check(options: argparse.Namespace) -> None:
 def _server_keys(options: argparse.Namespace) -> ServerKeys | None:
     if not _secured(options, options.host):
         return None
-    from plfl.deploy.hosts.keys import ServerKeys
+    from plfl.deploy.keys import ServerKeys
 
     return ServerKeys.of(options.keys)
 

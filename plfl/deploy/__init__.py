@@ -4,8 +4,8 @@ Server and client run the same method, step by step, and exchange data only thro
 what one endpoint sends, the other receives. No update rule is implemented here.
 
 - `protocol`: the messages, and what server and client do with them, over any transport
-- `hosts`: the processes, sockets, keys and private files of one machine; imports nothing else here
-- `flower`: Flower as the transport, and all that depends on its private parts
+- `flower`: Flower's commands; `server_app` and `client_app`: the two ends of Flower
+- `host`: processes, a socket and private files of one machine; `keys`: who is who
 - `folders`: the folders of a deployed cell, and the names of the files in the server's folder
 - `worker`: the long-lived process of one building
 - `forecasts`: a building's forecasts for a third party

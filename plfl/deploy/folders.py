@@ -6,7 +6,7 @@ from pathlib import Path
 
 from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.policy import RoundSummary
+from plfl.deploy.protocol.rounds import RoundSummary
 
 PLAN = "plan.json"
 """File of the server's folder: the study, the cell and the policy that the ServerApp reads."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,14 +28,14 @@ import pandas as pd
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError
 from plfl.config.study import Cell, Study
-from plfl.deploy.hosts.private import check_private
+from plfl.deploy.host import check_private
 from plfl.deploy.protocol.client import LATEST, MODEL
-from plfl.deploy.worker import series
+from plfl.deploy.worker import series, series_file
 from plfl.forecast.model import load
 from plfl.results.records import MODELS, Model
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
-    from plfl.deploy.hosts.keys import ServerKeys
+    from plfl.deploy.keys import ServerKeys
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ RESOURCE = "/forecasts"
 FORMATS = {"json": "application/json", "parquet": "application/vnd.apache.parquet"}
 PATIENCE = 10.0
 """Seconds that a connection may be silent, in the handshake, too."""
+TOTAL = 60.0
+"""Seconds after which a connection is closed, whatever is still missing."""
 MOST = 16
 """Most connections that are open at once; others wait until one is closed."""
 _PARAMETERS = {"format": tuple(FORMATS), "model": MODELS}
@@ -60,7 +65,7 @@ class Forecasts:
     """Folder of the client."""
     readings: Path | None = None
     """File of newer readings; None: the series in the folder."""
-    _known: tuple[Any, ...] = ()
+    _known: list[Any] = field(default_factory=list)
     _made: dict[Model, pd.DataFrame] = field(default_factory=dict)
     _about: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,9 +81,11 @@ class Forecasts:
         """
         with self._lock:
             path = self._model()
-            state = [(file, file.stat().st_mtime_ns) for file in (path, self.readings) if file]
-            if self._known != tuple(state):
-                self._made, self._known = {}, tuple(state)
+            readings = self.readings or series_file(self.study, self.cell, self.name, self.folder)
+            state = [(file, file.stat()) for file in (path, readings)]
+            known = [(file, s.st_mtime_ns, s.st_size, s.st_ino) for file, s in state]
+            if self._known != known:
+                self._made, self._known = {}, known
             if model not in self._made:
                 self._made[model] = self._make(path, model)
             return self._made[model], self._about
@@ -133,10 +140,9 @@ class ForecastServer(ThreadingHTTPServer):
         self._context = None if keys is None else _context(keys)
         try:
             super().__init__((host, port), _Handler)
-        except OSError as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise PlflError(
-                f"{host}:{port}: cannot listen there ({error.strerror}); choose another --host or "
-                "--port"
+                f"{host}:{port}: cannot listen there ({error}); choose another --host or --port"
             ) from None
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -146,6 +152,16 @@ class ForecastServer(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Do the handshake in the thread, so that a silent peer does not delay others."""
+        connection = request.dup()
+
+        def cut() -> None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+        # It ends the waiting for a peer that sends or reads a few bytes at a time.
+        limit = threading.Timer(TOTAL, cut)
+        limit.daemon = True
+        limit.start()
         try:
             request.settimeout(PATIENCE)
             if self._context is not None:
@@ -155,7 +171,13 @@ class ForecastServer(ThreadingHTTPServer):
             log.warning("%s: refused (%s)", client_address[0], error)
             self.shutdown_request(request)
         finally:
+            limit.cancel()
+            connection.close()
             self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log why a connection failed, such as that the peer has reset it."""
+        log.warning("%s: %s", client_address[0], sys.exception())
 
     def who(self, connection: Any) -> str | None:
         """The name of the peer's key, which it has proved to own; None if the owner does not know
@@ -163,12 +185,10 @@ class ForecastServer(ThreadingHTTPServer):
         if self.keys is None:
             return "anyone on this machine"
         from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         certificate = x509.load_der_x509_certificate(connection.getpeercert(binary_form=True))
-        public = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        known = {key.strip(): name for name, key in self.keys.clients.items()}
-        return known.get(public.decode("ascii"))
+        shown = certificate.public_key()
+        return next((name for name, key in self.keys.clients.items() if key == shown), None)
 
 
 def serve(server: ForecastServer, say: Callable[[str], None]) -> None:
@@ -244,7 +264,10 @@ def _parameters(path: str) -> dict[str, str]:
         FileNotFoundError: it requests something else.
         _BadRequestError: a parameter or its value is unknown.
     """
-    parts = urlsplit(path)
+    try:
+        parts = urlsplit(path)
+    except ValueError as error:
+        raise _BadRequestError(f"malformed address: {error}") from None
     if parts.path != RESOURCE:
         raise FileNotFoundError
     parameters = {name: values[0] for name, values in _PARAMETERS.items()}

@@ -7,31 +7,38 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
-from plfl.deploy.flower import runtime as flower
+from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.hosts.private import private_folder
-from plfl.deploy.hosts.processes import GRACE, Processes, ending_in_order, free_port
-from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.host import (
+    GRACE,
+    Processes,
+    ending_in_order,
+    free_port,
+    new_secret,
+    private_folder,
+)
+from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.server_processes import run_rounds, running_superlink
 from plfl.deploy.worker import work
 from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
-    from plfl.deploy.hosts.keys import ClientKeys, ServerKeys
+    from plfl.deploy.keys import ClientKeys, Seal, ServerKeys
 
 PAUSE = 0.2
 """Seconds between two checks of the processes."""
 USER_ERROR = 2
 """Exit status of a command after an error that the user can fix."""
-RETRY_SECONDS = 30.0
-"""Seconds for which a client keeps trying to connect to a server that refuses it."""
+RETRY_SECONDS = 90.0
+"""Seconds for which a client keeps trying to connect to a server that refuses it. For a minute
+after a SuperNode was killed, Flower takes it for connected and refuses its successor."""
 
 
 def serve(
@@ -51,6 +58,7 @@ def serve(
     """
     flower.require()
     folder = folders.server
+    private_folder(folder)
     busy = "another server uses this folder; stop it first"
     with (
         hold(folder / ".lock", busy=busy),
@@ -81,60 +89,73 @@ def attend(
     flower.require()
     private_folder(folder)
     link = flower.Link(address, None if keys is None else keys.trusted)
-    key = None if keys is None else keys.key
-    command = flower.supernode(link, free_port(), folder, key)
-    environment = flower.environment(folder / "flower")
-    reasons: list[str] = []
+    seals: list[Seal] = []
+    problems: list[PlflError] = []
     with ending_in_order(), Processes(folder / "logs") as processes:
 
         def supervise() -> None:
-            problem = _run_supernode(processes, command, environment, retry_seconds)
-            reasons.append(_untrusted(link) if problem == "untrusted" else _refused(link, building))
+            try:
+                _run_supernode(processes, link, folder, keys, seals, retry_seconds)
+            except PlflError as error:
+                problems.append(error)
             os.kill(os.getpid(), signal.SIGTERM)
 
         def ready() -> None:
             threading.Thread(target=supervise, daemon=True).start()
 
         try:
-            work(study, cell, building, folder, ready, calibrate)
+            work(study, cell, building, folder, ready, calibrate, seals)
         except SystemExit:
-            if reasons:
-                raise PlflError(reasons[0]) from None
-            raise
+            if not problems:
+                raise
+            refused = f"client {building}: {problems[0]}"
+            raise PlflError(refused) from None
 
 
 def _run_supernode(
-    processes: Processes, command: list[str], environment: Mapping[str, str], retry_seconds: float
-) -> Literal["untrusted", "refused"]:
-    """Run a SuperNode, and restart it, until the connection to the server cannot succeed."""
+    processes: Processes,
+    link: flower.Link,
+    folder: Path,
+    keys: ClientKeys | None,
+    seals: list[Seal],
+    retry_seconds: float,
+) -> None:
+    """Run a SuperNode and its SuperExec, and restart them. With keys, the seal for each connection
+    is appended to `seals`.
+
+    Raises:
+        PlflError: the connection to the server cannot succeed.
+    """
+    secret, environment = new_secret(folder), flower.environment(folder / "flower")
     accepted = time.monotonic()
     while True:
         begun = time.monotonic()
-        code = processes.start("supernode", command, environment).wait()
-        output = processes.tail("supernode", 20) if code == 1 else ""
-        if flower.UNTRUSTED.search(output):
-            return "untrusted"
+        if keys is not None:
+            try:
+                seals.append(keys.seal(link.address))
+            except OSError:  # the server has not started yet
+                time.sleep(1)
+                continue
+        local = flower.Link(f"127.0.0.1:{free_port()}")
+        key = None if keys is None else keys.key
+        commands = {
+            "supernode": flower.supernode(link, local, secret, folder, key),
+            "superexec": flower.superexec(local, secret),
+        }
+        started = [processes.start(name, commands[name], environment) for name in commands]
+        while all(process.poll() is None for process in started):
+            time.sleep(PAUSE)
+        output = processes.tail("supernode", 20) if started[0].poll() == 1 else ""
+        processes.stop(*commands)
         if not flower.REFUSED.search(output):
             accepted = time.monotonic()
         elif begun - accepted > retry_seconds:
-            return "refused"
+            raise PlflError(
+                f"the server at {link.address} refuses it: the server does not know the client's "
+                "key, or another process uses it; copy the client's file in server/clients, "
+                "created by the same `plfl deploy keys`, to the server's folder of keys"
+            )
         time.sleep(1)
-
-
-def _untrusted(link: flower.Link) -> str:
-    return (
-        f"the server at {link.address} has no certificate for this address that is signed by "
-        f"{link.root_certificates}; copy the folder that `plfl deploy keys` created for this "
-        "client, and give the server's address to `plfl deploy keys` with --host"
-    )
-
-
-def _refused(link: flower.Link, building: str) -> str:
-    return (
-        f"the server at {link.address} refuses client {building}: it does not know the client's "
-        "key, or another process uses it; copy clients/"
-        f"{building}.pub, created by the same `plfl deploy keys`, to the server's folder of keys"
-    )
 
 
 def federate(
@@ -157,7 +178,7 @@ def federate(
     keys = None
     if not insecure:
         # Not at the top: needs cryptography, which comes with the extra `deploy`.
-        from plfl.deploy.hosts.keys import make_temporary
+        from plfl.deploy.keys import make_temporary
 
         keys = deploy / "keys"
         make_temporary(keys, names)

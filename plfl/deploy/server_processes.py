@@ -1,6 +1,7 @@
 """The processes of a server: a SuperLink, and a SuperExec with the ServerApp that runs the rounds.
 
-They are started, watched, restarted after a crash, and ended together.
+They are started, watched, restarted after a crash, and ended together. Other machines reach the
+SuperLink only through a gate, which is a thread of this process.
 """
 
 from __future__ import annotations
@@ -8,16 +9,20 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import socket
+import ssl
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import write_text
-from plfl.deploy.flower import runtime as flower
+from plfl.deploy import flower
 from plfl.deploy.folders import (
     APP_LOCK,
     APP_STARTED,
@@ -28,12 +33,19 @@ from plfl.deploy.folders import (
     SERVER_LOG,
     CellFolders,
 )
-from plfl.deploy.hosts.processes import Processes, ending_in_order, is_open
-from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.host import (
+    Processes,
+    ending_in_order,
+    free_port,
+    is_open,
+    new_secret,
+    private_folder,
+)
+from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
-    from plfl.deploy.hosts.keys import ServerKeys
+    from plfl.deploy.keys import ServerKeys
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +55,15 @@ START = 300.0
 """Seconds within which a SuperLink must listen."""
 SILENCE = 60.0
 """Seconds to wait for a ServerApp to start before asking Flower for its status."""
+FORWARD = 120.0
+"""Seconds within which a SuperLink has to answer a request."""
+PLAIN = {*ascii_letters, *digits, *"/-_"}
+"""Characters of the paths that the gate passes on."""
 PAUSE = 0.2
 """Seconds between two checks of the processes and their files."""
+FLEET = "/v1/fleet/"
+"""The part of a SuperLink's interface that SuperNodes use. It requires authentication; the other
+parts, such as starting a run or registering a key, do not."""
 
 
 @dataclass
@@ -58,6 +77,9 @@ class ServerProcesses:
     environment: dict[str, str]
     superlink: list[str]
     """Command of the SuperLink."""
+    superexec: list[str]
+    """Command of the SuperExec."""
+    keys: ServerKeys | None
     nodes: dict[int, str] | None = None
     """Names of the clients by the node ids of their keys; None: no authentication."""
     run: str = ""
@@ -82,8 +104,7 @@ class ServerProcesses:
         """Start a ServerApp, which continues after the last saved round."""
         (folder / APP_STARTED).unlink(missing_ok=True)
         if "superexec" not in self.group.running:
-            command = flower.superexec(self.link)
-            self.group.start("superexec", command, self.environment)
+            self.group.start("superexec", self.superexec, self.environment)
         self.run = flower.start_run(self.link, self.home)
 
     def count_restart(self, reason: str) -> None:
@@ -111,29 +132,128 @@ class ServerProcesses:
 def running_superlink(
     folder: Path, host: str, port: int, keys: ServerKeys | None
 ) -> Iterator[ServerProcesses]:
-    """A SuperLink that listens and has registered its clients. It ends with the block. Without keys
-    there is no encryption and no authentication."""
-    certificates = None if keys is None else keys.certificates
-    root = None if certificates is None else certificates[0].resolve()
-    address = f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
-    link = flower.Link(address, root)
+    """A running SuperLink that clients reach at this host and port, with the clients of `keys`
+    registered; all processes are ended afterwards.
+
+    `folder`: that of the server. With keys, other machines reach only `FLEET`, through a gate.
+
+    Raises:
+        PlflError: the address cannot be used, or the SuperLink does not start.
+    """
     home = folder / "flower"
-    with ending_in_order(), Processes(folder / "logs") as group:
-        environment = flower.environment(home, **{flower.FOLDER: str(folder.resolve())})
-        # A restarted SuperLink continues from its database, which is removed at the end.
-        database = home / "link.db"
-        home.mkdir(parents=True, exist_ok=True)
-        _remove(database)
-        command = flower.superlink(host, port, database, certificates)
-        processes = ServerProcesses(group, link, home, environment, command)
-        processes.start_link()
-        if keys is not None:
-            processes.nodes = flower.register(link, home, keys.files)
-        try:
-            yield processes
-        finally:
-            group.stop(*reversed(group.running))
+    private_folder(home)
+    secret = new_secret(home)
+    with _bound(host, port) as listener:
+        if keys is None:
+            # Only this machine reaches it. Another process could take the port meanwhile.
+            listener.close()
+            shown = f"[{host}]" if ":" in host else host
+            link, certificates = flower.Link(f"{shown}:{port}"), None
+        else:
+            certificates = keys.certificates
+            link = flower.Link(f"127.0.0.1:{free_port()}", certificates[0])
+        with ending_in_order(), Processes(folder / "logs") as group:
+            environment = flower.environment(home, **{flower.FOLDER: str(folder.resolve())})
+            # A restarted SuperLink continues from its database, which is removed at the end.
+            database = home / "link.db"
             _remove(database)
+            processes = ServerProcesses(
+                group,
+                link,
+                home,
+                environment,
+                flower.superlink(link, secret, database, certificates),
+                flower.superexec(link, secret),
+                keys,
+            )
+            processes.start_link()
+            if keys is not None:
+                processes.nodes = flower.register(
+                    link, home, {name: keys.file(name) for name in keys.clients}
+                )
+                _open_gate(listener, link, keys)
+            try:
+                yield processes
+            finally:
+                group.stop(*reversed(group.running))
+                _remove(database)
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that is bound to an address of this machine."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise PlflError(
+            f"{host}:{port}: cannot listen there ({error}); choose another --host or --port"
+        ) from None
+    with listener:
+        yield listener
+
+
+def _open_gate(listener: socket.socket, link: flower.Link, keys: ServerKeys) -> None:
+    """Pass on what arrives at `listener` for `FLEET`, in a thread, for as long as this process
+    lives. Other paths get status 403."""
+    import uvicorn
+
+    _, certificate, key = keys.certificates
+    settings = uvicorn.Config(
+        gate(link),
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=60,  # longer than the pauses between the requests of a SuperNode
+    )
+    threading.Thread(target=uvicorn.Server(settings).run, args=([listener],), daemon=True).start()
+
+
+def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[None]]:
+    """An ASGI application that forwards `FLEET` to the SuperLink at `link`."""
+    import httpx
+
+    trusted = ssl.create_default_context(cafile=link.root_certificates)
+    superlink = httpx.AsyncClient(
+        base_url=f"https://{link.address}", verify=trusted, timeout=FORWARD, trust_env=False
+    )
+
+    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        async def body() -> AsyncIterator[bytes]:
+            more = True
+            while more:
+                event = await receive()
+                more = event.get("more_body", False)
+                yield event.get("body", b"")
+
+        async def refuse(status: int, why: bytes) -> None:
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": why})
+
+        # As it was sent: a decoded path could mean another one to the SuperLink.
+        path = scope["raw_path"].decode("ascii")
+        if not path.startswith(FLEET) or not set(path) <= PLAIN:
+            await refuse(403, b"local access only")
+            return
+        headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        sent = superlink.stream(scope["method"], path, headers=headers, content=body())
+        try:
+            async with sent as response:
+                content = b"".join([part async for part in response.aiter_raw()])
+        except httpx.TransportError:
+            await refuse(503, b"the SuperLink does not answer")  # a SuperNode then tries again
+            return
+        start = {"type": "http.response.start", "status": response.status_code}
+        await send(start | {"headers": response.headers.raw})
+        await send({"type": "http.response.body", "body": content})
+
+    return answer
 
 
 def _remove(database: Path) -> None:
@@ -163,6 +283,7 @@ def run_rounds(
         "policy": asdict(policy),
         "results": str(folders.results.resolve()),
         "nodes": processes.nodes,
+        "keys": None if processes.keys is None else str(processes.keys.folder.resolve()),
     }
     write_text(folder / PLAN, json.dumps(plan))
     processes.start_rounds(folder)
@@ -187,6 +308,12 @@ def _watch(
             result = json.loads(outcome.read_text(encoding="utf-8"))
             if not result["done"]:
                 raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
+            if not result["is_scored"]:
+                log.warning(
+                    "no client was scored in any round, so the results have no scores; see %s and "
+                    "the logs of the clients",
+                    folder / PROGRESS,
+                )
             return
         if processes.died("superlink"):
             processes.start_link()

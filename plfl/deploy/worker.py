@@ -1,23 +1,29 @@
 """The long-lived process of one building: a `Client` behind a socket in its folder."""
 
-import contextlib
+from __future__ import annotations
+
+import logging
 import os
-from collections.abc import Callable
-from multiprocessing.connection import Listener
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.base.files import digest
-from plfl.config.sections import Data
 from plfl.config.study import Cell, Study
 from plfl.data import sources
-from plfl.deploy.hosts.private import private, private_folder
-from plfl.deploy.hosts.sockets import listen
+from plfl.deploy.host import listen, private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import Client
 from plfl.pipeline.locks import hold
+
+if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
+    from plfl.deploy.keys import Seal
+
+log = logging.getLogger(__name__)
 
 OWN = "series.parquet"
 """Optional file of a client's folder, provided by its owner: the series to use."""
@@ -30,9 +36,12 @@ def work(
     folder: Path,
     ready: Callable[[], None],
     calibrate: int = 0,
+    seals: Sequence[Seal] = (),
 ) -> None:
     """Answer the messages that arrive at the socket, one by one, until this process is ended.
-    `ready` is called when the socket exists.
+
+    `ready` is called when the socket exists. `seals`: messages are sealed with the last one, if
+    there is one when they arrive.
 
     Raises:
         PlflError: another worker uses the folder, other users can read it, the data are not usable,
@@ -48,29 +57,49 @@ def work(
         with listen(folder) as listener:
             ready()
             while True:
-                _serve(listener, client)
+                # A relay may end before it gets its answer; the server then asks again.
+                with suppress(EOFError, ConnectionError), listener.accept() as connection:
+                    data = connection.recv_bytes()
+                    connection.send_bytes(_answer(client, data, seals[-1] if seals else None))
 
 
-def _serve(listener: Listener, client: Client) -> None:
-    # A relay may end before it gets its answer; the server then asks again.
-    with contextlib.suppress(EOFError, ConnectionError), listener.accept() as connection:
-        connection.send_bytes(client.answer(connection.recv_bytes()))
+def _answer(client: Client, data: bytes, seal: Seal | None) -> bytes:
+    if seal is None:
+        return client.answer(data)
+    try:
+        return seal.close(client.answer(seal.open(data)))
+    except PlflError as error:
+        log.error("message of the server: %s", error)
+        return b""
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
-    """The series of a building: its owner's table, or otherwise the series of the study's data
-    source.
-
-    The latter is stored in the folder. Its file name contains a digest of the settings that
-    determine it.
+    """The series of a building, from its `series_file`.
 
     Raises:
         ConfigError: the study has no such building.
         DataError: the source has no series of the building, or the owner's table lacks a feature
             of the study.
     """
+    path = series_file(study, cell, building, folder)
+    table = pd.read_parquet(path)
+    if missing := [name for name in study.data.inputs if name not in table]:
+        raise DataError(
+            f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
+            "remove it from data.features on all hosts, or delete the file to use the series of "
+            f"data.source {study.data.source}"
+        )
+    return table[study.data.inputs]
+
+
+def series_file(study: Study, cell: Cell, building: str, folder: Path) -> Path:
+    """The file of a building's series: its owner's table, or otherwise the series of the study's
+    data source, which is then stored in the folder.
+
+    The name of the latter contains a digest of the settings that determine it.
+    """
     if (own := folder / OWN).exists():
-        return _read_own(own, study.data)
+        return own
     settings = sources.of(study.data).settings(study.data, cell.state) | {
         "clients": 1,
         "buildings": [building],
@@ -80,19 +109,7 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
         table = _from_source(study, cell, building)
         with private(path) as temporary:
             table.to_parquet(temporary)
-    return pd.read_parquet(path)
-
-
-def _read_own(path: Path, data: Data) -> pd.DataFrame:
-    """The owner's table, reduced to the features of the study."""
-    table = pd.read_parquet(path)
-    if missing := [name for name in data.inputs if name not in table]:
-        raise DataError(
-            f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
-            "remove it from data.features on all hosts, or delete the file to use the series of "
-            f"data.source {data.source}"
-        )
-    return table[data.inputs]
+    return path
 
 
 def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:

@@ -13,10 +13,9 @@ import pytest
 
 from plfl.config.study import Study
 from plfl.data import sources, windows
-from plfl.deploy.check import compare
+from plfl.deploy.check import compare, replay
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.replay import replay
 from plfl.results.tables import Tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"

@@ -19,17 +19,16 @@ import yaml
 
 from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
-from plfl.deploy.check import compare, study_of
+from plfl.deploy.check import compare, replay, study_of
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.protocol.replay import replay
 
 KINDS = {
-    "SuperNode": "plfl.deploy.flower.programs supernode",
-    "ClientApp": "plfl.deploy.flower.programs superexec",
+    "SuperNode": "flower-supernode",
+    "ClientApp": "flwr-clientapp",
     "ServerApp": "flwr-serverapp",
-    "SuperLink": "plfl.deploy.flower.programs superlink",
+    "SuperLink": "flower-superlink",
 }
-"""Whom to kill, and what its command line has in it; a ClientApp is a copy of its SuperExec."""
+"""Whom to kill, and what its command line has in it."""
 CLIENTS, ROUNDS, STEPS, LIMIT = 3, 10, 200, 3600
 MARK = "PLFL_TORTURE"
 """Environment variable with the folder of a run, which all of its processes inherit."""
@@ -54,8 +53,6 @@ def kill(kind: str, folder: Path, chance: random.Random) -> bool:
         with suppress(psutil.Error):
             if KINDS[kind] in " ".join(process.cmdline()):
                 there.append(process)
-    if kind == "ClientApp":
-        there = [process for process in there if process.parent() in there]
     if there:
         chance.choice(there).kill()
     return bool(there)

@@ -18,7 +18,7 @@ from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
 from plfl.deploy.check import study_of
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.hosts.processes import GRACE, Processes, free_port
+from plfl.deploy.host import GRACE, Processes, free_port
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.trainer import Trainer

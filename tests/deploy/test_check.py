@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plfl.deploy.check import _scored
-from plfl.deploy.protocol.policy import RoundSummary
+from plfl.deploy.protocol.rounds import RoundSummary
 
 
 def records(*rows) -> pd.DataFrame:

@@ -112,7 +112,7 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment) -> Non
 
 def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="needs Flower: pip install -e '.[deploy]'")
-    from plfl.deploy.hosts.keys import make
+    from plfl.deploy.keys import make
 
     make(tmp_path / "keys", ["grid", "dismissed"])
     make(tmp_path / "others", ["grid"])

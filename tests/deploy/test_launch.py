@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.deploy import server_processes
-from plfl.deploy.flower import runtime as flower
+from plfl.deploy import flower, server_processes
 from plfl.deploy.folders import APP_LOCK, APP_STARTED
-from plfl.deploy.hosts.processes import Processes
+from plfl.deploy.host import Processes
 from plfl.deploy.server_processes import ServerProcesses
 from plfl.pipeline.locks import hold
 from tests.helpers.refusals import naming
@@ -18,7 +17,7 @@ from tests.helpers.refusals import naming
 @pytest.fixture
 def server(tmp_path):
     with Processes(tmp_path / "logs") as group:
-        yield ServerProcesses(group, flower.Link("127.0.0.1:1"), tmp_path, {}, [])
+        yield ServerProcesses(group, flower.Link("127.0.0.1:1"), tmp_path, {}, [], [], None)
 
 
 def test_a_server_loop_is_gone_when_its_lock_is(tmp_path):

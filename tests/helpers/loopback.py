@@ -9,9 +9,9 @@ import pandas as pd
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
+from plfl.deploy.check import replay
 from plfl.deploy.protocol.client import Client
-from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.replay import replay
+from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
 from plfl.deploy.protocol.wire import Message
 from tests.helpers import tiny

@@ -5,11 +5,9 @@ Nothing here depends on how the messages are transported.
 - `wire`: a message as bytes
 - `endpoints`: the two ends of the channel
 - `agreement`: what server and clients must have in common
-- `policy`: how long a round waits and for how many clients, and who took part in it
 - `answers`: the checks that an answer must pass before the server uses any part of it
 - `membership`: the clients that have joined
 - `server`: the rounds
 - `client`: the answers of one building
-- `participation`: who took part in a round, as observed
-- `replay`: the same cell in the simulator, with the recorded participation
+- `rounds`: how long a round waits and for how many clients, and who took part in it
 """

@@ -22,7 +22,7 @@ from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.data.windows import Limits, limits_of
-from plfl.deploy.hosts.private import private, private_folder
+from plfl.deploy.host import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
     AnsweredChannel,

@@ -37,8 +37,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
-from plfl.deploy.protocol.participation import Observed, record
-from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder

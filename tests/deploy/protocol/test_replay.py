@@ -7,8 +7,8 @@ import torch
 
 from plfl import methods
 from plfl.config.study import Study
+from plfl.deploy.check import replay
 from plfl.deploy.protocol.agreement import reason_against
-from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer

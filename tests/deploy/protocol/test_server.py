@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError, PlflError
+from plfl.deploy.check import replay
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from tests.helpers import loopback
 from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, dataset, replayed, study

@@ -9,30 +9,49 @@ Each host gets one folder, which is copied only to that host::
 `client.pem` contains the key of `client.key` and its certificate, in the form that HTTPS programs
 read. A client is identified by its private key: its name is the one under which the server stores
 the matching public key. All keys use the curve P-384.
+
+TLS ends at Flower's processes, and other accounts of a client's machine can reach those. Messages
+are therefore also sealed from the server's rounds to the client's worker (`Seal`).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import os
+import re
 import shutil
+import socket
+import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from plfl.base.errors import PlflError
-from plfl.deploy.hosts.private import check_private, private, private_folder
+from plfl.deploy.host import check_private, private, private_folder
+
+log = logging.getLogger(__name__)
 
 CA_KEY, CA = "ca.key", "ca.crt"
 SERVER_KEY, SERVER, CLIENT_KEY = "server.key", "server.crt", "client.key"
 CLIENT_PEM = "client.pem"
 LIFE = timedelta(days=730)
 """Validity of certificates."""
+SOON = timedelta(days=60)
+"""A certificate that expires within this time is reported."""
+ANSWER = 10.0
+"""Seconds within which a server has to show its certificate."""
+NONCE = 12
+"""Bytes of the random number at the start of a sealed message."""
 ALWAYS = ("localhost", "127.0.0.1")
 """Names in every server's certificate, used by the processes on its own host."""
 
@@ -48,16 +67,22 @@ class ServerKeys:
         """Certificate of the CA, certificate of the server and private key of the server."""
         return self.folder / CA, self.folder / SERVER, self.folder / SERVER_KEY
 
-    @property
-    def files(self) -> dict[str, Path]:
-        """File with the public key of each client, by name."""
-        found = sorted((self.folder / "clients").glob("*.pub"))
-        return {path.name.removesuffix(".pub"): path for path in found}
+    def file(self, name: str) -> Path:
+        """The file with the public key of a client."""
+        return self.folder / "clients" / f"{name}.pub"
 
     @property
-    def clients(self) -> dict[str, str]:
-        """Public key of each client, by name."""
-        return {name: path.read_text("ascii") for name, path in self.files.items()}
+    def clients(self) -> dict[str, ec.EllipticCurvePublicKey]:
+        """Public key of each client, by name. Files without one are reported and left out."""
+        paths = sorted((self.folder / "clients").glob("*.pub"))
+        return {path.stem: key for path in paths if (key := _public(path))}
+
+    def seals(self, names: Iterable[str]) -> dict[str, Seal]:
+        """What seals the messages to clients, and opens theirs, by name."""
+        own = serialization.load_pem_private_key((self.folder / SERVER_KEY).read_bytes(), None)
+        assert isinstance(own, ec.EllipticCurvePrivateKey)
+        clients = self.clients
+        return {name: Seal(own, clients[name], b"server", b"client") for name in names}
 
     @classmethod
     def of(cls, folder: Path) -> ServerKeys:
@@ -67,6 +92,8 @@ class ServerKeys:
             PlflError: a file is missing, or other users can read it.
         """
         _check(folder, [CA, SERVER], SERVER_KEY, "--host NAME")
+        for name in (CA, SERVER):
+            _check_valid(folder / name)
         return cls(folder)
 
 
@@ -94,7 +121,77 @@ class ClientKeys:
             PlflError: a file is missing, or other users can read it.
         """
         _check(folder, [CA], CLIENT_KEY, "--client NAME")
+        _check_valid(folder / CA)
         return cls(folder)
+
+    def seal(self, address: str) -> Seal:
+        """What opens the messages of the server at an address, and seals the answers.
+
+        Raises:
+            OSError: the server does not answer.
+            PlflError: it has no valid certificate for the address.
+        """
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        trusted = ssl.create_default_context(cafile=self.trusted)
+        try:
+            with (
+                socket.create_connection((host, int(port)), ANSWER) as connection,
+                trusted.wrap_socket(connection, server_hostname=host) as secured,
+            ):
+                shown = secured.getpeercert(binary_form=True)
+        except ssl.SSLCertVerificationError as error:
+            raise PlflError(
+                f"the certificate of the server at {address} is not valid for {self.trusted}: "
+                f"{error.verify_message}; copy the folder that `plfl deploy keys` created for this "
+                "client together with the server's, and give the server's address to `plfl deploy "
+                "keys` with --host"
+            ) from None
+        public = x509.load_der_x509_certificate(shown or b"").public_key()
+        own = serialization.load_ssh_private_key(self.key.read_bytes(), None)
+        assert isinstance(own, ec.EllipticCurvePrivateKey)
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise PlflError(f"the server at {address} has no key of `plfl deploy keys`")
+        return Seal(own, public, b"client", b"server")
+
+
+class SealError(PlflError):
+    """Bytes that the other side has not sealed."""
+
+
+class Seal:
+    """Encrypts messages between two owners of keys, so that only they can read or write them.
+
+    AES-256-GCM with a key that both derive from their private key and the other's public key.
+    `side` and `other`: names of both ends, so that no message passes for an answer.
+    """
+
+    def __init__(
+        self,
+        own: ec.EllipticCurvePrivateKey,
+        peer: ec.EllipticCurvePublicKey,
+        side: bytes,
+        other: bytes,
+    ) -> None:
+        shared = own.exchange(ec.ECDH(), peer)
+        derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared)
+        self._cipher, self._side, self._other = AESGCM(derived), side, other
+
+    def close(self, data: bytes) -> bytes:
+        """A sealed message."""
+        nonce = os.urandom(NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, self._side)
+
+    def open(self, data: bytes) -> bytes:
+        """The message that the other side has sealed.
+
+        Raises:
+            SealError: the other side has not sealed these bytes.
+        """
+        try:
+            return self._cipher.decrypt(data[:NONCE], data[NONCE:], self._other)
+        except (InvalidTag, ValueError):
+            raise SealError(f"{len(data)} bytes are not sealed with the expected keys") from None
 
 
 def make(
@@ -113,6 +210,8 @@ def make(
         if name in ("", "..") or Path(name).name != name:
             raise PlflError(f"--client {name!r}: give a name, not a path")
     wanted = [folder / "clients" / name for name in clients]
+    for host in hosts:
+        _alternative(host)
     has_ca = (folder / CA_KEY).exists()
     if hosts or not has_ca:
         wanted.insert(0, folder / "server")
@@ -124,16 +223,22 @@ def make(
         )
     private_folder(folder)
     ca_key, ca = _ca(folder) if has_ca else _new_ca(folder)
+    end = min(datetime.now(UTC) + LIFE, ca.not_valid_after_utc)
     for path in wanted:
         private_folder(path.parent)
         private_folder(path)
         _write(path / CA, _pem(ca))
     if hosts or not has_ca:
-        _make_server(folder / "server", ca_key, [*ALWAYS, *hosts])
+        _make_server(folder / "server", ca_key, [*ALWAYS, *hosts], end)
     private_folder(folder / "server" / "clients")
     for name in clients:
-        _make_client(folder, name, ca_key)
+        _make_client(folder, name, ca_key, end)
     return wanted
+
+
+def expiry(certificate: Path) -> datetime:
+    """The time after which a certificate is not accepted."""
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
 def make_temporary(folder: Path, clients: Sequence[str]) -> None:
@@ -157,8 +262,30 @@ def _check(folder: Path, public: Iterable[str], key: str, option: str) -> None:
     check_private(folder / key)
 
 
+def _check_valid(certificate: Path) -> None:
+    """Refuse a certificate that has expired, and report one that soon will."""
+    end = expiry(certificate)
+    if end < datetime.now(UTC):
+        raise PlflError(
+            f"{certificate}: expired on {end:%Y-%m-%d}; create keys for all hosts in a new folder "
+            "with `plfl deploy keys --folder NEW`, and copy them to the hosts"
+        )
+    if end < datetime.now(UTC) + SOON:
+        log.warning("%s: expires on %s; create new keys before", certificate, f"{end:%Y-%m-%d}")
+
+
+def _public(path: Path) -> ec.EllipticCurvePublicKey | None:
+    try:
+        key = serialization.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        log.warning("%s: not a public key (%s); remove the file", path, error)
+        return None
+    return key if isinstance(key, ec.EllipticCurvePublicKey) else None
+
+
 def _ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     _check(folder, [CA], CA_KEY, "--folder NEW")
+    _check_valid(folder / CA)
     key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise PlflError(
@@ -181,7 +308,7 @@ def _new_ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
         decipher_only=False,
     )
     builder = (
-        _certificate("plfl CA", "plfl CA", key)
+        _certificate("plfl CA", "plfl CA", key, datetime.now(UTC) + LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
@@ -191,9 +318,11 @@ def _new_ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
     return key, ca
 
 
-def _make_server(folder: Path, ca_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str]) -> None:
+def _make_server(
+    folder: Path, ca_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], end: datetime
+) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
-    builder = _certificate("plfl server", "plfl CA", key).add_extension(
+    builder = _certificate("plfl server", "plfl CA", key, end).add_extension(
         x509.SubjectAlternativeName([_alternative(h) for h in hosts]), False
     )
     certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.SERVER_AUTH)
@@ -201,7 +330,9 @@ def _make_server(folder: Path, ca_key: ec.EllipticCurvePrivateKey, hosts: Sequen
     _write(folder / SERVER, _pem(certificate))
 
 
-def _make_client(folder: Path, name: str, ca_key: ec.EllipticCurvePrivateKey) -> None:
+def _make_client(
+    folder: Path, name: str, ca_key: ec.EllipticCurvePrivateKey, end: datetime
+) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -211,11 +342,11 @@ def _make_client(folder: Path, name: str, ca_key: ec.EllipticCurvePrivateKey) ->
     public = key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    builder = _certificate("plfl client", "plfl CA", key)  # names can be too long for it
+    builder = _certificate("plfl client", "plfl CA", key, end)  # names can be too long for it
     certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.CLIENT_AUTH)
     _write(folder / "clients" / name / CLIENT_KEY, private)
     _write(folder / "clients" / name / CLIENT_PEM, _pkcs8(key) + _pem(certificate))
-    _write(folder / "server" / "clients" / f"{name}.pub", public + b"\n")
+    _write(ServerKeys(folder / "server").file(name), public + b"\n")
 
 
 def _signed(
@@ -234,9 +365,8 @@ def _signed(
 
 
 def _certificate(
-    subject: str, issuer: str, key: ec.EllipticCurvePrivateKey
+    subject: str, issuer: str, key: ec.EllipticCurvePrivateKey, end: datetime
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
@@ -244,8 +374,8 @@ def _certificate(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         # The clocks of hosts differ.
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + LIFE)
+        .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
+        .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
     )
 
@@ -254,6 +384,8 @@ def _alternative(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9.-]+", host):
+            raise PlflError(f"--host {host!r}: give a name or an address, without a port") from None
         return x509.DNSName(host)
 
 

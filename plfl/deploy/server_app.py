@@ -12,15 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from plfl.base.errors import PlflError
 from plfl.base.files import write_text
-from plfl.config.study import Study
-from plfl.deploy.flower import results
-from plfl.deploy.flower.client_app import FIELD, RECORD, message_in
-from plfl.deploy.flower.runtime import FOLDER
+from plfl.config.study import Cell, Study
+from plfl.deploy import flower
+from plfl.deploy.client_app import FIELD, RECORD, message_in
+from plfl.deploy.flower import FOLDER
 from plfl.deploy.folders import (
     APP_LOCK,
     APP_STARTED,
@@ -30,12 +31,17 @@ from plfl.deploy.folders import (
     PROGRESS,
     SERVER_LOG,
 )
-from plfl.deploy.hosts.processes import end_with_parent
+from plfl.deploy.host import end_with_parent
+from plfl.deploy.keys import Seal, SealError, ServerKeys
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.membership import Node
-from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
+from plfl.pipeline.jobs import git_commit
 from plfl.pipeline.locks import hold
+from plfl.results.collect import conclude
+from plfl.results.records import CellResult, write_table
+from plfl.results.summary import summarise
 
 log = logging.getLogger(__name__)
 
@@ -59,47 +65,77 @@ def main(grid: Grid, context: Context) -> None:
     # Wait until an earlier ServerApp has ended: only one may use the checkpoint.
     with hold(folder / APP_LOCK):
         (folder / APP_STARTED).touch()
-        outcome = _outcome(grid, folder)
-        write_text(folder / OUTCOME, json.dumps(outcome))
+        write_text(folder / OUTCOME, json.dumps(_outcome(grid, folder)))
 
 
 def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
     try:
-        _run(grid, folder)
+        is_scored = _run(grid, folder)
     except PlflError as error:
         return {"done": False, "error": str(error)}
     except Exception as error:
         log.exception("this is a bug in plfl; please report it")
         return {"done": False, "error": f"{type(error).__name__}: {error}"}
-    return {"done": True}
+    return {"done": True, "is_scored": is_scored}
 
 
-def _run(grid: Grid, folder: Path) -> None:
+def _run(grid: Grid, folder: Path) -> bool:
+    """Run the rounds and write their tables; return whether any client was scored."""
     plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     policy = RoundPolicy(**plan["policy"])
-    nodes = None if plan["nodes"] is None else {int(n): name for n, name in plan["nodes"].items()}
-    server = Server(study, cell, FlowerGrid(grid, nodes), folder / CHECKPOINT, policy)
+    transport = FlowerGrid(grid)
+    if plan["keys"] is not None:
+        nodes = {int(node): name for node, name in plan["nodes"].items()}
+        seals = ServerKeys(Path(plan["keys"])).seals(nodes.values())
+        transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
+    server = Server(study, cell, transport, folder / CHECKPOINT, policy)
 
     def report(summary: RoundSummary) -> None:
         # The history includes the rounds before a restart.
-        lines = [json.dumps(vars(one)) + "\n" for one in server.history]
+        lines = [json.dumps(vars(past)) + "\n" for past in server.history]
         write_text(folder / PROGRESS, "".join(lines))
 
     result = server.run(report)
-    results.write(study, cell, result, server.members.descriptions, Path(plan["results"]))
+    write_results(study, cell, result, server.members.descriptions, Path(plan["results"]))
+    return bool((result.records["split"] != "train").any())
+
+
+def write_results(
+    study: Study, cell: Cell, result: CellResult, clients: pd.DataFrame, folder: Path
+) -> None:
+    """Write the tables of a cell to `folder`; `study.json` states the engine `flower`.
+
+    `forecasts.parquet` is empty because forecasts stay on the clients.
+    """
+    study = agreement.narrowed(study, cell)
+    write_table(result.records, folder / "records.parquet")
+    write_table(result.forecasts, folder / "forecasts.parquet")
+    write_table(clients, folder / "clients.parquet")
+    # If no client was ever scored, the records have no scores, and the summary has no rows.
+    records = result.records.reindex(
+        columns=[*result.records, *{"mae", "mase", "rmse"}.difference(result.records)]
+    )
+    summary = summarise(records, study.data.source, study.tracking.target_mase)
+    about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
+    conclude(folder, summary, about, git_commit(), {"flwr": flower.require()})
 
 
 class FlowerGrid:
     """Flower as a `Transport`. Addresses are Flower's node ids.
 
     `registered`: names of the nodes that this server has registered; other nodes are ignored. None:
-    no authentication, all nodes are accepted.
+    no authentication, all nodes are accepted. `seals`: what seals their messages, if anything.
     """
 
-    def __init__(self, grid: Grid, registered: Mapping[Node, str] | None):
-        self.grid, self.registered = grid, registered
+    def __init__(
+        self,
+        grid: Grid,
+        registered: Mapping[Node, str] | None = None,
+        seals: Mapping[Node, Seal] | None = None,
+    ) -> None:
+        self.grid, self.registered, self.seals = grid, registered, seals or {}
 
     def nodes(self) -> dict[Node, str]:
         connected = self.grid.get_node_ids()
@@ -111,7 +147,11 @@ class FlowerGrid:
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
         end = time.monotonic() + timeout
-        sent = {self._push(node, data, timeout, kind): node for node, data in messages.items()}
+        seals = self.seals
+        sent = {
+            self._push(node, seals[node].close(data) if seals else data, timeout, kind): node
+            for node, data in messages.items()
+        }
         answers: dict[Node, bytes] = {}
         while sent and time.monotonic() < end:
             for reply in self.grid.pull_messages(list(sent)):
@@ -122,8 +162,14 @@ class FlowerGrid:
                 del sent[number]
                 if reply.has_error():
                     log.warning("node %s: %.500r", node, reply.error.reason)
-                else:
-                    answers[node] = message_in(reply)
+                    continue
+                answers[node] = message_in(reply)
+                if seals:
+                    try:
+                        answers[node] = seals[node].open(answers[node])
+                    except SealError as error:
+                        log.warning("node %s: %s; did another account answer?", node, error)
+                        answers[node] = b""  # is refused
             if sent:
                 time.sleep(POLL)
         return answers

@@ -1,7 +1,12 @@
 """The real thing, small: SuperLink, SuperNodes, workers and relays as processes."""
 
 import shutil
+import ssl
 import sys
+import tomllib
+from copy import copy
+from http.client import HTTPSConnection
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +14,9 @@ import yaml
 
 from plfl.base.errors import PlflError
 from plfl.cli import main as cli
+from plfl.deploy import flower
 from plfl.deploy.check import study_of
-from plfl.deploy.flower import runtime as flower
-from plfl.deploy.hosts.processes import GRACE, Processes, free_port
+from plfl.deploy.host import GRACE, Processes, free_port, new_secret
 from plfl.deploy.server_processes import running_superlink
 from tests.helpers.refusals import naming
 
@@ -23,7 +28,7 @@ NAME = "9360001"
 def test_who_has_no_right_gets_nothing(tmp_path):
     """One server, and at the same time all those whom it refuses or who refuse it."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
-    from plfl.deploy.hosts import keys
+    from plfl.deploy import keys
 
     keys.make(tmp_path / "keys", [NAME, "9360002"])
     keys.make(tmp_path / "other", [NAME])
@@ -44,14 +49,26 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             command += ["--keys", str(folder), "--folder", str(tmp_path / f"folder-{name}")]
             processes.start(name, [*command, "--retry-seconds", "1"], folder=tmp_path)
         link = flower.Link(f"127.0.0.1:{port}", own / "ca.crt")
-        keyless = flower.supernode(link, free_port(), tmp_path)
+        local = flower.Link(f"127.0.0.1:{free_port()}")
+        keyless = flower.supernode(link, local, new_secret(tmp_path), tmp_path)
         processes.start("keyless", keyless, flower.environment(tmp_path / "keyless"))
         codes = {name: process.wait(LIMIT) for name, process in processes.running.items()}
         assert codes == {"misled": 2, "stranger": 2, "keyless": 1}
-        assert "certificate" in processes.tail("misled")
-        assert f"refuses client {NAME}" in processes.tail("stranger")
+        assert "unable to get local issuer certificate" in processes.tail("misled")
+        assert f"client {NAME}: the server" in processes.tail("stranger")
+        assert "refuses it" in processes.tail("stranger")
         assert "[code: 2001]" in processes.tail("keyless", 500)
         assert not server.died("superlink")
+        # What wants no credentials is not passed on, neither here nor in disguise.
+        trusted = ssl.create_default_context(cafile=own / "ca.crt")
+        for path in ("control/list-runs", "fleet/../control/list-runs", "fleet/%2e%2e/runtime/x"):
+            connection = HTTPSConnection("127.0.0.1", port, context=trusted)
+            connection.request("POST", f"/v1/{path}")
+            assert connection.getresponse().status == 403
+            connection.close()
+        second = running_superlink(tmp_path / "second", "127.0.0.1", port, server_keys)
+        with naming(PlflError, f":{port}: cannot listen there", "--port"), second:
+            pass
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
 
 
@@ -59,18 +76,20 @@ def test_who_has_no_right_gets_nothing(tmp_path):
 def exchange(monkeypatch):
     """`FlowerGrid.exchange` with a grid of one's own; messages that belong to no run."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
-    from plfl.deploy.flower import server_app
+    from plfl.deploy import server_app
 
     def message(content, **about):
         return SimpleNamespace(content=content, **about)
 
     monkeypatch.setattr(server_app, "Message", message)
     monkeypatch.setattr(server_app, "POLL", 0.0)
-    return lambda grid, messages: server_app.FlowerGrid(grid, None).exchange(messages, 0.2, "train")
+    return lambda grid, messages, *about: server_app.FlowerGrid(grid, *about).exchange(
+        messages, 0.2, "train"
+    )
 
 
 def test_a_message_that_was_lost_with_the_superlink_is_sent_again(exchange):
-    from plfl.deploy.flower.client_app import message_in
+    from plfl.deploy.client_app import message_in
 
     asked = []
 
@@ -90,7 +109,7 @@ def test_a_node_answers_once_and_for_itself(exchange, caplog, together):
     """Node 8 answers in the place of node 7, and again after its own answer."""
     from flwr.app import ConfigRecord, RecordDict
 
-    from plfl.deploy.flower.client_app import FIELD, RECORD
+    from plfl.deploy.client_app import FIELD, RECORD
 
     def reply(node, number, data):
         about = SimpleNamespace(src_node_id=node, reply_to_message_id=number)
@@ -113,10 +132,53 @@ def test_a_node_answers_once_and_for_itself(exchange, caplog, together):
     assert caplog.text.count("node 8") == 3
 
 
-def test_without_flower_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr(flower, "SERIES", "0.1")
-    with naming(PlflError, "'plfl[deploy]'"):
+def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path):
+    from flwr.app import ConfigRecord, RecordDict
+
+    from plfl.deploy import keys
+    from plfl.deploy.client_app import FIELD, RECORD, message_in
+
+    keys.make(tmp_path, ["7", "8"])
+    seals = keys.ServerKeys(tmp_path / "server").seals(["7", "8"])
+    # Whoever has the server's keys derives a client's end from them, for a test.
+    ends = {node: copy(seals[str(node)]) for node in (7, 8)}
+    for end in ends.values():
+        end._side, end._other = end._other, end._side
+    pushed = {}
+
+    def push(messages):
+        node = messages[0].dst_node_id
+        pushed[node] = message_in(messages[0])
+        return [f"to {node}"]
+
+    def pull(numbers):
+        assert ends[7].open(pushed[7]) == b"question 7"
+        answers = {7: ends[7].close(b"answer"), 8: ends[7].close(b"forged")}
+        for node, data in answers.items():
+            about = SimpleNamespace(src_node_id=node, reply_to_message_id=f"to {node}")
+            content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
+            yield SimpleNamespace(metadata=about, content=content, has_error=lambda: False)
+
+    grid = SimpleNamespace(push_messages=push, pull_messages=pull)
+    sealed = {node: seals[str(node)] for node in (7, 8)}
+    messages = {7: b"question 7", 8: b"question 8"}
+    found = exchange(grid, messages, {7: "7", 8: "8"}, sealed)
+    assert found == {7: b"answer", 8: b""}
+    assert b"question" not in pushed[7] + pushed[8]
+
+
+@pytest.mark.parametrize("version", ["", "1.39.2", "1.43.0", "2.0", "unknown"])
+def test_without_flower_the_remedy_is_named(version, monkeypatch):
+    monkeypatch.setattr(flower.importlib.metadata, "version", lambda name: version)
+    with naming(PlflError, "'plfl[deploy]'", "flwr>="):
         flower.require()
+
+
+def test_the_extra_names_the_versions_that_can_be_used():
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+    (first, second), (end, other) = flower.VERSIONS
+    assert f"flwr>={first}.{second},<{end}.{other}" in extras["deploy"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +191,10 @@ def test_without_flower_the_remedy_is_named(monkeypatch):
         (["server", "--insecure", "--host", "0.0.0.0"], "this machine only"),
         (["client", "--insecure", "--building", "1", "--server", "10.0.0.1:80"], "machine only"),
         (["client", "--insecure", "--building", "1", "--server", "host:80"], "machine only"),
-        (["client", "--insecure", "--building", "1", "--server", "host"], "HOST:PORT"),
+        *(
+            (["client", "--insecure", "--building", "1", "--server", address], "HOST:PORT")
+            for address in ("host", "host:", "[::1", "a b:80", "10.0.0.1:99999")
+        ),
         (["--cell", "NY-P9"], "no cell 'NY-P9'"),
     ],
 )

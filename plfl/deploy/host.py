@@ -1,22 +1,27 @@
-"""Processes that are started and ended together."""
+"""What a host needs: processes that end together, a socket between two of them, private files."""
 
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import chdir, closing, contextmanager, suppress
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
 from plfl.base.errors import PlflError
+from plfl.base.files import atomic
 
 GRACE = 5.0
 """Seconds between the request to end (SIGTERM) and the end by force (SIGKILL)."""
+SOCKET = "worker.socket"
+"""File of a client's folder: the socket at which its worker listens."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -121,7 +126,7 @@ def free_port() -> int:
 def is_open(address: str) -> bool:
     """Whether a process listens at an address (host and port)."""
     host, _, port = address.rpartition(":")
-    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+    with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
         return True
     return False
 
@@ -138,3 +143,72 @@ def ending_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def ask(folder: Path, data: bytes) -> bytes:
+    """The answer of the worker of `folder` to a message.
+
+    Raises:
+        OSError: no worker listens, or it ended before it answered.
+    """
+    # The path of a socket must be short, so it is relative to the folder.
+    with chdir(folder):
+        connection = Client(SOCKET, family="AF_UNIX")
+    with connection:
+        connection.send_bytes(data)
+        try:
+            return connection.recv_bytes()
+        except EOFError:
+            raise ConnectionError(f"{folder}: the worker ended before it answered") from None
+
+
+@contextmanager
+def listen(folder: Path) -> Iterator[Listener]:
+    """The worker's end of the socket.
+
+    The caller must hold the lock of the folder: an existing socket is assumed to belong to a dead
+    worker and is removed. Only the user of the folder can access the socket.
+    """
+    with chdir(folder):
+        Path(SOCKET).unlink(missing_ok=True)
+        listener = Listener(SOCKET, family="AF_UNIX")
+    try:
+        yield listener
+    finally:
+        with chdir(folder):
+            listener.close()
+
+
+def private_folder(folder: Path) -> None:
+    """Create a folder that only its user can read.
+
+    Raises:
+        PlflError: the folder exists and other users can read it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(folder)
+
+
+def check_private(path: Path) -> None:
+    """Check that only its user can read a file or folder."""
+    if path.stat().st_mode & 0o077:
+        raise PlflError(
+            f"{path}: other users can read it; run `chmod {700 if path.is_dir() else 600} {path}`"
+        )
+
+
+def new_secret(folder: Path) -> Path:
+    """A new file in `folder` with a secret, by which Flower's processes of one user prove to each
+    other that they are this user's."""
+    path = folder / "superexec.secret"
+    with private(path) as temporary:
+        temporary.write_bytes(secrets.token_bytes(32))
+    return path
+
+
+@contextmanager
+def private(path: Path) -> Iterator[Path]:
+    """As `atomic`, for a file that only its user can read."""
+    with atomic(path) as temporary:
+        temporary.chmod(0o600)
+        yield temporary

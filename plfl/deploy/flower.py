@@ -1,4 +1,7 @@
-"""Flower's commands and the environment of its processes."""
+"""Flower's commands and the environment of its processes.
+
+Only documented commands, options and classes of Flower are used, here and in the two apps.
+"""
 
 import importlib.metadata
 import json
@@ -13,11 +16,9 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 
-SERIES = "1.41"
-"""The version of Flower that can be used, with any patch level, as in the extra `deploy`."""
-PROGRAMS = [sys.executable, "-P", "-m", "plfl.deploy.flower.programs"]
-"""Command that runs a program of Flower with changes. With -P, modules are not imported from the
-current folder, which is the user's."""
+VERSIONS = (1, 40), (1, 43)
+"""The first version of Flower that can be used, and the first one after it that has not been tried,
+as in the extra `deploy`."""
 FOLDER = "PLFL_SERVER_FOLDER"
 """Environment variable with the server's folder, for the ServerApp. A value in the configuration of
 the run would be sent to the clients, too."""
@@ -33,8 +34,8 @@ dependencies = []
 publisher = "plfl"
 
 [tool.flwr.app.components]
-serverapp = "plfl.deploy.flower.server_app:app"
-clientapp = "plfl.deploy.flower.client_app:app"
+serverapp = "plfl.deploy.server_app:app"
+clientapp = "plfl.deploy.client_app:app"
 
 [tool.flwr.app.config]
 """
@@ -49,8 +50,6 @@ TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
 REFUSED = re.compile(r"\[code: (2001|2004)\]")
 """Output of a SuperNode that the server refuses."""
-UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed")
-"""Output of a SuperNode that does not trust the server."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -74,10 +73,13 @@ def require() -> str:
         version = importlib.metadata.version("flwr")
     except importlib.metadata.PackageNotFoundError:
         version = ""
-    if not version.startswith(f"{SERIES}."):
+    major, minor = (*version.split("."), "", "")[:2]
+    first, end = VERSIONS
+    if not (minor.isdigit() and first <= (int(major), int(minor)) < end):
+        wanted = f"flwr>={first[0]}.{first[1]},<{end[0]}.{end[1]}"
         instead = f" (found: {version})" if version else ""
         raise PlflError(
-            f"Flower (flwr {SERIES}.*) is not installed{instead}; install it with `pip install "
+            f"Flower ({wanted}) is not installed{instead}; install it with `pip install "
             "'plfl[deploy]'`, or `pip install --editable '.[deploy]'` in a checkout"
         )
     return version
@@ -92,22 +94,15 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def superlink(
-    host: str,
-    port: int,
-    database: Path | None = None,
-    certificates: tuple[Path, Path, Path] | None = None,
+    link: Link, secret: Path, database: Path, certificates: tuple[Path, Path, Path] | None = None
 ) -> list[str]:
-    """Command of a SuperLink that listens on a host and port.
+    """Command of a SuperLink that listens at the address of `link`.
 
-    Without `database` it keeps everything in memory. `certificates`: certificate of the CA,
-    certificate and private key of the server; None: no encryption, no authentication.
+    `secret`: file that gives a SuperExec the right to start ServerApps. `certificates`: certificate
+    of the CA, certificate and private key of the server; None: no encryption, no authentication.
     """
-    command = [*PROGRAMS, "superlink"]
-    command += ["--host", host, "--port", str(port)]
-    # Otherwise it starts a SuperExec in a separate session, which `Processes` cannot end.
-    command += ["--isolation", "process"]
-    if database is not None:
-        command += ["--database", str(database.resolve())]
+    command = [_program("flower-superlink"), *_listen(link.address), *_isolated(secret)]
+    command += ["--database", str(database.resolve())]
     if certificates is None:
         return [*command, "--insecure"]
     names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
@@ -116,24 +111,38 @@ def superlink(
     return [*command, "--enable-supernode-auth"]
 
 
-def superexec(link: Link) -> list[str]:
-    """Command of the SuperExec, which starts ServerApps, for a SuperLink on this machine."""
+def superexec(link: Link, secret: Path) -> list[str]:
+    """Command of the SuperExec, which starts the apps, for a SuperLink or SuperNode of this
+    machine."""
     command = [_program("flower-superexec"), "--runtime-api-address", link.address]
-    return [*command, *_trust(link)]
+    return [*command, "--superexec-auth-secret-file", str(secret.resolve()), *_trust(link)]
 
 
-def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
-    """Command of the SuperNode for the worker in `folder`. The SuperNode's own processes use a
-    `port` of this machine. `key` is the private key of the client; without it there is no
-    authentication."""
-    command = [*PROGRAMS, "supernode"]
-    command += ["--superlink", link.address]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
+def supernode(
+    link: Link, local: Link, secret: Path, folder: Path, key: Path | None = None
+) -> list[str]:
+    """Command of the SuperNode for the worker in `folder`.
+
+    Its own apps reach it at the address `local`; `secret` gives a SuperExec the right to start
+    them. `key` is the private key of the client; without it there is no authentication.
+    """
+    command = [_program("flower-supernode"), "--superlink", link.address, *_trust(link)]
+    command += [*_listen(local.address), *_isolated(secret)]
     command += ["--node-config", f"folder={json.dumps(str(folder.resolve()))}"]
-    command += _trust(link)
-    return (
-        command if key is None else [*command, "--auth-supernode-private-key", str(key.resolve())]
-    )
+    if key is not None:
+        command += ["--auth-supernode-private-key", str(key.resolve())]
+    return command
+
+
+def _listen(address: str) -> list[str]:
+    host, _, port = address.rpartition(":")
+    return ["--host", host.strip("[]"), "--port", port]
+
+
+def _isolated(secret: Path) -> list[str]:
+    # Otherwise it starts a SuperExec of its own, without a secret and perhaps in another session,
+    # which `Processes` could not end.
+    return ["--isolation", "process", "--superexec-auth-secret-file", str(secret.resolve())]
 
 
 def _trust(link: Link) -> list[str]:
@@ -171,7 +180,7 @@ def start_run(link: Link, home: Path) -> str:
 def status(run: str, home: Path) -> str:
     """Flower's status of a run, such as `running` or `finished:failed`."""
     runs: Any = _flwr(["list", "plfl", "--format", "json"], home).get("runs", [])
-    return next((str(one["status"]) for one in runs if str(one["run-id"]) == run), "unknown")
+    return next((str(some["status"]) for some in runs if str(some["run-id"]) == run), "unknown")
 
 
 def _configure(link: Link, home: Path) -> None:

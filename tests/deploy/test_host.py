@@ -5,7 +5,7 @@ import pytest
 import safetensors.torch
 
 from plfl.base.errors import PlflError
-from plfl.deploy.hosts.private import private_folder
+from plfl.deploy.host import private_folder
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 from tests.helpers.refusals import naming
 

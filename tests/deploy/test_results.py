@@ -7,7 +7,6 @@ import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.deploy.flower import results
 from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.publish.tracking import runs
 from plfl.results.tables import Tables
@@ -18,6 +17,9 @@ from tests.helpers.refusals import naming
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
     """The results folder of a deployed cell in which an answer was lost, and its records."""
+    pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    from plfl.deploy import server_app
+
     of = study(federation={"rounds": 2, "evaluate_every": 1})
     folder = tmp_path_factory.mktemp("deployed")
     deployment = Deployment(of, by_split(of)["P2"], folder / "run")
@@ -26,7 +28,9 @@ def deployed(tmp_path_factory):
     )
     result = deployment.server.run()
     place = folder / narrowed(of, deployment.cell).results
-    results.write(of, deployment.cell, result, deployment.server.members.descriptions, place)
+    server_app.write_results(
+        of, deployment.cell, result, deployment.server.members.descriptions, place
+    )
     return place, result.records
 
 

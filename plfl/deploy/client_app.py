@@ -9,7 +9,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from plfl.deploy.hosts.sockets import ask
+from plfl.deploy.host import ask
 
 RECORD, FIELD = "plfl", "message"
 """The record and the field of a Flower message that contain the bytes of a plfl message."""

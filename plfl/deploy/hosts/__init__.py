@@ -1,1 +1,0 @@
-"""Processes, sockets, keys and private files of one machine."""
