@@ -6,6 +6,7 @@ import numpy as np
 
 from plfl.baselines import features, naive
 from plfl.baselines.model import Floats, Rows, per_client
+from plfl.baselines.targets import of_each
 from plfl.data.dataset import WEEK, Dataset
 
 PENALTY = 1.0
@@ -31,12 +32,14 @@ def linear(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
     return lambda starts: dataset.persistence(starts) + design(starts) @ weights
 
 
+@of_each
 @per_client
 def ridge(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
     """Ridge regression on the look-back's loads, the target's calendar and the further inputs."""
     return _ridge(dataset, dataset.starts(client, "train"), lambda s: _inputs(dataset, s))
 
 
+@of_each
 @per_client
 def ridge_lags(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
     """Ridge regression with additional day and week lags.

@@ -27,6 +27,12 @@ def seasonal(*seasons: int) -> Fit:
     return fit
 
 
+naive_day = seasonal(DAY)
+naive_week = seasonal(WEEK)
+naive_mean = seasonal(DAY, WEEK)
+naive_weeks = seasonal(WEEK, 2 * WEEK, 3 * WEEK, 4 * WEEK)
+
+
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
 

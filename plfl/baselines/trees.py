@@ -79,7 +79,7 @@ class Model(NamedTuple):
     """Bytes of the last model as text, the format in which LightGBM writes models."""
 
 
-def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Forecasts the load from the study's own inputs, with one model per client.
 
     The inputs are the loads of the look-back and the other features at the last input row.
@@ -87,7 +87,7 @@ def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return _of_each_client(dataset, boosting, _own_inputs, changes=False)
 
 
-def with_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Forecasts the change from the last load, with one model per client.
 
     Additional inputs are day and week lags and the target's calendar.
@@ -95,7 +95,7 @@ def with_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return _of_each_client(dataset, boosting, _lagged)
 
 
-def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Forecasts the change from the last load from the study's look-back and its context.
 
     There is one model per client.
@@ -103,8 +103,8 @@ def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return _of_each_client(dataset, boosting, _in_context)
 
 
-def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
-    """Like `with_lags`, but one model for all clients of a federation."""
+def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+    """Like `lightgbm_lags`, but one model for all clients of a federation."""
     models: dict[int, Model] = {}
     for some in dataset.federations():
         model = trained(dataset.of(some), dataset, boosting)

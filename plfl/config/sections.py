@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -29,7 +29,7 @@ from pydantic import (
 from plfl.base.errors import did_you_mean
 from plfl.base.rounding import drawn_of
 from plfl.config import codec_rules, source_rules
-from plfl.config.baseline_rules import BaselineRules, ChosenBaseline, Standard
+from plfl.config.baseline_rules import STANDARD, BaselineRules, ChosenBaseline, LeftOut
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed, refusal
 from plfl.config.source_rules import SourceRules
@@ -939,7 +939,7 @@ class Baselines(Section):
     """Most histogram bins per feature; fewer train faster."""
     further: list[ChosenBaseline] = []
     """Baselines in addition to those of every study."""
-    leave_out: list[Standard] = []
+    leave_out: list[LeftOut] = []
     """Baselines of every study that are left out, to save time."""
 
     @field_validator("further")
@@ -953,7 +953,7 @@ class Baselines(Section):
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_context` also needs a context."""
-        every = ["persistence", *get_args(Standard), *(one.name for one in self.further)]
+        every = [*STANDARD, *(one.name for one in self.further)]
         return [name for name in every if name not in self.leave_out]
 
 

@@ -12,43 +12,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError
-from plfl.baselines import BASELINE, STANDARD, Baseline, catalogue, linear, naive, targets, trees
+from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
 from plfl.baselines.model import Fit, Predict, again
-from plfl.config.baseline_rules import BaselineRules
-from plfl.data.dataset import SPLITS, WEEK, Dataset
+from plfl.config.baseline_rules import STANDARD, BaselineRules, Standard
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
 
-FITS: dict[str, Fit] = {
-    "persistence": naive.persistence,
-    "naive_day": naive.seasonal(naive.DAY),
-    "naive_week": naive.seasonal(WEEK),
-    "naive_mean": naive.seasonal(naive.DAY, WEEK),
-    "naive_weeks": naive.seasonal(*(weeks * WEEK for weeks in (1, 2, 3, 4))),
-    "linear": linear.linear,
-    "ridge": targets.of_each(linear.ridge),
-    "ridge_lags": targets.of_each(linear.ridge_lags),
-}
-BOOSTED = {
-    "lightgbm": trees.own_inputs,
-    "lightgbm_lags": trees.with_lags,
-    "lightgbm_context": trees.with_context,
-    "lightgbm_pooled": trees.pooled,
-}
+MODULES: dict[str, Any] = {"naive": naive, "linear": linear, "trees": trees}
+"""The modules of `plfl.baselines` that have the functions of `STANDARD`."""
 
 
 def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
     """How each baseline of every study is trained. If `boosting` has levels, the baselines forecast
     these quantiles."""
-    levels = boosting.levels
-    boosted = {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
-    simple = {n: targets.with_residuals(fit, levels) if levels else fit for n, fit in FITS.items()}
-    return {name: again(fit) for name, fit in simple.items()} | boosted
+    found: dict[str, Fit] = {}
+    for name, baseline in STANDARD.items():
+        fit = getattr(MODULES[baseline.module], name)
+        if baseline.module == "trees":
+            found[name] = partial(fit, boosting=boosting)
+        else:
+            levels = boosting.levels
+            found[name] = again(targets.with_residuals(fit, levels) if levels else fit)
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,7 @@ def evaluate(
     boosting = replace(boosting, levels=levels)
     standard = fits(boosting)
 
-    def predictor(one: Baseline | BaselineRules) -> tuple[Predict, Sequence[int]]:
+    def predictor(one: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         sent: Sequence[int] = [0] * len(dataset.clients)
         if isinstance(one, Further):

@@ -67,7 +67,7 @@ def trained(
 
 def test_one_model_per_client_on_its_own_inputs() -> None:
     data = dataset()
-    predict = trees.own_inputs(data)
+    predict = trees.lightgbm(data)
     for client in range(2):
         w = Windowed(series(client))
         x, y = own_inputs(w), w.truth
@@ -90,13 +90,13 @@ def test_one_model_per_client_on_the_studys_context() -> None:
     model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
     rows = w.part("test")
     wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
-    found = trees.with_context(data)(0, data.starts(0, "test"))
+    found = trees.lightgbm_context(data)(0, data.starts(0, "test"))
     np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
 def test_leaves_and_rate_are_chosen_on_validation() -> None:
     data = dataset(clients=1, days=25)
-    predict = trees.with_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
+    predict = trees.lightgbm_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
     w = Windowed(series(0, days=25))
     changes = (w.truth - w.last) / scale(w)
     sets = [(relative(w).loc[w.part(s)], changes[w.part(s)]) for s in ("train", "validation")]
@@ -120,7 +120,7 @@ def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:
     data.load[700:1000] = 0.0
     flat = data.bounds[1]
     data.load[flat[0] : flat[3]] = 3.0
-    for fit in (trees.own_inputs, trees.with_lags, trees.pooled):
+    for fit in (trees.lightgbm, trees.lightgbm_lags, trees.lightgbm_pooled):
         predict = fit(data)
         assert np.isfinite(predict(0, data.starts(0, "test"))).all()
         np.testing.assert_allclose(predict(1, data.starts(1, "test")), 3.0, atol=1e-9)

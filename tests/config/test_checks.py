@@ -115,7 +115,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
     (context({"name": "holidays", "country": "ZZ"}), ("country",)),
     (context({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
-    ({"baselines.leave_out": ["persistence"]}, ("'lightgbm_pooled'",)),
+    ({"baselines.leave_out": ["persistence"]}, ("lightgbm_pooled",)),
     ({"grid.method": ["feddyn"]}, ("grid:", "feddyn", "adam and fedadagrad")),
 ]
 """Configurations, and what the line about their last key names: the value, what is allowed.

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.baselines import catalogue
+from plfl.baselines import catalogue, linear
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import Boosting
-from plfl.experiments.baselines import FITS, Evaluation, evaluate
+from plfl.experiments.baselines import Evaluation, evaluate, fits
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
@@ -52,7 +52,7 @@ def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
     def breaks(data: object) -> object:
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
 
-    monkeypatch.setitem(FITS, "ridge", breaks)
+    monkeypatch.setattr(linear, "ridge", breaks)
     table = evaluate("XX", dataset(), Boosting(trees=20), task)
     broken = table.scores["baseline"] == "ridge"
     assert set(table.scores.loc[broken, "failed"]) == {
@@ -73,7 +73,7 @@ def test_what_the_user_can_correct_still_ends_the_baselines(
     def refuses(data: object) -> object:
         raise DataError("a.csv: is damaged")
 
-    monkeypatch.setitem(FITS, "ridge", refuses)
+    monkeypatch.setattr(linear, "ridge", refuses)
     with pytest.raises(DataError, match=r"a\.csv"):
         evaluate("XX", dataset(), Boosting(trees=2), leave_out=[*catalogue()][8:])
 
@@ -101,7 +101,7 @@ def test_the_first_week_of_the_test_part_is_kept(found: Evaluation) -> None:
     starts = data.starts(1, "test")[:672]
     assert len(starts) == 369  # four days less a window
     np.testing.assert_array_equal(week["stamp"], data.stamps[data.target_rows(starts)])
-    wanted = FITS["ridge"](data)(1, starts)
+    wanted = fits()["ridge"](data)(1, starts)
     np.testing.assert_allclose(week["forecast"], wanted, rtol=1e-6)
 
 

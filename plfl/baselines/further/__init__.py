@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from plfl.base.errors import PlflError
-from plfl.baselines import STANDARD
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.model import Predict, Trained, again
 from plfl.baselines.targets import with_residuals
 from plfl.baselines.trees import Boosting
-from plfl.config.baseline_rules import BaselineRules
+from plfl.config.baseline_rules import STANDARD, BaselineRules
 from plfl.data.dataset import Dataset
 
 
