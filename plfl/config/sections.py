@@ -7,6 +7,7 @@ together.
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -133,11 +134,15 @@ class Meters(Section):
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
     """Intervals that end after this local time are left out."""
-    unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] = "kWh"
+    unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] | None = None
     """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power (`kW`, `W`,
-    `MW`)."""
+    `MW`). null: the one that the file states, otherwise kWh."""
     cumulative: bool = False
     """The readings are those of a cumulative register: the load is their difference."""
+    add: str | None = None
+    """Regular expression for what differs in the names of one meter's registers, such as ` T[12]$`
+    for those of day and night: those whose names are equal without it are added. A reading that one
+    of them lacks is missing."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
@@ -193,6 +198,15 @@ class Meters(Section):
         except ValueError:
             pass
         raise ValueError("write it as 2017-01-31 or 2017-01-31T06:00")
+
+    @field_validator("add")
+    @classmethod
+    def _is_an_expression(cls, text: str | None) -> str | None:
+        try:
+            re.compile(text or "")
+        except re.error as error:
+            raise ValueError(f"write a regular expression ({error})") from None
+        return text
 
     @field_validator("encoding")
     @classmethod

@@ -385,7 +385,7 @@ def _energy(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[
         done["steps back of the register made gaps"] += int(back.sum())
         load = load.mask(back)
     hours = minutes / 60 if meters.unit in ("kW", "W", "MW") else 1.0
-    return load * (_KWH[meters.unit] * hours)
+    return load * (_KWH[meters.unit or "kWh"] * hours)
 
 
 def _faults(load: pd.Series, kept: pd.Series, what: str, done: Counter[str]) -> pd.Series:

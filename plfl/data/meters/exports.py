@@ -8,7 +8,7 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +19,16 @@ from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-from plfl.data.meters import layout, numbers, stamps, tables
+from plfl.data.meters import layout, numbers, quantities, stamps, tables
 from plfl.data.meters.cleaning import Meter, Piece, at_ends, clean
-from plfl.data.meters.layout import Layout
+from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.series import collected
+from plfl.data.meters.shapes import straight
 from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
 
-_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(][kM]?Wh?[\])]$")
+_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
 Progress = Callable[[str, int, int], None]
 """Is called with what is being read, the number of finished steps, and the number of all steps."""
@@ -45,6 +46,8 @@ class Exports:
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
     """The names of all meters, also of those that are not selected."""
+    keys: dict[str, Meters] = field(default_factory=dict)
+    """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters."""
     problems: list[str] = field(default_factory=list)
@@ -93,7 +96,7 @@ def read_exports(
             progress(name, len(pieces) + done, 2 * len(pieces))
         with collected(found.problems):
             zone = zone_named(meters.timezone_of(name))
-            found.meters[name] = clean(name, of_meter, zone, meters, interval, weather)
+            found.meters[name] = clean(name, of_meter, zone, found.keys[name], interval, weather)
     unique = len(set(found.names)) == len(found.names)
     if meters.join_files and len(files) > 1 and unique and not found.problems:
         found.problems.append(
@@ -128,19 +131,50 @@ def _pieces(
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
+        read: list[Table] = []
         with collected(found.problems):
-            table = tables.read(path, meters)
-            columns = layout.find(table, meters)
-            times, parts = _parts(table, columns, meters, names.get(path), found)
-            if times.offset is None:
-                found.local[path] = list(parts)
-            if not meters.join_files:
-                _check_unique(table, columns, parts, pieces)
-            for name, piece in parts.items():
-                pieces.setdefault(name, []).append(piece)
-                found.files.setdefault(name, path)
-            found.forms[path] = _form(table, columns, times)
+            read = tables.read(path, meters)
+        for raw in read:
+            with collected(found.problems):
+                table = straight(raw, meters)
+                columns = layout.find(table, meters)
+                keys = _keys(table, columns, meters)
+                times, parts = _parts(table, columns, keys, names.get(path), found)
+                if times.offset is None:
+                    found.local[table.path] = list(parts)
+                if not meters.join_files:
+                    _check_unique(table, columns, parts, pieces)
+                for name, piece in parts.items():
+                    if found.keys.setdefault(name, keys) != keys:
+                        raise DataError(
+                            f"{table.path}: {name} has another unit, or other stamps, than in "
+                            f"{found.files[name]}; rename the file, or make them equal"
+                        )
+                    pieces.setdefault(name, []).append(piece)
+                    found.files.setdefault(name, table.path)
+                found.forms[table.path] = _form(table, columns, times, keys)
     return pieces
+
+
+def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
+    """The keys for a file, with what it states about its unit and stamps.
+
+    Raises:
+        DataError: its loads have several units.
+    """
+    found: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
+    if meters.unit is None:
+        stated = {unit for column in columns.readings if (unit := unit_of(table, column))}
+        stated &= {*quantities.LOADS}
+        if not stated and len(table.above) > 1:
+            stated = set(table.above)
+        if len(stated) > 1:
+            raise DataError(
+                f"{table.path}: has readings in {' and '.join(sorted(stated))}; choose one "
+                "unit with data.meters.unit, and its columns with data.meters.only"
+            )
+        found["unit"] = next(iter(stated), "kWh")
+    return meters.model_copy(update=found)
 
 
 def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
@@ -154,11 +188,11 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
     """
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
     # A given unit is not compared with that of a column: a station does not measure energy.
-    own = {"only": [], "leave_out": [], "exports": [path], "unit": meters.unit}
+    own = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
     station = meters.model_copy(update=detected | own)
     zone = meters.weather_timezone or meters.timezone
     try:
-        table = tables.read(path, station)
+        table, *_ = tables.read(path, station)
         there = {role: c for role, c in meters.columns.items() if c in table.cells}
         roles = [role for role in there if role in meters.inputs]
         if not roles:
@@ -184,13 +218,23 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
         found.local[path] = []
     units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
     listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
-    found.forms[path] = f"weather, {listed}: {_form(table, of_station, times)}"
+    found.forms[path] = f"weather, {listed}: {_form(table, of_station, times, station)}"
     return known[roles].sort_index()
 
 
-def _form(table: Table, columns: Layout, times: Times) -> str:
+def _form(table: Table, columns: Layout, times: Times, keys: Meters) -> str:
     """The detected form of a file, in words."""
-    return f"{table.form}, {columns.kind}, stamps {times.format}"
+    words = f"{table.form}, {columns.kind}, stamps {times.format}"
+    if columns.stamp is not None:
+        words += f" at the {columns.stamp} of intervals"
+    if keys.unit != "kWh":
+        words += f", in {keys.unit}"
+    if columns.name is not None:
+        words += f", meters named by {columns.name!r}"
+    if left_out := [f"{column!r} ({why})" for column, why in columns.left_out.items()]:
+        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        words += f", no loads: {', '.join(left_out[:5])}{more}"
+    return words
 
 
 def _check_unique(
@@ -244,11 +288,10 @@ def _parts(
     else:
         own = _WITH_UNIT.sub("", columns.meter or "")
         names = {columns.readings[0]: alone or own or client_name(table.path)}
+    shared = {} if columns.name is not None else _registers(names.values(), table, meters)
     if columns.name is None:
-        found.names += names.values()
-        names = {c: name for c, name in names.items() if layout.is_chosen(name, meters)}
-    with collected(problems):
-        _check_units(table, names, meters)
+        found.names += dict.fromkeys(shared.values())
+        names = {c: name for c, name in names.items() if layout.is_chosen(shared[name], meters)}
     with collected(problems):
         values = _values(table, [*names, *columns.inputs.values()], meters)
     if problems:
@@ -257,37 +300,66 @@ def _parts(
         {role: _converted(role, values[c], meters) for role, c in columns.inputs.items()},
         index=table.cells.index,
     )
+    parts: dict[str, Piece] = {}
     if columns.name is None:
-        return times, {n: Piece(table, times, values[c], inputs) for c, n in names.items()}
+        for column, name in names.items():
+            piece = Piece(table, times, values[column], inputs)
+            meter = shared[name]
+            parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
+        return times, parts
     readings = values[columns.readings[0]]
-    of_meters = numbers.as_text(table.cells[columns.name])
+    of_meters = _names(table, columns.name)
     groups = of_meters.groupby(of_meters, sort=False).groups
-    found.names += map(str, groups)
-    return times, {
-        str(name): Piece(table, times, readings.loc[lines], inputs.loc[lines])
-        for name, lines in groups.items()
-        if layout.is_chosen(str(name), meters)
+    shared = _registers(map(str, groups), table, meters)
+    found.names += dict.fromkeys(shared.values())
+    for register, lines in groups.items():
+        meter = shared[str(register)]
+        if layout.is_chosen(meter, meters):
+            piece = Piece(table, times, readings.loc[lines], inputs.loc[lines])
+            parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
+    return times, parts
+
+
+def _registers(names: Iterable[str], table: Table, meters: Meters) -> dict[str, str]:
+    """The meter of each register, by its name; each its own if none are added."""
+    if meters.add is None:
+        return {name: name for name in names}
+    return {
+        name: re.sub(meters.add, "", name).strip(" _-") or client_name(table.path) for name in names
     }
 
 
-def _check_units(table: Table, columns: Iterable[str], meters: Meters) -> None:
-    """Refuse readings in a unit other than that of the study, unless the user names the unit.
+def _sum(one: Piece, other: Piece) -> Piece:
+    """The readings of two registers of a meter, at the times of the first one; NaN where the other
+    has none."""
+
+    def by_time(piece: Piece) -> pd.Series:
+        stamps = piece.times.stamps.loc[piece.readings.index]
+        again = stamps.groupby(stamps).cumcount()  # of the hour that clocks repeat, or duplicates
+        return piece.readings.set_axis(pd.MultiIndex.from_arrays([stamps, again]))
+
+    total = by_time(one) + by_time(other).reindex(by_time(one).index)
+    readings = pd.Series(total.to_numpy(), one.readings.index, name=one.readings.name)
+    return replace(one, readings=readings)
+
+
+def _names(table: Table, column: str) -> pd.Series:
+    """The names of meters in a column; numbers as they are written.
 
     Raises:
-        DataError: the message names the units.
+        DataError: rows have no name.
     """
-    stated = {unit for column in columns if (unit := layout.unit_of(table, column))}
-    if "unit" in meters.model_fields_set or not stated - {meters.unit}:
-        return
-    if len(stated) > 1:
+    cells = table.cells[column]
+    if cells.dtype.kind == "f" and (cells.dropna() % 1 == 0).all():
+        cells = cells.astype("Int64")  # whole numbers beside missing ones
+    names = numbers.as_text(cells)
+    if (empty := names == "").any():
+        rows = counted(int(empty.sum()), "such row")
         raise DataError(
-            f"{table.path}: has readings in {' and '.join(sorted(stated))}; import those of each "
-            "unit by itself, with data.meters.only and data.meters.unit"
+            f"{table.at(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or remove "
+            "the rows"
         )
-    (unit,) = stated
-    raise DataError(
-        f"{table.path}: says that its readings are in {unit}; set data.meters.unit: {unit}"
-    )
+    return names
 
 
 def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:

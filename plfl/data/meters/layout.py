@@ -4,24 +4,35 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import get_args
 
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Meters
+from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.tables import DATED, DIGITS, Table
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
-_QUANTITY = re.compile(
-    r"(?:\w+[ _])?(?:load|energy|power|consumption|demand|usage|electricity|readings?|values?|"
-    r"meter|register|index|counter|total|"
-    r"Verbrauch|Leistung|Energie|Wert|Zählerstand|Stand|[kM]?Wh?)"
-    r"(?:[ _]?[\[(]?[kM]?Wh?[\])]?)?|column \d+",
+_STARTS = re.compile(
+    r"start|begin|\b(from|von)\b|^(ab|de|di|da)$|début|debut|inicio|inizio", re.IGNORECASE
+)
+_ENDS = re.compile(r"end|until|\b(to|bis|fin|fine)\b|hasta|eind", re.IGNORECASE)
+_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|erstellt", re.IGNORECASE)
+"""Names of columns with the time when a row was written."""
+_ROW_NUMBERS = re.compile(
+    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber|mer)?|lfd\.? ?nr\.?|#|"
+    r"index|idx|id|rows?|line|zeile",
     re.IGNORECASE,
 )
-"""Names of columns that are about what is measured, not about which meter measures it."""
+_METERS = re.compile(
+    r"(?:smart[ _-]?)?meter(?:[ _-]?(?:id|no|number|nr|name|serial(?:[ _-]?number)?))?|mpan|mprn|"
+    r"nmi|esiid|cups|ean|pod|prm|pdl|lclid|(?:device|site|building|house(?:hold)?|customer|client|"
+    r"sensor|station|account|service)(?:[ _-]?(?:id|no|number|name))?|id|name|serial|"
+    r"zählpunkt\w*|zählernummer|messlokation|malo|melo",
+    re.IGNORECASE,
+)
+"""Names of columns with the names or numbers of meters."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +47,12 @@ class Layout:
     """Column with the names of meters, in long files."""
     inputs: dict[str, str]
     """Columns of inputs, by the name of the input."""
-    ignored: tuple[str, ...]
-    """Columns that are not read."""
+    left_out: dict[str, str]
+    """Columns of numbers that are not read, and why."""
     meter: str | None = None
     """Name of the meter if the only column of readings has it; None: the file has it."""
+    stamp: str | None = None
+    """What the stamps mark, `start` or `end`, if the columns say it."""
 
     @property
     def kind(self) -> str:
@@ -63,33 +76,68 @@ def find(table: Table, meters: Meters) -> Layout:
     if not len(cells):
         raise DataError(f"{table.path}: holds no readings; export it again")
     named = (given.get(role) for role in ("timestamp", "time_of_day"))
-    time = tuple(column for column in named if column is not None) or _time(table)
+    time, stamp = tuple(column for column in named if column is not None), None
+    if not time:
+        time, stamp = _time(table)
     inputs, name = meters.inputs, given.get("meter")
     rest = [str(column) for column in cells if column not in (*time, name, *inputs.values())]
     # Of several columns with a time, such as start and end, one was chosen.
-    times = [column for column in rest if _is_time(cells[column]) or _is_clock(cells[column])]
-    readings = [column for column in rest if column not in times and is_number(cells[column])]
-    words = [column for column in rest if column not in (*times, *readings)]
-    load = given.get("load", "load" if "load" in readings else None)
+    rest = [column for column in rest if not (_is_time(cells[column]) or _is_clock(cells[column]))]
+    measured = [column for column in rest if is_number(cells[column])]
+    words = [column for column in rest if column not in measured]
+    load = given.get("load", "load" if "load" in measured else None)
+    left_out = {} if load is not None else _not_loads(table, measured)
+    readings = [column for column in measured if column not in left_out]
     if load is not None:
         readings = [load]
     if not readings:
-        raise DataError(
-            f"{table.path}: has no column of numbers beside {', '.join(map(repr, time))}; export "
-            "it with readings"
+        some = ", ".join(map(repr, time)) + "".join(
+            f", {column!r} ({why})" for column, why in left_out.items()
         )
-    name = name or _name(table, time, readings, words)
+        raise DataError(
+            f"{table.path}: has no column of loads beside {some}; export it with readings, or name "
+            "their column in data.meters.columns.load"
+        )
+    if name is None:
+        name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
+    readings = [column for column in readings if column != name]
+    left_out.pop(str(name), None)
     if len(readings) > 1 and (name is not None or not meters.exports):
         beside = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
             f"{table.path}: has several columns of numbers{beside}; choose that of the readings in "
-            f"data.meters.columns.load: {', '.join(map(repr, readings))}"
+            f"data.meters.columns.load: {_some(readings)}"
         )
-    used = {*time, *readings, *inputs.values(), name}
-    ignored = tuple(column for column in map(str, cells) if column not in used)
     alone = load is None and name is None and len(readings) == 1
-    meter = readings[0] if alone and not _QUANTITY.fullmatch(readings[0]) else None
-    return Layout(time, tuple(readings), name, inputs, ignored, meter)
+    meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
+    return Layout(time, tuple(readings), name, inputs, left_out, meter, table.stamp or stamp)
+
+
+def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
+    """The columns of numbers that are no loads, and why."""
+    found = {}
+    for column in columns:
+        values = table.cells[column]
+        if why := quantities.why_not_load(column, unit_of(table, column)):
+            found[column] = why
+        elif not as_text(values.head(2000)).any() and not as_text(values).any():
+            found[column] = "empty"
+        elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
+            found[column] = "row numbers"
+        elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
+            found[column] = "a number of the meter"
+    return found
+
+
+def _counts_rows(values: pd.Series) -> bool:
+    """Whether numbers rise or fall by one from row to row."""
+    steps = pd.to_numeric(values, errors="coerce").diff().iloc[1:]
+    return len(steps) > 0 and bool((steps == 1).all() or (steps == -1).all())
+
+
+def _is_whole(values: pd.Series) -> bool:
+    """Whether all values are whole numbers, as those of meters are."""
+    return bool(as_text(values).str.fullmatch(r"\d+(\.0)?").all())
 
 
 def _check_given(table: Table, meters: Meters) -> None:
@@ -119,23 +167,50 @@ def _some(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
 
 
-def _time(table: Table) -> tuple[str, ...]:
+def dates_in(table: Table) -> list[str]:
+    """The columns with a date or a time, without those about when a row was written."""
+    found = [name for name in map(str, table.cells) if _is_time(table.cells[name])]
+    return [name for name in found if not _ABOUT_ROWS.search(name)] or found
+
+
+def _time(table: Table) -> tuple[tuple[str, ...], str | None]:
+    """The columns of the time, and what their stamps mark if the columns say it.
+
+    Of the start and the end of an interval, the start is read: it tells apart the two hours that
+    clocks repeat.
+    """
     cells = table.cells
-    times = [str(name) for name in cells if _is_time(cells[name])]
+    times = dates_in(table)
     clocks = [str(name) for name in cells if _is_clock(cells[name])]
     if len(times) > 1 and "timestamp" in times:
-        return ("timestamp",)
+        return ("timestamp",), None
+    of_starts = _of_starts(times)
     if len(times) == 1:
-        if len(clocks) == 1 and not _has_clock(cells[times[0]]):
-            return times[0], clocks[0]
-        if not clocks:
-            return (times[0],)
+        if not clocks or _has_clock(cells[times[0]]):
+            return (times[0],), None
+        if len(clocks) == 1:
+            return (times[0], clocks[0]), None
+        if clock := _of_starts(clocks):
+            return (times[0], clock), "start"
+    elif of_starts and _has_clock(cells[of_starts]):
+        return (of_starts,), "start"
+    elif of_starts and (clock := _of_starts(clocks)):
+        return (of_starts, clock), "start"
     some = ", ".join(map(repr, times + clocks))
     raise DataError(
         f"{table.path}: the column of the time cannot be determined; choose it in "
         "data.meters.columns.timestamp, and that of the time of day beside one of dates in "
         f"data.meters.columns.time_of_day{': ' + some if some else ''}"
     )
+
+
+def _of_starts(names: Sequence[str]) -> str | None:
+    """The name of the starts of intervals beside that of their ends."""
+    if len(names) != 2:
+        return None
+    starts = [name for name in names if _STARTS.search(name) and not _ENDS.search(name)]
+    ends = [name for name in names if _ENDS.search(name) and not _STARTS.search(name)]
+    return starts[0] if len(starts) == len(ends) == 1 else None
 
 
 def _has_clock(column: pd.Series) -> bool:
@@ -145,10 +220,14 @@ def _has_clock(column: pd.Series) -> bool:
 
 
 def unit_of(table: Table, column: str) -> str | None:
-    """The unit of energy or power that a file states for a column of readings."""
-    # A W after a space may be a part of a name, such as that of a wing.
-    written = table.units.get(column) or re.split(r"[_(\[]| (?!W$)", column.rstrip(")] "))[-1]
-    return written if written in get_args(Meters.model_fields["unit"].annotation) else None
+    """The unit that a file states for a column, in its row of units or in the column's name; of
+    what may be a load, also the only one above the header."""
+    if column in table.units:
+        return quantities.unit_of(f"[{table.units[column]}]") or table.units[column]
+    unit = quantities.unit_of(column)
+    if unit is None and len(table.above) == 1 and not quantities.why_not_load(column, None):
+        (unit,) = table.above
+    return unit
 
 
 def _sample(column: pd.Series) -> pd.Series:
@@ -186,8 +265,14 @@ def _name(
     Raises:
         DataError: most times occur more than once, and no single column explains it.
     """
+    several = [column for column in words if _METERS.fullmatch(column)]
+    several = [column for column in several if column not in readings or len(readings) > 1]
+    several = [column for column in several if _names_meters(table.cells[column])]
+    if several:
+        return several[0]
     if table.cells.duplicated(list(time)).mean() <= 0.4:
         return None
+    words = [word for word in words if word not in readings]
     known = [
         word
         for word in words
@@ -202,6 +287,18 @@ def _name(
         f"{table.path}: most times occur more than once; if a column names the meter, set it in "
         f"data.meters.columns.meter: {', '.join(map(repr, known or [*words, *readings]))}"
     )
+
+
+def _names_meters(column: pd.Series) -> bool:
+    """Whether a column, by whose name it may have the names of meters, has several of them."""
+    if column.dtype.kind == "f":
+        column = column.dropna()
+        if (column % 1 != 0).any():
+            return False
+    text = as_text(column)
+    if is_number(column) and not _is_whole(text[text != ""]):
+        return False
+    return 1 < text.nunique() <= len(text) / 2
 
 
 def is_chosen(name: str, meters: Meters) -> bool:

@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
+from plfl.data.meters import quantities, standards
 from plfl.data.readers import reader_of
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".xml", ".zip")
 """Endings of the names of raw files."""
 
 _SEPARATORS = (";", "\t", "|", ",")  # a comma last, as it may be a decimal comma
@@ -34,9 +35,16 @@ DATED = re.compile(
 """The beginning of a field with a date."""
 DIGITS = re.compile(r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13})\s*")
 """A date without separators, or seconds or milliseconds since 1970."""
-_UNITS = re.compile(r"[\[(]?(?:[kM]?(?:Wh?|VA|VArh?)|°[CF]|[KV%A]|)[\])]?")
 _SAMPLE = 300  # lines in which the header must be
+_LAST = 10  # lines at the end that may be blank or have totals
 _CELL = 8  # bytes that a cell of a typed file counts
+_MOST_COLUMNS = 30_000
+_FOREIGN = {
+    b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)",
+    b"%PDF": "a PDF",
+    b"{": "JSON",
+}
+"""How files begin that are not read, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,15 @@ class Table:
     """What separates the fields of text."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The units in a line between the header and the readings, by column."""
+    above: frozenset[str] = frozenset()
+    """The units of energy or power in the lines above the header."""
+    stamp: str | None = None
+    """What its stamps mark by the form of the file: `start` or `end`; None: the form does not say
+    it."""
 
     def at(self, line: object) -> str:
-        """A place in the file, for messages."""
-        return f"{self.path}: {self.unit} {line}"
+        """A place in the file, for messages. Several rows of one line have fractions."""
+        return f"{self.path}: {self.unit} {int(line) if isinstance(line, float) else line}"
 
 
 def unreadable(path: Path) -> str | None:
@@ -73,8 +86,9 @@ def unreadable(path: Path) -> str | None:
     return "the file does not exist; check the path"
 
 
-def read(path: Path, meters: Meters) -> Table:
-    """The table of a raw file. Its content determines its form, not the ending of its name.
+def read(path: Path, meters: Meters) -> list[Table]:
+    """The table of a raw file, or the tables of a zip archive. The content determines the form, not
+    the ending of the name.
 
     Args:
         path: the file.
@@ -86,22 +100,77 @@ def read(path: Path, meters: Meters) -> Table:
     if problem := unreadable(path):
         raise DataError(f"{path}: {problem}")
     if reader := reader_of(path):
-        return _read_typed(path, lambda: reader().read(path), f"reader {reader.name}")
+        return [_read_typed(path, lambda: reader().read(path), f"reader {reader.name}")]
     try:
         with path.open("rb") as file:
             begins = file.read(8)
-        if begins.startswith(b"\xd0\xcf\x11\xe0"):
-            raise DataError(f"{path}: is a workbook of old Excel (.xls); save it as .xlsx or CSV")
-        if begins.startswith(b"PAR1"):
-            return _read_typed(path, lambda: _parquet(path, meters.max_size), "Parquet")
-        if begins.startswith(b"PK"):
-            return _read_workbook(path, meters)
-        return _read_text(path, meters)
+            if begins.startswith(b"PAR1"):
+                return [_read_typed(path, lambda: _parquet(path, meters.max_size), "Parquet")]
+            if not begins.startswith(b"PK"):
+                file.seek(0)
+                return [_read_content(path, file, meters)]
+        with ZipFile(path) as archive:
+            names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+            if sum(entry.file_size for entry in archive.infolist()) > meters.max_size * 1e6:
+                raise _too_large(path, meters.max_size)
+            if any(name.startswith("xl/") for name in names):
+                return [_read_workbook(path, meters)]
+            parts = [name for name in sorted(names) if _is_part(name)]
+            if not parts:
+                some = ", ".join(map(repr, names[:3])) or "nothing"
+                raise DataError(
+                    f"{path}: is a zip archive of {some}; unpack it, and name its files"
+                )
+            tables = []
+            for name in parts:
+                with archive.open(name) as part:
+                    tables.append(_read_content(path / name, part, meters))
+            return tables
     except DataError:
         raise
     except Exception as error:  # parsers of damaged files raise almost anything
         said = str(error) or type(error).__name__
         raise DataError(f"{path}: cannot be read ({said}); export it again") from error
+
+
+def _is_part(name: str) -> bool:
+    """Whether a file in an archive has readings, by its name."""
+    *folders, last = name.split("/")
+    is_hidden = last.startswith(".") or "__MACOSX" in folders
+    return last.lower().endswith((".csv", ".tsv", ".txt", ".xml", ".csv.gz")) and not is_hidden
+
+
+def _read_content(path: Path, file: IO[bytes], meters: Meters) -> Table:
+    """The table of a file of text, of which the content is at the position of `file`."""
+    content = file.read(2)
+    opened: IO[bytes] | gzip.GzipFile = file
+    if content == b"\x1f\x8b":
+        file.seek(0)
+        opened, content = gzip.GzipFile(fileobj=file), b""
+    most = int(meters.max_size * 1e6)
+    content += opened.read(most + 1)
+    if len(content) > most:
+        raise _too_large(path, meters.max_size)
+    for begin, kind in _FOREIGN.items():
+        if content.startswith(begin):
+            raise DataError(f"{path}: is {kind}; export CSV, XLSX or Parquet instead")
+    is_xml = re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100])
+    try:
+        if is_xml:
+            return _of_standard(path, standards.green_button(content), "Green Button (XML)")
+        lines = _lines(path, content, meters)
+        if standards.is_nem12(lines[0]):
+            return _of_standard(path, standards.nem12(lines), "NEM12")
+    except ValueError as error:
+        form = "XML, but not of Green Button" if is_xml else "NEM12"
+        raise DataError(f"{path}: is {form}: {error}; export CSV instead") from None
+    return _read_text(path, lines, meters)
+
+
+def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> Table:
+    """The table of a standard format, whose stamps are the starts of intervals."""
+    cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1))
+    return Table(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
 
 
 def _too_large(path: Path, most: float) -> DataError:
@@ -131,6 +200,8 @@ def _parquet(path: Path, most: float) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         kinds = {field.name: field.type for field in file.schema_arrow}
     flat = [name for name, kind in kinds.items() if not pa.types.is_nested(kind)]
+    if len(flat) > _MOST_COLUMNS:
+        raise DataError(_too_wide(str(path), len(flat)))
     # A dictionary stores each text once, however often it occurs.
     text = [name for name in flat if _is_text(kinds[name])]
     batches, size = [], 0
@@ -169,9 +240,6 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
         raise DataError(
             f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
         )
-    with ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > meters.max_size * 1e6:
-            raise _too_large(path, meters.max_size)
     rows, cells = [], 0
     for row in _sheet(path):
         rows.append(_stripped([_cell(cell) for cell in row]))
@@ -183,6 +251,7 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
     width = len(rows[head])
     kept = [at for at in range(begin, len(rows)) if rows[at]]
+    kept = kept[: _before_totals([rows[at] for at in kept])]
     if wide := [at for at in kept if len(rows[at]) > width]:
         raise DataError(_misfit(path, "row", wide[0] + 1, len(rows[wide[0]]), width, len(wide)))
     data = [rows[at] + [""] * (width - len(rows[at])) for at in kept]
@@ -192,7 +261,8 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     table = pd.DataFrame(data, columns=names, dtype=str)
     table.index = pd.Index(kept) + 1
     units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-    return Table(path, table, f"XLSX, header in row {head + 1}", repeated, "row", units=units)
+    form = f"XLSX, header in row {head + 1}"
+    return Table(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
 
 
 def _sheet(path: Path, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
@@ -236,12 +306,14 @@ def _cell(cell: object) -> str:
 # -- text ----------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, meters: Meters) -> Table:
-    lines = _lines(path, meters)
+def _read_text(path: Path, lines: list[str], meters: Meters) -> Table:
     given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if given:
         lines[0] = ""
     empty = " ".join(_SEPARATORS)
+    for number, line in enumerate(lines[:_SAMPLE], 1):
+        if (count := max(map(line.count, _SEPARATORS)) + 1) > _MOST_COLUMNS:
+            raise DataError(_too_wide(f"{path}: line {number}", count))
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
     separators = [given[1]] if given else _SEPARATORS
@@ -260,19 +332,12 @@ def _read_text(path: Path, meters: Meters) -> Table:
         shown = {"\t": "tab"}.get(separator, separator)
         form = f"text, header in line {sample[head]}, separator {shown}"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-        return Table(path, cells, form, repeated, separator=separator, units=units)
+        above = _above(rows[:head])
+        return Table(path, cells, form, repeated, separator=separator, units=units, above=above)
     raise failure or DataError(f"{path}: is empty; export it again")
 
 
-def _lines(path: Path, meters: Meters) -> list[str]:
-    most = int(meters.max_size * 1e6)
-    with path.open("rb") as file:
-        opened: IO[bytes] | gzip.GzipFile = file
-        if file.peek(2)[:2] == b"\x1f\x8b":
-            opened = gzip.GzipFile(fileobj=file)
-        content = opened.read(most + 1)
-    if len(content) > most:
-        raise _too_large(path, meters.max_size)
+def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
     try:
         text = content.decode(meters.encoding).removeprefix("\ufeff")
     except UnicodeError:
@@ -283,6 +348,13 @@ def _lines(path: Path, meters: Meters) -> list[str]:
             "data.meters.encoding, such as cp1252 or utf-16"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _too_wide(where: str, columns: int) -> str:
+    return (
+        f"{where} has {columns} columns, more than {_MOST_COLUMNS}; divide the file, or write one "
+        "row per meter and time"
+    )
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -339,7 +411,36 @@ def _is_units(row: Sequence[str]) -> bool:
     """Whether a row states units and nothing else; its first field may say so."""
     first, *units = row or [""]
     said = re.fullmatch(r"units?|einheit(en)?|-|", first.strip(), re.IGNORECASE)
-    return bool(said and any(units)) and all(_UNITS.fullmatch(field.strip()) for field in units)
+    units = [field.strip("[()] ") for field in units]
+    return bool(said and any(units)) and all(
+        not unit or quantities.unit_of(f"[{unit}]") for unit in units
+    )
+
+
+def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
+    """The units of energy or power that fields above the header consist of, or name as units."""
+    said = r"(?:.*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*\W+)?(\w+)\W*"
+    fields = (re.fullmatch(said, field.strip(), re.IGNORECASE) for row in rows for field in row)
+    return frozenset(
+        unit
+        for field in fields
+        if field and (unit := quantities.unit_of(f"[{field[1]}]")) in quantities.LOADS
+    )
+
+
+def _before_totals(rows: Sequence[Sequence[str]]) -> int:
+    """The number of rows before the totals at the end."""
+    end = len(rows)
+    while end and _is_total(rows[end - 1]):
+        end -= 1
+    return end
+
+
+def _is_total(row: Sequence[str]) -> bool:
+    """Whether a row has a total, and no date."""
+    words = [field.strip().lower() for field in row]
+    total = r"(grand |sub)?total[es]?\b.*|summen?\b.*|gesamt\w*\b.*|somme\b.*|totaal\b.*|sum"
+    return any(re.fullmatch(total, word) for word in words) and not any(map(is_date, row))
 
 
 def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
@@ -399,7 +500,12 @@ def _cells(
     kept: list[int] = []
     wrong: list[tuple[int, int]] = []
     widest = len(names)
-    for at in range(begin, len(lines)):
+    end = len(lines)
+    last = [_fields(line, separator) for line in lines[max(begin, end - _LAST) :]]
+    while last and (not any(map(str.strip, last[-1])) or _is_total(last[-1])):
+        last.pop()
+        end -= 1
+    for at in range(begin, end):
         line = lines[at]
         if not line.strip(f"{separator} "):
             continue

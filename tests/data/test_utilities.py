@@ -1,0 +1,180 @@
+"""Exports as utilities write them go in at the first command, with the right energy, or are refused
+in one line that says what to do."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import DataError
+from plfl.config.sections import Meters
+from plfl.data.meters import quantities
+from plfl.data.meters.exports import Exports
+from plfl.pipeline.starter import recognise
+from tests.helpers import utilities
+from tests.helpers.refusals import naming
+
+HOURS = pd.date_range("2023-01-10 01:00", periods=24 * 40, freq="h")
+LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
+
+
+def read(path: Path, **keys: Any) -> Exports:
+    return recognise([path], Meters.model_validate({"timezone": "UTC", **keys}))[0]
+
+
+def write(path: Path, **columns: Any) -> Path:
+    """A table of hours with these columns."""
+    pd.DataFrame({"time": HOURS.strftime("%Y-%m-%d %H:%M"), **columns}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("form", utilities.FORMS)
+def test_every_form_is_read(form: str, tmp_path: Path) -> None:
+    *_, minutes, zone, keys = utilities.FORMS[form]
+    (meter,) = read(utilities.write(tmp_path, form), timezone=zone, **keys).meters.values()
+    ends = utilities.starts(minutes, zone).tz_convert("UTC") + pd.Timedelta(minutes=minutes)
+    missing = len(ends) - len(meter.load)
+    assert missing == ("cumulative" in keys)
+    np.testing.assert_array_equal(meter.load.index, ends[missing:])
+    # Registers have three decimals, and so do their differences.
+    within = 2.1e-3 if missing else 1e-9
+    np.testing.assert_allclose(meter.load, utilities.loads(minutes)[missing:], atol=within)
+
+
+def test_archives_are_read(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_bytes(utilities.zipped(utilities.octopus()))
+    exports = read(path)
+    assert exports.meters["a"].load.sum() == pytest.approx(utilities.loads(30).sum())
+    with naming(DataError, "a.csv/export/b.csv", "no header"):
+        path.write_bytes(utilities.zipped(["a,b"], "b.csv"))
+        read(path)
+    with naming(DataError, "a.csv: is a zip archive of 'export/b.pdf'", "unpack"):
+        path.write_bytes(utilities.zipped([], "b.pdf"))
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom"/>', "XML"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "entities"),
+        ("<html><table><tr><td>1</td></tr></table></html>", "XML"),
+        ("%PDF-1.4", "PDF"),
+        ('{"readings": []}', "JSON"),
+        ("100,NEM12,202301111534,MDP1,R\n200,6,E1,1,E1,N1,0,kWh,30,\n300,20230101,0.2", "line 3"),
+        (f"time,{','.join(map(str, range(40_000)))}\n", "40001 columns"),
+    ],
+)
+def test_other_files_are_named(content: str, words: str, tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text(content)
+    with naming(DataError, "a.csv", words) as caught:
+        read(path)
+    assert len(str(caught.value).splitlines()) == 2  # the first counts the problems
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *(("Valeur (en Kw)", "kW"), ("kw", "kW"), ("Usage_KW", "kW"), ("KWH", "kWh")),
+        *(("Active energy Wh (A)", "Wh"), ("load [MWh]", "MWh"), ("Verbrauch in W", "W")),
+        *(("kWh/h", "kW"), ("Wing W", None), ("A", None), ("hall", None), ("WH-1", None)),
+        *(("Outdoor temp [°C]", "°C"), ("Gas m3", "m3"), ("Voltage (V)", "V"), ("kVArh", "kVArh")),
+        *(("Price EUR/kWh", "EUR/kWh"), ("Energie / kWh", "kWh"), ("kWh/m2", "kWh/m2")),
+    ],
+)
+def test_the_unit_in_a_name(name: str, unit: str | None) -> None:
+    assert quantities.unit_of(name) == unit
+
+
+def test_columns_that_are_no_loads_are_left_out(tmp_path: Path) -> None:
+    others = {"out [°C]": LOADS, "Gas m3": LOADS, "EUR/kWh": LOADS, "V (V)": LOADS, "temp": LOADS}
+    rows = {"Nr": np.arange(len(HOURS))[::-1], "": np.arange(len(HOURS)), "NOTES": ""}
+    exports = read(write(tmp_path / "a.csv", **{"Main kWh": LOADS}, **others, **rows))
+    assert list(exports.meters) == ["a"]
+    np.testing.assert_array_equal(exports.meters["a"].load, LOADS)
+    assert "'out [°C]' (°C)" in exports.report()[0]
+    with naming(DataError, "no column of loads", "'Gas m3' (m3)", "data.meters.columns.load"):
+        read(write(tmp_path / "a.csv", **{"Gas m3": LOADS}))
+    gas = read(write(tmp_path / "a.csv", **others), columns={"load": "Gas m3"})
+    assert gas.meters["a"].load.sum() == pytest.approx(LOADS.sum())
+
+
+def test_the_index_of_a_table_is_no_meter(tmp_path: Path) -> None:
+    table = pd.DataFrame({"time": HOURS, "kWh": LOADS})
+    table.iloc[::-1].reset_index(drop=True).iloc[1:].to_parquet(tmp_path / "a.parquet")
+    assert list(read(tmp_path / "a.parquet").meters) == ["a"]
+
+
+@pytest.mark.parametrize("is_parquet", [True, False])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_numbers_name_meters(overlap: bool, is_parquet: bool, tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"time": HOURS, "meter": np.repeat([7, 8], len(HOURS) // 2), "load": LOADS}
+    )
+    if overlap:
+        table = pd.concat([table.assign(meter=7), table.assign(meter=8)]).sort_values("time")
+    path = tmp_path / ("a.parquet" if is_parquet else "a.csv")
+    table.to_parquet(path) if is_parquet else table.to_csv(path, index=False)
+    assert list(read(path).meters) == ["7", "8"]
+
+
+@pytest.mark.parametrize("kind", ["Int64", "float", "str"])
+def test_rows_without_a_name_are_no_meter(kind: str, tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"time": HOURS, "meter": np.repeat([7, 8], len(HOURS) // 2), "load": LOADS}
+    )
+    table["meter"] = table["meter"].astype(kind)
+    table.loc[959, "meter"] = None
+    table.to_parquet(tmp_path / "a.parquet")
+    with naming(DataError, "row 960", "no name in 'meter' (1 such row)"):
+        read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("columns", ["numbers", "more numbers", "clocks"])
+def test_rows_of_days_when_clocks_change(columns: str, tmp_path: Path) -> None:
+    """Each day of a year has the readings that it has: 92, 96 or 100."""
+    zone = "Europe/Berlin"
+    times = pd.date_range("2022-03-01", "2022-11-30", freq="15min", tz=zone, inclusive="left")
+    loads = pd.Series(np.random.default_rng(1).uniform(1, 2, len(times)).round(3), times)
+    local = times.tz_localize(None)
+    clocks = pd.date_range("2022-01-01", periods=96, freq="15min").strftime("%H:%M")
+    days = {str(day): part for day, part in loads.groupby(local.date)}
+    if columns == "clocks":
+        loads = loads[~local.duplicated()]  # one of two equal hours has no column
+        days = {str(day): part for day, part in loads.groupby(loads.index.tz_localize(None).date)}
+        rows = {
+            day: part.set_axis(part.index.strftime("%H:%M")).reindex(clocks)
+            for day, part in days.items()
+        }
+    else:
+        if columns == "numbers":
+            days.pop("2022-10-30")
+            loads = pd.concat(days.values())
+        rows = {day: pd.Series(part.to_numpy()) for day, part in days.items()}
+    table = pd.DataFrame(rows).T.rename_axis("Tag")
+    if columns != "clocks":
+        table.columns = [f"V{number + 1}" for number in table]
+    table.iloc[::-1].to_csv(path := tmp_path / "a.csv")
+    found = read(path, timezone=zone).meters["a"].load.dropna()
+    ends = loads.index.tz_convert("UTC") + pd.Timedelta(minutes=15)
+    np.testing.assert_array_equal(found.index, ends)
+    np.testing.assert_array_equal(found, loads)
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_registers_of_one_meter_are_added(form: str, tmp_path: Path) -> None:
+    night = np.where(HOURS.hour < 7, LOADS, 0.0)
+    table = pd.DataFrame({"time": HOURS, "hall T1": night, "hall T2": LOADS - night, "gym": LOADS})
+    if form == "long":
+        table = table.melt("time", var_name="meter", value_name="kWh").sort_values("time")
+        table = table[~((table["meter"] == "hall T2") & (table["time"] == HOURS[9]))]
+    else:
+        table.loc[9, "hall T2"] = np.nan
+    table.to_csv(path := tmp_path / "a.csv", index=False)
+    exports = read(path, add=r" T\d$", only=["h*"])
+    assert list(exports.meters) == ["hall"]
+    expected = LOADS.copy()
+    expected[9] = np.nan
+    np.testing.assert_allclose(exports.meters["hall"].load, expected)
