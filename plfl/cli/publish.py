@@ -55,14 +55,14 @@ def run(options: argparse.Namespace) -> None:
     """Write the crate, and say what it does not contain."""
     from datetime import UTC, datetime
 
-    from plfl.publish.crate import citation, publish
+    from plfl.publish import citation
+    from plfl.publish.crate import publish
     from plfl.results.records import read_about
 
     read_about(options.results)  # errors of the folder come before those of the citation
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
     wanted = options.models, options.data, options.outside
-    published = publish(options.results, options.to, read, today, *wanted)
-    if published.without_readings:
+    if publish(options.results, options.to, read, today, *wanted):
         print("left out: readings of the meters, and all that shows them; --data includes them")
     print(f"wrote {options.to}, licence {read.license}")

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from plfl.publish.crate import citation, publish
+from plfl.publish import citation
+from plfl.publish.crate import publish
 from tests.helpers import fake_results
-from tests.publish.crate.test_crate import finished
+from tests.publish.test_crate import finished
 
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 """What the validator of RO-Crate reads."""

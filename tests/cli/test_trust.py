@@ -14,7 +14,7 @@ from plfl import plugins
 from plfl.base.errors import ResultsError
 from plfl.cli import main as cli
 from plfl.config.study import Study
-from plfl.publish.crate import citation
+from plfl.publish import citation
 from plfl.results.models import read_models, write_models
 from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
@@ -55,7 +55,6 @@ COMMANDS = [
     "publish results/foreign --to crate",
     "compare results/foreign results/foreign",
     "track results/foreign",
-    "ui results/foreign",
     "cells results/foreign/study.json",
     "forecast foreign.safetensors meters/a.csv",
     "export foreign.safetensors --client a --to a.pt2",

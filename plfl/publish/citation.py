@@ -22,7 +22,6 @@ class Author(BaseModel):
     name: str = Field(min_length=1)
     is_person: bool
     url: str | None
-    affiliation: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -32,7 +31,7 @@ class Author(BaseModel):
         person = " ".join(str(part) for part in parts if part)
         name = person or raw.get("name") or raw.get("alias") or ""
         url = raw.get("orcid") or raw.get("website")
-        return {"affiliation": None, **raw, "name": name, "is_person": bool(person), "url": url}
+        return {"name": name, "is_person": bool(person), "url": url}
 
 
 class Citation(BaseModel):
@@ -41,8 +40,7 @@ class Citation(BaseModel):
     title: str = Field(min_length=1)
     authors: list[Author] = Field(min_length=1)
     license: Annotated[str, BeforeValidator(lambda raw: raw[0] if isinstance(raw, list) else raw)]
-    """An identifier of the SPDX list, such as `CC-BY-4.0`. If there are several, the first is
-    used."""
+    """An identifier of the SPDX list, such as `CC-BY-4.0`; the first, if there are several."""
     url: str | None = None
     """Where the results are presented, if anywhere."""
 
@@ -64,11 +62,11 @@ def read(path: Path) -> Citation:
         problem = "is missing; it says who the authors are and which licence holds. Write one, or "
         problem += "name another one with --citation"
     except ValidationError as error:
-        found = (
-            f"{'.'.join(map(str, one['loc'])) or 'the file'}: {one['msg']}"
-            for one in error.errors()
+        lacking = (
+            f"{'.'.join(map(str, item['loc'])) or 'the file'}: {item['msg']}"
+            for item in error.errors()
         )
-        problem = f"cannot be used ({'; '.join(found)}); complete it"
+        problem = f"cannot be used ({'; '.join(lacking)}); complete it"
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"cannot be read ({error}); correct it"
     raise PlflError(f"{path}: {problem}. For example:\n\n{EXAMPLE}")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.publish.crate.citation import read
+from plfl.publish.citation import read
 from tests.helpers.refusals import naming
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_repositorys_own() -> None:

@@ -1,0 +1,399 @@
+"""A finished study as a folder or an archive that others can cite, check and repeat.
+
+It is an RO-Crate (https://w3id.org/ro/crate): the files of the study, and `ro-crate-metadata.json`,
+which says what each of them is, who made it and under which licence. `croissant.json` describes the
+tables for those who load them (https://docs.mlcommons.org/croissant/docs/croissant-spec.html).
+"""
+
+import json
+import mimetypes
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plfl.base.errors import PlflError, ResultsError
+from plfl.base.files import sha256
+from plfl.config.study import Study
+from plfl.data.comstock.releases import BUCKET, ROOT
+from plfl.data.receipts import verify
+from plfl.plugins import digests_of
+from plfl.publish.citation import Citation
+from plfl.report import overview, page
+from plfl.report.make import figures_of, make
+from plfl.report.rendering import as_yaml
+from plfl.results.overview import study_of
+from plfl.results.records import read_about, schema
+from plfl.results.tables import Tables
+
+CONFIGURATION = "study.yaml"
+PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+"""The profile Process Run Crate: which software made which files from which others."""
+LOADS = "forecasts.parquet"
+"""Endings of the names of tables with loads, or with forecasts that repeat them."""
+DESCRIPTIONS = {
+    **overview.FILES,
+    **page.FILES,
+    "index.html": "the report: what was found, tables, figures, clients, configuration",
+    CONFIGURATION: "configuration of the study, with every key",
+    "requirements.txt": "versions of the software that ran the study",
+    "SHA256SUMS": "SHA-256 of the other files, for `sha256sum --check`",
+    "croissant.json": "Croissant metadata of the tables",
+    "targets.csv": "scores of each target of a window",
+    "index.csv": "which cell each file of models belongs to",
+}
+"""What the files of a crate contain, by name."""
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "conformsTo": "http://purl.org/dc/terms/conformsTo",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{
+        term: f"cr:{term}"
+        for term in ("citeAs", "column", "extract", "field", "fileObject", "recordSet", "source")
+    },
+}
+"""The terms of Croissant that are used here."""
+
+
+def publish(
+    results: Path,
+    to: Path,
+    citation: Citation,
+    published: date,
+    models: bool = False,
+    data: bool = False,
+    outside: Iterable[Path] = (),
+) -> bool:
+    """Write the crate of a finished study; return whether readings of own meters were left out.
+
+    They are left out unless `data` is set. The tables of forecasts, which also contain loads, are
+    then empty, and page and figures are made again without them.
+
+    Args:
+        results: the results folder of the study.
+        to: a new folder; or a new file, if the name ends in `.zip`.
+        citation: authors and licence.
+        published: the date of publication.
+        models: whether to include the models.
+        data: whether to include the files that the study read.
+        outside: further folders whose files may be included, in addition to the results, the
+            figures and the current folder. Any other file is refused, also as the target of a link.
+
+    Raises:
+        PlflError: `to` exists or cannot be written, or rocrate is not installed.
+        ResultsError: the study is not finished, or a file is damaged or lies outside.
+        DataError: a file that the study read is missing or has changed, with `data`.
+    """
+    if find_spec("rocrate") is None:
+        raise PlflError("rocrate is not installed; run pip install 'plfl[publish]'")
+    if to.exists() or to.is_symlink():
+        raise PlflError(f"{to}: exists already; remove it first, or name another folder or file")
+    study, about = study_of(results), read_about(results)
+    private = study.data.source == "meters" and not data
+    with _written(to) as folder:
+        sources = _gather(results, folder, models, data, outside)
+        origin = study.data.rules.origin
+        text = (
+            f"Results of the study {study.name!r} of federated learning, run with plfl "
+            f"{about['version']}. {study.data.rules.examples.capitalize()}: {origin.text}."
+        )
+        if private:
+            text += " The readings are not included: the tables of forecasts are empty, and the "
+            text += "report shows no loads."
+        (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
+        (folder / "requirements.txt").write_text(_requirements(about), encoding="utf-8")
+        croissant = _croissant(folder, study, text, citation, published)
+        document = json.dumps(croissant, indent=1, ensure_ascii=False)
+        (folder / "croissant.json").write_text(f"{document}\n", encoding="utf-8")
+        sums = "".join(f"{sha256(folder / name)}  {name}\n" for name in _files(folder))
+        (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
+        _write_crate(folder, study, about, text, citation, published, sources)
+    return private
+
+
+@contextmanager
+def _written(to: Path) -> Iterator[Path]:
+    """A temporary folder beside `to` that becomes `to` when the block succeeds."""
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=".tmp-", dir=to.parent)
+    except OSError as error:
+        raise PlflError(f"{to}: cannot be written ({error.strerror}); name another one") from None
+    try:
+        folder = Path(temporary, to.stem)
+        folder.mkdir()
+        yield folder
+        if to.suffix == ".zip":
+            folder = Path(shutil.make_archive(str(folder), "zip", folder))
+        folder.rename(to)
+    except OSError as error:
+        raise PlflError(f"{to}: cannot be written ({error}); check the disk") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of a crate, relative to its root, in order."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path.relative_to(folder).as_posix() for path in paths]
+
+
+def _gather(
+    results: Path, folder: Path, models: bool, data: bool, outside: Iterable[Path]
+) -> dict[str, tuple[str, str | None]]:
+    """Copy the files of a finished study into an empty folder.
+
+    Returns:
+        The files that the study read, by path: their SHA-256, and their place if they are included.
+    """
+    study, about = study_of(results), read_about(results)
+    places = [results / label for label in about.get("variants", [])] or [results]
+    for place in places:
+        deployed = read_about(place).get("engine", "simulator") != "simulator"
+        tables = [name for name in page.FILES if not (deployed and name.startswith("baseline"))]
+        _require(place, tables)
+        _ = Tables(place).summary  # refuses a damaged one
+    _require(results, ["index.html"])
+    figures = figures_of(results, study)
+    private = study.data.source == "meters" and not data
+    kinds = ["*.csv", "*.parquet", "study.json", *["models/*"] * models]
+    kinds += [] if private else ["index.html"]
+    copied = {
+        path.relative_to(results).as_posix(): path
+        for place in dict.fromkeys([results, *places])
+        for kind in kinds
+        for path in place.glob(kind)
+    }
+    if models and not any(Path(name).parent.name == "models" for name in copied):
+        raise ResultsError(f"{results}: holds no models; leave out --models, or run the study")
+    if not private:
+        drawn = [path for path in figures.glob("*") if path.suffix in (".pdf", ".png", ".svg")]
+        if not drawn:
+            raise ResultsError(f"{figures}: holds no figures; `plfl report` draws them")
+        copied |= {f"figures/{path.name}": path for path in drawn}
+    for name in digests_of(about["study"]):
+        if Path(name).is_absolute():  # others are below the current folder
+            raise ResultsError(
+                f"{name}: is outside the current folder, so {CONFIGURATION} in the crate could not "
+                "find it; move it beside the study, correct its path in the study, and run the "
+                "study again"
+            )
+        copied[name] = Path(name)
+    sources = _sources(places, data)
+    copied |= {place: Path(path) for path, (_, place) in sources.items() if place}
+    _refuse_outside(copied.values(), [results, figures, Path(), *outside])
+    for name, path in copied.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if private and name.endswith(LOADS):
+            pq.write_table(schema(path).empty_table(), target)
+        else:
+            shutil.copyfile(path, target)
+    if private:
+        make(folder, folder / "figures", folder / "index.html")
+    return sources
+
+
+def _require(place: Path, names: list[str]) -> None:
+    if missing := [name for name in names if not (place / name).is_file()]:
+        raise ResultsError(
+            f"{place}: the study is not finished; {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Run it to its end with `plfl study`"
+        )
+
+
+def _refuse_outside(paths: Iterable[Path], folders: Iterable[Path]) -> None:
+    """Refuse files that are in none of the folders, also as targets of links."""
+    roots = [folder.resolve() for folder in folders]
+    if strange := [path for path in paths if not any(map(path.resolve().is_relative_to, roots))]:
+        listed = ", ".join(map(str, strange[:3])) + (", …" if len(strange) > 3 else "")
+        raise ResultsError(
+            f"{listed}: outside of the results, the figures and the current folder. To publish "
+            f"what lies there, name its folder with --outside {strange[0].resolve().parent}"
+        )
+
+
+def _sources(places: list[Path], data: bool) -> dict[str, tuple[str, str | None]]:
+    """See `_gather`. The files of a state keep their paths relative to their common folder."""
+    digests: dict[str, dict[str, str]] = {}
+    for place in places:
+        for state, receipt in read_about(place).get("sources", {}).items():
+            if data:
+                verify(receipt)
+            digests.setdefault(state, {}).update(receipt["files"])
+    sources: dict[str, tuple[str, str | None]] = {}
+    for state, of_state in digests.items():
+        whole = {path: Path(os.path.abspath(path)) for path in of_state}  # noqa: PTH100 - without links
+        top = os.path.commonpath([path.parent for path in whole.values()]) if whole else ""
+        for path, digest in of_state.items():
+            target = f"data/{state}/{whole[path].relative_to(top).as_posix()}"
+            sources.setdefault(path, (digest, target if data else None))
+    return sources
+
+
+def _requirements(about: dict[str, Any]) -> str:
+    """The versions that the study noted, in the form that pip reads."""
+    versions = dict(about.get("versions", {}))
+    lines = [f"# Python {versions.pop('python', 'unknown')}", f"plfl=={about['version']}"]
+    lines[1] += f"  # commit {about['git']}" if about.get("git") else ""
+    return "\n".join([*lines, *(f"{name}=={number}" for name, number in versions.items())]) + "\n"
+
+
+def _described(name: str) -> str:
+    """What a file of a crate contains, by its path there."""
+    path = Path(name)
+    kinds = {"figures": f"figure {path.stem}, see the report", "data": "read by the study"}
+    kinds |= {".py": "Python file that the study names", ".safetensors": "trained models"}
+    known = kinds.get(path.parts[0]) or DESCRIPTIONS.get(path.name) or kinds.get(path.suffix)
+    return known or path.name
+
+
+def _write_crate(
+    folder: Path,
+    study: Study,
+    about: dict[str, Any],
+    text: str,
+    citation: Citation,
+    day: date,
+    sources: dict[str, tuple[str, str | None]],
+) -> None:
+    """Describe all files of a crate in `ro-crate-metadata.json`."""
+    from rocrate.model import ContextEntity
+    from rocrate.rocrate import ROCrate
+
+    crate = ROCrate(version="1.1")
+
+    def add(id: str, kind: str, **about: Any) -> Any:
+        return crate.add(ContextEntity(crate, id, {"@type": kind, **about}))
+
+    def licence(url: str) -> Any:
+        return add(url, "CreativeWork", name=Path(url).name, description="A licence")
+
+    origin = study.data.rules.origin
+    of_data = {"license": licence(origin.licence)} if origin.licence else {}
+    authors = [
+        add(
+            author.url or f"#{author.name}",
+            "Person" if author.is_person else "Organization",
+            name=author.name,
+        )
+        for author in citation.authors
+    ]
+    files = {}
+    for name in _files(folder):
+        path = folder / name
+        about_file = {
+            "name": name,
+            "description": _described(name),
+            "encodingFormat": mimetypes.guess_type(name)[0] or "application/octet-stream",
+            "contentSize": str(path.stat().st_size),
+            "sha256": sha256(path),
+        }
+        about_file |= of_data if name.startswith("data/") else {}
+        files[name] = crate.add_file(path, name, properties=about_file)
+    elsewhere = [
+        add(
+            _address(path, study),
+            "CreativeWork",
+            name=Path(path).name,
+            description=f"read by the study, not included: {origin.text}",
+            sha256=digest,
+            **of_data,
+        )
+        for path, (digest, place) in sources.items()
+        if place is None
+    ]
+    read = [n for n in files if n == CONFIGURATION or n.endswith(".py") or n.startswith("data/")]
+    url, version = "https://arxiv.org/abs/2404.01517", about["version"]
+    run = crate.add_action(
+        add("#plfl", "SoftwareApplication", name="plfl", url=url, softwareVersion=version),
+        identifier="#run",
+        object=[*map(files.get, read), *elsewhere],
+        result=[files[name] for name in files if name not in read],
+        properties={"name": f"plfl study {CONFIGURATION}"},
+    )
+    run["agent"] = authors[0]
+    profile = {"name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
+    root = {
+        "name": f"{citation.title}: study {study.name}",
+        "description": text,
+        "datePublished": day.isoformat(),
+        "license": licence(citation.licence_url),
+        "author": authors,
+        "conformsTo": add(PROFILE, "CreativeWork", **profile),
+        "mainEntity": files["index.html"],
+        "mentions": [run, *elsewhere],
+    }
+    for key, value in root.items():
+        crate.root_dataset[key] = value
+    crate.metadata.extra_terms["sha256"] = "https://schema.org/sha256"
+    crate.write(folder)
+
+
+def _address(path: str, study: Study) -> str:
+    """The public address of a file that a study read, if it has one."""
+    if study.data.source != "comstock":
+        return f"#{path}"
+    folder = (study.data.folder / "comstock").as_posix()
+    key = Path(path).as_posix().removeprefix(f"{folder}/")
+    return f"https://{BUCKET}.s3.amazonaws.com/{ROOT}/{key}"
+
+
+def _croissant(
+    folder: Path, study: Study, text: str, citation: Citation, day: date
+) -> dict[str, Any]:
+    """The columns of the tables, as Croissant describes them."""
+    authors = [author.name for author in citation.authors]
+    tables, columns = [], []
+    for file in (name for name in _files(folder) if name.endswith(".parquet")):
+        name = file.removesuffix(".parquet")
+        about = {"name": name, "description": _described(file)}
+        table = {"contentUrl": file, "encodingFormat": "application/x-parquet"}
+        table |= {"sha256": sha256(folder / file)}
+        tables.append({"@type": "cr:FileObject", "@id": file, **about, **table})
+        fields = [
+            {
+                "@type": "cr:Field",
+                "@id": f"{name}/{column.name}",
+                "name": column.name,
+                "dataType": _type(column.type),
+                "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
+            }
+            for column in schema(folder / file)
+        ]
+        columns.append({"@type": "cr:RecordSet", "@id": name, **about, "field": fields})
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "name": re.sub(r"[^\w-]", "-", study.name),
+        "description": text,
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "url": citation.url or "./",
+        "citeAs": f"{', '.join(authors)} ({day.year}): {citation.title}",
+        "creator": [{"@type": "sc:Person", "name": name} for name in authors],
+        "datePublished": day.isoformat(),
+        "license": citation.licence_url,
+        "version": "1.0.0",
+        "rai:dataCollection": f"The study read {study.data.rules.origin.text}.",
+        "distribution": tables,
+        "recordSet": columns,
+    }
+
+
+def _type(kind: pa.DataType) -> str:
+    types = {"Boolean": pa.types.is_boolean, "Integer": pa.types.is_integer}
+    types |= {"Float": pa.types.is_floating, "DateTime": pa.types.is_timestamp}
+    return "sc:" + next((name for name, holds in types.items() if holds(kind)), "Text")
