@@ -3,13 +3,16 @@
 import io
 import json
 import os
+import socket
 import ssl
+import struct
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
@@ -19,6 +22,7 @@ import yaml
 
 import plfl
 from plfl.base.errors import DataError, PlflError
+from plfl.deploy import forecasts as module
 from plfl.deploy.forecasts import Forecasts, ForecastServer
 from tests.helpers.loopback import NAMES, Deployment, by_split, study, tables
 
@@ -100,14 +104,46 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment) -> Non
         _, body = get(f"{address}?model=global")
         other = pd.DataFrame(json.loads(body)["forecasts"])
         assert other["forecast"].tolist() != rows["forecast"].tolist()
-        for query, words in (("format=xml", ["json, parquet"]), ("client=102", ["'client'"])):
+        for query, word in (("format=xml", "json, parquet"), ("client=102", "'client'")):
             status, body = get(f"{address}?{query}")
             assert status == 400
-            assert all(word in body.decode() for word in words)
+            assert word in body.decode()
+        with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
+            connection.sendall(b"GET http://[/forecasts HTTP/1.0\r\n\r\n")
+            assert b"malformed address" in connection.makefile("rb").read()
         assert get(address.replace("forecasts", "series.parquet"))[0] == 404
         with pytest.raises(PlflError, match="cannot listen there"):
             ForecastServer(forecasts(deployed), "127.0.0.1", server.server_port, None)
         server.shutdown()
+
+
+def test_slow_and_broken_connections_do_not_keep_others_out(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "TOTAL", 0.5)
+    with ForecastServer(forecasts(deployed), "127.0.0.1", 0, None) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = "127.0.0.1", server.server_port
+        for _ in range(3):  # each is reset in the middle of its request
+            connection = socket.create_connection(address)
+            connection.sendall(b"GET /forecasts HT")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        slow = [socket.create_connection(address) for _ in range(module.MOST)]
+
+        def drip() -> None:
+            with suppress(OSError):
+                while True:
+                    for connection in slow:
+                        connection.sendall(b"G")
+                    time.sleep(0.05)
+
+        Thread(target=drip, daemon=True).start()
+        assert get(f"http://{address[0]}:{address[1]}/forecasts")[0] == 200
+        server.shutdown()
+        for connection in slow:
+            connection.close()
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path: Path) -> None:
@@ -116,7 +152,9 @@ def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path:
 
     make(tmp_path / "keys", ["grid", "dismissed"])
     make(tmp_path / "others", ["grid"])
-    (tmp_path / "keys" / "server" / "clients" / "dismissed.pub").unlink()
+    known = tmp_path / "keys" / "server" / "clients"
+    (known / "dismissed.pub").unlink()
+    (known / "broken.pub").write_bytes(b"\xff\xfe no key")
 
     def context(keys: str, name: str | None) -> ssl.SSLContext:
         found = ssl.create_default_context(cafile=tmp_path / "keys" / "ca.crt")
@@ -171,6 +209,13 @@ def test_a_forecast_is_made_once(deployed: Deployment, monkeypatch: pytest.Monke
     os.utime(file)  # the client has scored its models again
     asked("local")
     assert made == ["local", "global", "local"]
+    own = deployed.folder / NAME / "series.parquet"
+    before, made_at = own.read_bytes(), asked("local")[0]["made_at"].max()
+    stamp = own.stat()
+    tables()[NAME][:200].to_parquet(own)  # fewer readings, and an older file
+    os.utime(own, ns=(stamp.st_atime_ns, stamp.st_mtime_ns - 10**9))
+    assert (asked("local")[0]["made_at"] < made_at).all()
+    own.write_bytes(before)
 
 
 def test_a_client_without_a_model_says_so(deployed: Deployment, tmp_path: Path) -> None:

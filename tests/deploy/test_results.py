@@ -48,6 +48,21 @@ def test_measured_bytes_are_logged(deployed):
     assert clients["client"].astype(str).tolist() == NAMES
 
 
+def test_a_deployment_in_which_nobody_was_scored_is_saved(tmp_path):
+    pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    from plfl.deploy import server_app
+
+    of = study(federation={"rounds": 2, "evaluate_every": 1})
+    deployment = Deployment(of, by_split(of)["P2"], tmp_path)
+    deployment.loopback.lost = lambda name, message: message.about["kind"] == "evaluate"
+    result = deployment.server.run()
+    described = deployment.server.members.descriptions
+    server_app.write_results(of, deployment.cell, result, described, tmp_path / "results")
+    tables = Tables(tmp_path / "results")
+    assert len(tables.records(["loss"])) == 2 * 2 * len(NAMES)
+    assert tables.summary.empty
+
+
 def test_a_deployed_study_can_be_deployed_again():
     listed = {state: [int(name) for name in NAMES] for state in ("XX", "YY")}
     of = study(data={"states": list(listed), "buildings": listed})
