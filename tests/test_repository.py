@@ -29,8 +29,17 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     steps = [step for job in read(str(path))["jobs"].values() for step in job["steps"]]
     assert all(("uses" in step) != ("run" in step) for step in steps)
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in used)
     called = {name for step in steps for name in re.findall(r"make ([a-z-]+)", step.get("run", ""))}
     assert called <= targets
+
+
+def test_checks_before_a_commit_use_the_locked_versions() -> None:
+    locked = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+    (repository,) = read(".pre-commit-config.yaml")["repos"]
+    for hook in repository["hooks"]:
+        assert set(hook["additional_dependencies"]) <= set(locked)
 
 
 @pytest.mark.parametrize("name", ["slurm", "kubernetes"])
