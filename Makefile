@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock
+.PHONY: help setup demo reproduce map ui test smoke lint size docs bench bench-quick conformance deploy-check gpu-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,6 +70,9 @@ lint: $(READY) ## check format, lint, types and workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint --configfile config/smoke.yaml
+
+size: ## print the lines of code by folder, and the words of prose
+	@python3 benchmarks/size.py
 
 docs: $(READY) ## build the documentation site in site/
 	$(BIN)/pip install --quiet --editable '.[docs]'

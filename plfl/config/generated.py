@@ -94,7 +94,7 @@ def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
 
 def _text(text: str) -> str:
     """The first paragraph of a key's documentation."""
-    return " ".join(text.split("\n\n")[0].split())
+    return " ".join(text.split("\n\n", maxsplit=1)[0].split())
 
 
 def _reference(block: Section, path: str) -> Iterator[str]:

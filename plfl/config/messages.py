@@ -113,7 +113,7 @@ def _is_type(part: str) -> bool:
 def _lines(error: Any, model: type[Section]) -> list[str]:
     loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
     path = ".".join(part for part in map(str, loc) if not _is_type(part))
-    kind = error["type"]
+    kind, given = error["type"], _SHORT.repr(error["input"])  # it may be large, even without end
     if kind == REFUSAL:
         return [f"{path}{error['msg']}"]
     if kind == "value_error" and not path:
@@ -122,36 +122,38 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         blocks = blocks_at(error["loc"][:-1], model)
         known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    if kind == "string_pattern_mismatch":
-        message = _IN_WORDS.get(error["ctx"]["pattern"], message)
-    shown = _SHORT.repr(error["input"])  # a value may be large, even without end
-    if kind in _BLOCKS:
-        message = _as_block(error, model)
-    if kind in _TEXTS and isinstance(error["input"], bool | int | float | date):
-        message = _UNQUOTED["bool" if isinstance(error["input"], bool) else "other"]
-    if kind in _SCALARS and isinstance(error["input"], list):
-        message = "it is one value, not a list"
-        can_be_axis = error["loc"][0] in _VARIED and all(isinstance(p, str) for p in error["loc"])
-        if can_be_axis and "..." not in shown:
-            axis = f"grid: {{{path}: {shown}}}"
-            message += f"; to train the study with each of them, write `{axis}`"
-    line = f"{path}: {shown} is not allowed: {message}"
-    if kind == "list_type" and not isinstance(error["input"], dict):
-        entries = str(error["input"])
-        if re.fullmatch(r"[\d.]+([ ,]+[\d.]+)+", entries):  # numbers without brackets
-            entries = ", ".join(re.split("[ ,]+", entries))
-        line += f", such as [{entries}]"
     if kind == "union_tag_invalid":
         tag, known = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
         return [f"{path}.name: {tag!r} is unknown; {allowed(tag, known)}"]
     if kind == "union_tag_not_found":
         known = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
-        return [f"{path}: {_SHORT.repr(error['input'])} has no name; allowed: {', '.join(known)}"]
-    if kind == "literal_error" and isinstance(error["input"], str):
-        line += did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
-    return [line]
+        return [f"{path}: {given} has no name; allowed: {', '.join(known)}"]
+    return [f"{path}: {given} is not allowed: {_reason(error, path, given, model)}"]
+
+
+def _reason(error: Any, path: str, given: str, model: type[Section]) -> str:
+    """Why a value is not allowed, and what to write instead."""
+    kind, value = error["type"], error["input"]
+    if kind in _BLOCKS:
+        return _as_block(error, model)
+    if kind in _TEXTS and isinstance(value, bool | int | float | date):
+        return _UNQUOTED["bool" if isinstance(value, bool) else "other"]
+    if kind in _SCALARS and isinstance(value, list):
+        can_be_axis = error["loc"][0] in _VARIED and all(isinstance(p, str) for p in error["loc"])
+        axis = f"; to train the study with each of them, write `grid: {{{path}: {given}}}`"
+        return "it is one value, not a list" + axis * (can_be_axis and "..." not in given)
+    reason: str = error["msg"].removeprefix("Value error, ")
+    reason = reason[0].lower() + reason[1:]
+    if kind == "string_pattern_mismatch":
+        return _IN_WORDS.get(error["ctx"]["pattern"], reason)
+    if kind == "list_type" and not isinstance(value, dict):
+        entries = str(value)
+        if re.fullmatch(r"[\d.]+([ ,]+[\d.]+)+", entries):  # numbers without brackets
+            entries = ", ".join(re.split("[ ,]+", entries))
+        return f"{reason}, such as [{entries}]"
+    if kind == "literal_error" and isinstance(value, str):
+        reason += did_you_mean(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]))
+    return reason
 
 
 def _as_block(error: Any, model: type[Section]) -> str:

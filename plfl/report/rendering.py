@@ -128,4 +128,4 @@ def drawing(path: Path, text: str) -> Markup:
     encoded = base64.b64encode(content.encode()).decode("ascii")
     return Markup(
         '<img src="data:image/svg+xml;base64,{}" alt="Figure {}: {}." width="{}" height="{}">'
-    ).format(encoded, path.stem, text.split(".")[0], width, height)
+    ).format(encoded, path.stem, text.split(".", maxsplit=1)[0], width, height)

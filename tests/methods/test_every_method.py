@@ -94,7 +94,7 @@ def all_but(names: tuple[str, ...]) -> Any:
 def of_four(name: str, **options: Any) -> list[Any]:
     """The path of the method on four clients."""
     given = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | options
-    method = available()[name.split()[0]](**CASES[name].parameters)
+    method = available()[name.split(maxsplit=1)[0]](**CASES[name].parameters)
     return trajectory(CASES[name].client_opt, AVG, method, **given)
 
 
@@ -187,7 +187,7 @@ def test_optimisers_that_make_no_sense_are_refused(
     name: str, client_opt: ClientOpt, server_opt: ServerOpt, word: str
 ) -> None:
     parameters = CASES[name].parameters if name in CASES else {}
-    reason = available()[name.split()[0]](**parameters).refuses(client_opt, server_opt)
+    reason = available()[name.split(maxsplit=1)[0]](**parameters).refuses(client_opt, server_opt)
     assert (reason is None) == (not word)
     assert word in (reason or "")
 
