@@ -5,6 +5,13 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 
+ENOUGH_CHANGES = 20
+"""Changes that tell whether a load that also falls is a register."""
+SWAPS = 3
+"""A register may fall this often, such as when it is swapped."""
+RARE = 0.1
+"""Other falls of a register are at most this fraction of its rises, by number or by size."""
+
 
 def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
     """Refuse timestamps that do not advance in steps of `interval` minutes.
@@ -73,10 +80,21 @@ def check_load(
         )
 
 
-def never_decreases(load: pd.Series) -> bool:
-    """Whether a load rises and never falls, like the readings of a cumulative register."""
-    load = load.dropna()
-    return bool(load.is_monotonic_increasing and load.min() < load.max())
+def is_register(load: pd.Series) -> bool:
+    """Whether a load looks like the readings of a cumulative register.
+
+    It rises, and falls at most `SWAPS` times; or rarely, and almost to zero, such as a register
+    that is reset every day; or but for the largest steps, falls are small, such as noise.
+    """
+    values = load.dropna().to_numpy()
+    steps = np.diff(values)
+    falls, rises = np.sort(-steps[steps < 0]), np.sort(steps[steps > 0])
+    if not len(falls) or len(falls) + len(rises) < ENOUGH_CHANGES:
+        return len(rises) > 0 and not len(falls)
+    if len(falls) <= RARE * len(rises):
+        left = np.median(values[1:][steps < 0] / values[:-1][steps < 0])
+        return len(falls) <= SWAPS or bool(abs(left) <= RARE)
+    return bool(falls[:-SWAPS].sum() < RARE * rises[:-SWAPS].sum())
 
 
 def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
-from plfl.data.checks import never_decreases
+from plfl.data.checks import is_register
 from plfl.data.dataset import SPLITS, WEEK
 from plfl.data.windows import build
 
@@ -37,7 +37,7 @@ def describe(
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
           `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence
           error of the study's test windows, which is the denominator of MASE, NaN without windows;
-        - `rises`: whether the load never decreases, and increases at least once;
+        - `rises`: whether the load looks like the readings of a cumulative register;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the median;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
@@ -74,7 +74,7 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "load_factor": mean / peak if peak > 0 else np.nan,
         "persistence_mae": persistence_mae,
         "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
-        "rises": never_decreases(load),
+        "rises": is_register(load),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
@@ -121,8 +121,8 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
         )
     if client.rises:
         yield (
-            "the load never decreases, like a cumulative register; set data.meters.cumulative, "
-            "which uses its differences"
+            "the load hardly ever decreases, like a cumulative register; set "
+            "data.meters.cumulative, which uses its differences"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

@@ -109,7 +109,7 @@ class ForecastModel:
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
         zone = zone_named(self._layout.timezone_of(client))
-        fixed = timezone(standard_offset(zone, forecasts["made_at"].iloc[0].year))
+        fixed = timezone(standard_offset(zone))
         made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(fixed)
         localized = forecasts.tz_localize(fixed)
         return localized.assign(made_at=made_at)

@@ -9,7 +9,7 @@ import yaml
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.config.study import Study
-from plfl.data.checks import counted, never_decreases
+from plfl.data.checks import counted
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
@@ -63,13 +63,6 @@ def _problems(exports: Exports, meters: Meters) -> list[str]:
         problems.append(
             f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
         )
-    problems += [
-        f"{exports.files[name]}: {name}: the readings never decrease, like those of a cumulative "
-        "register; set data.meters.cumulative: true, or data.meters.cumulative: false if they are "
-        "loads"
-        for name, meter in exports.meters.items()
-        if "cumulative" not in given and never_decreases(meter.load)
-    ]
     with collected(problems):
         check_chosen(exports.names, meters)
     with collected(problems):

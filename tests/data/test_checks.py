@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.data.checks import check_load, check_stamps, never_decreases
+from plfl.data.checks import check_load, check_stamps, is_register
 from tests.helpers.refusals import naming
 
 STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
@@ -82,6 +82,6 @@ def test_a_constant_load_is_refused(value: float) -> None:
 
 def test_a_load_that_is_missing_everywhere_is_refused() -> None:
     missing = LOAD * np.nan
-    assert not never_decreases(missing)
+    assert not is_register(missing)
     with naming(DataError, "m.csv", "'load'"):
         check_load("m.csv", missing, gaps=True)

@@ -524,7 +524,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
     (("floor_area", "give it once"), GOOD.assign(floor_area=np.nan), WITH_AREA),
     (("line 3", "floor_area", "1 to 2"), GOOD.assign(floor_area=[1] + [2] * 95), WITH_AREA),
     (("fewer than two readings",), GOOD.assign(load=""), {}),
-    (("too few",), GOOD.head(1), {}),
+    (("fewer than two readings",), GOOD.head(1), {}),
     (("line 22", "'2018'", "ISO8601"), put(20, "2018", "timestamp"), {}),
     (("line 22", "''"), put(20, "", "timestamp"), {}),
     (("line 4", "UTC offset"), put(2, "2018-01-01 00:45Z", "timestamp"), {}),

@@ -12,12 +12,13 @@ except for the hour of daylight saving time.
 import logging
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import never_decreases
+from plfl.data.checks import is_register
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.layout import check_chosen
@@ -96,7 +97,8 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     # In the name of a client, a hyphen can replace another character.
     only = [escape(client).replace("-", "?")]
     zone = {"timezone": meters.timezone_of(client), "timezones": {}}
-    chosen = {"only": only, "leave_out": [], "since": None, "until": None}
+    chosen: dict[str, Any] = {"only": only, "leave_out": [], "since": None, "until": None}
+    chosen["cumulative"] = meters.cumulative  # few readings may rise by chance
     meters = meters.model_copy(update=zone | chosen)
     exports = read_exports([path], meters, meters.interval, {path: client})
     if exports.names and client not in client_names(exports.names).values():
@@ -107,9 +109,9 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     _refuse(exports)
     notes: list[str] = []
     series = _series(exports, _by_client(exports)[client], meters, notes)
-    if never_decreases(series["load"]):
+    if is_register(series["load"]):
         notes.append(
-            f"{path}: {client}: the load never decreases, like a cumulative register; set "
+            f"{path}: {client}: the load hardly ever decreases, like a cumulative register; set "
             "data.meters.cumulative, which uses its differences"
         )
     _tell(notes)

@@ -15,17 +15,29 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
-from plfl.data.meters.faults import without_jumps, without_outages
+from plfl.data.checks import ENOUGH_CHANGES, counted, is_register
+from plfl.data.meters.faults import differences, without_jumps, without_outages
 from plfl.data.meters.gaps import longest_gap, runs
 from plfl.data.meters.layout import unit_of
-from plfl.data.meters.stamps import Times, clock_change, fixed_zone, instants, standard_offset
+from plfl.data.meters.stamps import (
+    Instants,
+    Times,
+    clock_change,
+    fixed_zone,
+    instants,
+    standard_offset,
+)
 from plfl.data.meters.tables import Table
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""
+_POWER = ("kW", "W", "MW")
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 _INTERVALS = (15, 30, 60)
+_CHANCE = 0.01
+"""Missing readings make fewer runs of equal steps than this by chance."""
+_ENOUGH = 12
+"""Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
 """Changes to a meter that need no warning; `fill_gaps` warns of gaps."""
 
@@ -60,8 +72,7 @@ class Meter:
     @property
     def summary(self) -> str:
         """The meter in a few words: its readings, their span in standard time, and the changes."""
-        standard = standard_offset(self.zone, self.load.index[0].year)
-        local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard
+        local = pd.DatetimeIndex(self.load.index).tz_localize(None) + standard_offset(self.zone)
         done = [f"{what}: {number}" for what, number in self.done.items()]
         if gap := longest_gap(self.load.set_axis(local), self.minutes):
             done.append(f"longest gap: {gap}")
@@ -94,30 +105,42 @@ def clean(
     """
     done: Counter[str] = Counter()
     here = _Place(name, pieces)
-    placed = [at_ends(piece, zone, meters, done).assign(_piece=i) for i, piece in enumerate(pieces)]
+    placed = [in_utc(piece, zone, meters, done).assign(_piece=i) for i, piece in enumerate(pieces)]
     readings = _in_range(pd.concat(placed), zone, meters, done)
     if readings.empty:
         raise DataError(f"{pieces[0].table.path}: {name}: no readings; {here.leave_out}")
     readings = _in_order(here, readings, meters, done)
-    raw = _step(here, readings, interval)
+    values = readings["_value"].dropna()
+    if len(values) < 2:
+        raise DataError(f"{here(readings, 0)}: fewer than two readings; {here.leave_out}")
+    standard = standard_offset(zone)
+    minutes = _minutes(values, meters)
+    readings = readings.assign(_minutes=minutes.reindex(readings.index).ffill().bfill())
+    if meters.stamp == "start":
+        readings.index += pd.to_timedelta(readings["_minutes"], unit="min").array
+    known = readings[readings["_value"].notna()]
+    raw = _raw(here, known, interval, standard)
     target = interval or raw
     if target not in _INTERVALS or target % raw:
         raise DataError(
-            f"{here(readings, 0)}: its readings are {raw:g} minutes apart"
+            f"{here(known, 0)}: its readings are {raw:g} minutes apart"
             + (f", data.meters.interval is {target}" if interval else "")
             + "; set data.meters.interval to 15, 30 or 60, a multiple of that"
         )
+    _refuse_changes(here, known, raw, target, done)
     _note_clocks(here, readings, raw, zone, done)
     for piece in pieces:
         _note_unit(piece, meters, done)
     _note_starts(readings, raw, meters, done)
-    load = _load(readings, raw, target, meters, done)
+    if "cumulative" not in meters.model_fields_set and len(values) > ENOUGH_CHANGES:
+        _refuse_register(here, known)
+    load = _load(readings, raw, target, standard, meters, done)
     if load.notna().sum() < 2:
-        raise DataError(f"{here(readings, 0)}: fewer than two readings; {here.leave_out}")
+        raise DataError(f"{here(known, 0)}: fewer than two readings; {here.leave_out}")
     if meters.cut:
         load = _without_long_gaps(load, target, meters, done)
     _check_values(here, readings, load, target, meters)
-    inputs = _inputs(here, readings, raw, target, pd.DatetimeIndex(load.index))
+    inputs = _inputs(here, readings, raw, target, standard, pd.DatetimeIndex(load.index))
     if weather is not None:
         joined = _joined(here, weather, pd.DatetimeIndex(load.index), target, meters.max_gap)
         lengths = runs(joined.isna().any(axis=1).to_numpy())[1]
@@ -163,8 +186,8 @@ class _Place:
         return self.pieces[int(readings["_piece"].iloc[at])]
 
 
-def at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
-    """The readings of a piece at the ends of their intervals in UTC.
+def in_utc(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
+    """The readings of a piece at their stamps in UTC, in any order.
 
     Columns: the inputs, and each reading's `_value`, `_line` and stamp as written, without an
     offset (`_wall`). Padding in the hour that clocks skip in spring is left out.
@@ -182,36 +205,49 @@ def at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) ->
     if (steps < 0).sum() > (steps > 0).sum():
         done["newest first"] += len(stamps)
         readings, stamps = readings.iloc[::-1], stamps[::-1]
-    length = pd.Timedelta(minutes=_usual(stamps) or 0)
-    shift = length if meters.stamp == "start" else pd.Timedelta(0)
     if stamps.tz is not None:
-        _note_offset(piece, stamps[0], zone, done)
-        return readings.set_axis(stamps + shift)
+        _note_offset(piece, zone, done)
+        return readings.set_axis(stamps)
+    values = readings["_value"].to_numpy()
+    is_reading = ~(np.isnan(values) | (values == 0))
     found = instants(stamps, zone, pd.Timedelta(0))
-    if meters.stamp == "end" and (found.skipped.any() or found.lone.any()):
+    if meters.stamp == "end" and ((found.skipped & is_reading).any() or found.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
-        other = instants(stamps, zone, length)
-        if not (other.skipped.any() or other.lone.any()):
+        usual = _usual(stamps[~np.isnan(values)]) or 0
+        other = instants(stamps, zone, pd.Timedelta(minutes=usual))
+        if not ((other.skipped & is_reading).any() or other.lone.any()):
             found = other
-    empty = readings["_value"].isna() | (readings["_value"] == 0)
-    padding = found.skipped & empty.to_numpy()
-    if (real := found.skipped & ~padding).any():
+    if (real := found.skipped & is_reading).any():
         at = int(real.argmax())
         raise DataError(
             f"{piece.table.at(readings['_line'].iloc[at])}: {stamps[at]} does not exist in "
             f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
-            f"zone, or to a fixed one{fixed_zone(zone, stamps[at].year)} if its clock never changes"
+            f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes"
         )
-    done["padding of the hour that clocks skip dropped"] += int(padding.sum())
+    done["padding of the hour that clocks skip dropped"] += int(found.skipped.sum())
     done["readings of the repeated hour that are there once"] += int(found.lone.sum())
-    return readings.set_axis(found.utc + shift)[~padding]
+    if (lost := found.twins & ~_in_line(stamps, found)).any():
+        readings["_value"] = readings["_value"].mask(lost)
+        done["readings of the repeated hour, whose order is lost, made gaps"] += int(lost.sum())
+    return readings.set_axis(found.utc)[~found.skipped]
 
 
-def _note_offset(piece: Piece, first: pd.Timestamp, zone: ZoneInfo, done: Counter[str]) -> None:
+def _in_line(stamps: pd.DatetimeIndex, found: Instants) -> NDArray[np.bool_]:
+    """Whether rows are in order of time, as far as rows within a day of them are concerned: then
+    the first of two equal stamps in the repeated hour is the earlier one."""
+    is_ordered = np.ones(len(stamps), bool)
+    for day in np.unique(stamps[found.twins].normalize()):
+        near = np.abs(stamps - day) <= pd.Timedelta(hours=36)
+        if not (found.utc[near].is_monotonic_increasing or stamps[near].is_monotonic_increasing):
+            is_ordered &= ~near
+    return is_ordered
+
+
+def _note_offset(piece: Piece, zone: ZoneInfo, done: Counter[str]) -> None:
     """Note UTC offsets that differ from those of the zone, which determines the time of day for
     models."""
     written = piece.times.offset
-    if written and written != first.tz_convert(zone).utcoffset():
+    if written and written != piece.times.stamps.min().tz_convert(zone).utcoffset():
         sign, size = "-" if written < timedelta(0) else "+", abs(written)
         what = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
         done[f"{what} (is that the meter's zone?)"] += len(piece.readings)
@@ -240,11 +276,14 @@ def _in_range(
     readings: pd.DataFrame, zone: ZoneInfo, meters: Meters, done: Counter[str]
 ) -> pd.DataFrame:
     """The readings of the intervals between `meters.since` and `until`."""
+    ends = pd.DatetimeIndex(readings.index)
+    if meters.stamp == "start":
+        ends += pd.Timedelta(minutes=_usual(ends) or 0)
     keep = np.ones(len(readings), dtype=bool)
     if meters.since is not None:
-        keep &= readings.index > _instant(meters.since, zone, is_first=True)
+        keep &= ends > _instant(meters.since, zone, is_first=True)
     if meters.until is not None:
-        keep &= readings.index <= _instant(meters.until, zone, is_first=False)
+        keep &= ends <= _instant(meters.until, zone, is_first=False)
     done["outside since and until"] += int((~keep).sum())
     return readings if keep.all() else readings[keep]
 
@@ -302,9 +341,9 @@ def _ambiguous(here: _Place, readings: pd.DataFrame, different: NDArray[np.bool_
 
 
 def _usual(index: pd.DatetimeIndex) -> float | None:
-    """The most common step in minutes."""
-    steps, counts = np.unique(np.diff(_seconds(index)), return_counts=True)
-    steps, counts = steps[steps > 0], counts[steps > 0]
+    """The most common step between the times of an index in minutes, in whatever order they are;
+    None if there is none."""
+    steps, counts = np.unique(np.diff(np.unique(_seconds(index))), return_counts=True)
     return float(steps[counts.argmax()]) / 60 if len(steps) else None
 
 
@@ -313,32 +352,106 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     return np.asarray(index.as_unit("us").asi8 / 1e6)
 
 
-def _step(here: _Place, readings: pd.DataFrame, target: int | None) -> int:
-    """Minutes between the readings, which must lie on a regular grid."""
-    index = pd.DatetimeIndex(readings.index)
-    usual = _usual(index)
-    if usual is None or usual != round(usual) or usual > max(_INTERVALS):
+def _minutes(values: pd.Series, meters: Meters) -> pd.Series:
+    """The length of the interval of each reading in minutes, given known readings in order.
+
+    A step between two readings is an interval if it is the usual step; if steps of its length
+    follow each other more often than missing readings would make them; or if the readings beside
+    such steps are larger in proportion. Other steps span missing readings.
+    """
+    index = pd.DatetimeIndex(values.index)
+    is_start = meters.stamp == "start"
+    steps = np.diff(_seconds(index)) / 60
+    usual = _usual(index) or 0
+    is_interval = steps == usual
+    run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
+    follow = np.bincount(run)[run]
+    lengths, of_length, counts = np.unique(steps, return_inverse=True, return_counts=True)
+    by_chance = len(steps) * (counts[of_length] / len(steps)) ** follow
+    found = np.isin(steps, steps[(by_chance < _CHANCE) & (follow >= 4)])
+    is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
+    if not meters.cumulative and meters.unit not in _POWER:
+        energy = pd.Series(values.to_numpy()[:-1] if is_start else values.to_numpy()[1:])
+        beside = energy.where(steps == usual)
+        ratio = energy / (beside.ffill() + beside.bfill()) * 2
+        for length in lengths[(lengths > usual) & (counts >= _ENOUGH)]:
+            if ratio[steps == length].median() > np.sqrt(length / usual):
+                is_interval |= steps == length
+    ends = [np.inf]
+    reach = np.concatenate([steps, ends] if is_start else [ends, steps])
+    known = np.concatenate([is_interval, [False]] if is_start else [[False], is_interval])
+    minutes = pd.Series(np.where(known, reach, np.nan), index)
+    minutes = minutes.ffill().bfill() if is_start else minutes.bfill().ffill()
+    # A reading does not cover the one before it.
+    return minutes.where((reach >= minutes) | (reach < minutes.min()), reach)
+
+
+def _raw(here: _Place, readings: pd.DataFrame, target: int | None, standard: timedelta) -> int:
+    """The shortest of the intervals, in minutes, whose ends must lie on a regular grid of the
+    standard time."""
+    lengths, counts = np.unique(readings["_minutes"], return_counts=True)
+    usual, step = float(lengths[counts.argmax()]), float(lengths[0])
+    if usual > max(_INTERVALS) or step != round(step):
         raise DataError(
-            f"{here(readings, 0)}: its readings are "
-            f"{'too few' if usual is None else f'{usual:g} minutes apart'}; {here.leave_out}, "
+            f"{here(readings, 0)}: its readings are {usual:g} minutes apart; {here.leave_out}, "
             "or export it with readings every 15, 30 or 60 minutes"
         )
-    step = round(usual)
-    phases = (_seconds(index) / 60) % step
+    index = pd.DatetimeIndex(readings.index) + standard
+    minutes = _seconds(index) / 60
+    phases = minutes % step
     values, counts = np.unique(phases, return_counts=True)
     phase = values[counts.argmax()]
     # Half hours may end at :15 and :45, unless they are summed.
     is_summed = target is not None and target != step
     allowed = phase % (step if is_summed else min(step, 15)) == 0
     off = (phases != phase) | (not allowed)
+    if len(lengths) > 1:
+        off |= (readings["_minutes"] % step > 0) | (minutes % readings["_minutes"] > 0)
     if off.any():
-        at = int(off.argmax())
+        at = int(np.argmax(off))
         raise DataError(
-            f"{here(readings, at)}: {readings['_wall'].iloc[at]} is off the grid of {step} "
+            f"{here(readings, at)}: {readings['_wall'].iloc[at]} is off the grid of {step:g} "
             f"minutes ({counted(int(off.sum()), 'such line')}); round or remove the stamps, or "
             f"{here.leave_out}"
         )
-    return step
+    return round(step)
+
+
+def _refuse_changes(
+    here: _Place, readings: pd.DataFrame, raw: int, target: int, done: Counter[str]
+) -> None:
+    """Refuse intervals that are longer than the rows of the series; note others that change."""
+    minutes = readings["_minutes"].to_numpy()
+    changes = np.flatnonzero(np.diff(minutes)) + 1
+    if not len(changes):
+        return
+    longest = int(minutes.max())
+    if target % longest == 0:
+        done[f"readings of up to {longest} minutes among those of {raw}"] += int(
+            (minutes > raw).sum()
+        )
+        return
+    at = int(changes[0])
+    remedy = f"set data.meters.interval: {longest}"
+    if longest not in _INTERVALS:
+        remedy = "leave one part out with data.meters.since or data.meters.until"
+    raise DataError(
+        f"{here(readings, at)}: the interval changes from {minutes[at - 1]:g} to "
+        f"{minutes[at]:g} minutes at {readings['_wall'].iloc[at]} "
+        f"({counted(len(changes), 'change')}); {remedy}"
+    )
+
+
+def _refuse_register(here: _Place, readings: pd.DataFrame) -> None:
+    """Ask whether readings that look like those of a cumulative register are."""
+    if not is_register(readings["_value"]):
+        return
+    falls = (np.diff(readings["_value"]) < 0).any()
+    often = "hardly ever decrease" if falls else "never decrease"
+    raise DataError(
+        f"{here(readings, 0)}: the readings {often}, like those of a cumulative register; set "
+        "data.meters.cumulative: true, or data.meters.cumulative: false if they are loads"
+    )
 
 
 def _note_clocks(
@@ -357,35 +470,63 @@ def _note_clocks(
 
 
 def _load(
-    readings: pd.DataFrame, raw: int, target: int, meters: Meters, done: Counter[str]
+    readings: pd.DataFrame,
+    raw: int,
+    target: int,
+    standard: timedelta,
+    meters: Meters,
+    done: Counter[str],
 ) -> pd.Series:
     """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
-    load = _energy(readings, raw, meters, done)
+    known = readings[readings["_value"].notna()]
+    outside = (readings.index < known.index[0]) | (readings.index > known.index[-1])
+    done["missing at the beginning or end"] += int(outside.sum()) - meters.cumulative
+    values, minutes = known["_value"], known["_minutes"]
+    if meters.cumulative:
+        values = differences(values, done)
+        minutes = pd.Series(
+            [raw, *np.diff(_seconds(pd.DatetimeIndex(values.index))) / 60], values.index
+        )
+        # What is known of a longer time counts if it belongs to one row.
+        ends = _rows(values.index, target, standard)
+        starts = _rows(
+            values.index - pd.to_timedelta(minutes - raw, unit="min").array, target, standard
+        )
+        values = values.mask((minutes > raw) & (starts != ends))
+    load = _on_grid(values, minutes, raw, is_power=meters.unit in _POWER)
+    hours = raw / 60 if meters.unit in _POWER else 1.0
+    load *= _KWH[meters.unit or "kWh"] * hours
     if meters.max_jump is not None:
         load = _faults(load, without_jumps(load, meters.max_jump), "jumps made gaps", done)
-    load = _sums(load, raw, target)
+    if raw != target:
+        # A gap if one of the readings is missing.
+        load = load.groupby(_rows(load.index, target, standard)).sum(min_count=target // raw)
+        load = load.rename_axis("timestamp").asfreq(f"{target}min")
     if meters.zero_run is not None:
         kept = without_outages(load, target, meters.zero_run)
         load = _faults(load, kept, "zeros of outages made gaps", done)
     rows = len(load)
     load = load.loc[load.first_valid_index() : load.last_valid_index()]
-    done["missing at the beginning or end"] += rows - len(load) - meters.cumulative
+    done["missing at the beginning or end"] += rows - len(load)
     return load
 
 
-def _energy(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[str]) -> pd.Series:
-    """kWh in each interval of a regular grid, NaN in gaps."""
-    grid = pd.date_range(
-        readings.index[0], readings.index[-1], freq=f"{minutes}min", name="timestamp"
+def _rows(index: pd.Index, minutes: int, standard: timedelta) -> pd.DatetimeIndex:
+    """The ends of the rows of a series, which begin at whole multiples of their length in standard
+    time, to which the ends of shorter intervals belong."""
+    return (pd.DatetimeIndex(index) + standard).ceil(f"{minutes}min") - standard
+
+
+def _on_grid(values: pd.Series, minutes: pd.Series, raw: int, is_power: bool) -> pd.Series:
+    """Readings on a regular grid. Of an interval that is longer than its step, all parts have the
+    same energy; NaN where nothing is known."""
+    parts = (minutes / raw).astype(int).to_numpy()
+    before = np.concatenate([np.arange(count)[::-1] for count in parts]) * raw
+    ends = pd.DatetimeIndex(np.repeat(values.index, parts)) - pd.to_timedelta(before, unit="min")
+    spread = values.to_numpy() if is_power else values.to_numpy() / parts
+    return pd.Series(np.repeat(spread, parts), ends.rename("timestamp"), name="load").asfreq(
+        f"{raw}min"
     )
-    load = readings["_value"].reindex(grid).rename("load")
-    if meters.cumulative:
-        load = load.diff()
-        back = np.asarray(load < 0)
-        done["steps back of the register made gaps"] += int(back.sum())
-        load = load.mask(back)
-    hours = minutes / 60 if meters.unit in ("kW", "W", "MW") else 1.0
-    return load * (_KWH[meters.unit or "kWh"] * hours)
 
 
 def _faults(load: pd.Series, kept: pd.Series, what: str, done: Counter[str]) -> pd.Series:
@@ -394,21 +535,13 @@ def _faults(load: pd.Series, kept: pd.Series, what: str, done: Counter[str]) -> 
     return kept
 
 
-def _sums(load: pd.Series, raw: int, target: int) -> pd.Series:
-    """Sums over longer intervals; a gap if one of the readings is missing."""
-    if raw == target:
-        return load
-    ends = pd.DatetimeIndex(load.index).ceil(f"{target}min")
-    return (
-        load.groupby(ends)
-        .sum(min_count=target // raw)
-        .rename_axis("timestamp")
-        .asfreq(f"{target}min")
-    )
-
-
 def _inputs(
-    here: _Place, readings: pd.DataFrame, raw: int, target: int, index: pd.DatetimeIndex
+    here: _Place,
+    readings: pd.DataFrame,
+    raw: int,
+    target: int,
+    standard: timedelta,
+    index: pd.DatetimeIndex,
 ) -> pd.DataFrame:
     """The inputs in the rows of the load: means of the known values in an interval, and constants.
 
@@ -420,7 +553,7 @@ def _inputs(
         role: _constant(here, readings, role) for role in map(str, inputs) if role in STATIC
     }
     if raw != target:
-        inputs = inputs.groupby(pd.DatetimeIndex(inputs.index).ceil(f"{target}min")).mean()
+        inputs = inputs.groupby(_rows(inputs.index, target, standard)).mean()
     return inputs.reindex(index).assign(**constants)
 
 

@@ -20,7 +20,7 @@ from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import Meter, Piece, at_ends, clean
+from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.series import collected
@@ -208,7 +208,7 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
             raise DataError(f"{path}: has several stations ({of_station.name!r}); keep one of them")
         times, parts = _parts(table, of_station, station, None, Exports())
         (piece,) = parts.values()
-        known = at_ends(piece, zone_named(zone), station, Counter())
+        known = in_utc(piece, zone_named(zone), station, Counter())
     except DataError as error:
         said = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
         if any(f"data.meters.{key}" in said for key in detected):

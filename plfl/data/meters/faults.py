@@ -1,12 +1,26 @@
-"""Turns faults of a meter into gaps: outages that are recorded as zero, and outliers."""
+"""Turns faults of a meter into gaps: outages that are recorded as zero, outliers, and what a
+register shows when it is swapped, reset or not read."""
+
+from collections import Counter
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.data.meters.gaps import runs
 
 BEFORE = 5
 """A reading is compared with the median of this many readings before it."""
+_ENOUGH = 10
+"""Rises of a register that tell how large its rises are."""
+_JUMP = 30
+"""A rise that is this multiple of the next largest one belongs to another register."""
+_NOISE = 1e-3
+"""A fall of up to this fraction of the most that a register can count is noise."""
+_DIGITS = 12
+"""Significant digits of a register; those beyond are rounding errors of its file."""
+_WRAPS = 1000
+"""Registers begin again at a power of ten from this one on."""
 
 
 def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
@@ -42,3 +56,69 @@ def without_jumps(load: pd.Series, limit: float) -> pd.Series:
     before = known.shift().rolling(BEFORE, min_periods=1).median()
     jumps = known.index[((known - before).abs() > limit * usual).to_numpy()]
     return load.mask(load.index.isin(jumps))
+
+
+def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
+    """What a register counted since its reading before, rounded to its resolution.
+
+    NaN for the first reading, and where the difference says nothing: the register was swapped or
+    reset, so that it falls or rises beyond measure. One that begins again at a power of ten has
+    gone on counting. Zeros before a rise beyond measure are not readings, and are left out. A small
+    fall is noise: nothing is counted until it is made up for.
+
+    Args:
+        register: known readings, indexed by time, oldest first.
+        done: the changes are added to it.
+    """
+    largest = _largest(register[register != 0])
+    is_read = ~_dropouts(register.to_numpy(), largest)
+    done["zeros of the register made gaps"] += int((~is_read).sum())
+    register = register[is_read]
+    values, digits = register.to_numpy(), _digits(register.to_numpy())
+    noise = max(2.5 * 10.0**-digits, _NOISE * largest if largest < np.inf else 0)
+    falls = np.diff(values) < -noise
+    highest = register.groupby(np.cumsum([False, *falls])).cummax().to_numpy()
+    counted = np.diff(highest)
+    size = 10.0 ** np.ceil(np.log10(np.maximum(highest[:-1], 1)))
+    again = falls & (size >= _WRAPS) & (counted + size <= largest)
+    counted = np.where(again, counted + size, counted)
+    jumps = counted > largest * _spans(register)
+    done["steps back of the register made gaps"] += int((falls & ~again).sum())
+    done["times that the register began again at a power of ten"] += int(again.sum())
+    done["jumps of the register made gaps"] += int(jumps.sum())
+    counted[jumps | (falls & ~again)] = np.nan
+    return pd.Series([np.nan, *counted.round(digits)], register.index)
+
+
+def _spans(register: pd.Series) -> NDArray[np.float64]:
+    """The times between readings, in units of the most common one."""
+    steps = np.diff(pd.DatetimeIndex(register.index).asi8)
+    return np.asarray(steps / (pd.Series(steps).mode().min() if len(steps) else 1))
+
+
+def _largest(register: pd.Series) -> float:
+    """The most that a register can count between two readings: twice its largest rise that is no
+    jump; infinite if there are too few to tell."""
+    rises = np.diff(register.to_numpy()) / _spans(register)
+    rises = np.sort(rises[rises > 0])
+    if len(rises) < _ENOUGH:
+        return np.inf
+    top = rises[-4 - len(rises) // 1000 :]
+    jumps = np.flatnonzero(top[1:] > _JUMP * top[:-1])
+    return 2 * float(top[jumps[0]] if len(jumps) else top[-1])
+
+
+def _dropouts(values: NDArray[np.float64], largest: float) -> NDArray[np.bool_]:
+    """Zeros after which a register shows more than it can have counted, or nothing more at all."""
+    dropouts = np.zeros(len(values), bool)
+    for start, length in zip(*runs(values == 0), strict=True):
+        end = start + length
+        dropouts[start:end] = (values[end] if end < len(values) else np.inf) > largest
+    return dropouts
+
+
+def _digits(values: NDArray[np.float64]) -> int:
+    """Decimal places of a register's readings."""
+    most = _DIGITS - int(np.ceil(np.log10(max(np.abs(values).max(initial=0), 1))))
+    exact = (d for d in range(most) if (np.abs(values - values.round(d)) < 10.0**-most).all())
+    return next(exact, most)

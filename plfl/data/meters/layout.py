@@ -11,13 +11,19 @@ from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
+from plfl.data.meters.stamps import ENDS
 from plfl.data.meters.tables import DATED, DIGITS, Table
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
+_HOURS = re.compile(
+    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?(?:time|hour|hr|heure|hora|stunde|zeit)"
+    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|uhrzeit|h[er]?",
+    re.IGNORECASE,
+)
+"""Names of columns whose whole numbers are times of day, such as 7 or 700."""
 _STARTS = re.compile(
     r"start|begin|\b(from|von)\b|^(ab|de|di|da)$|début|debut|inicio|inizio", re.IGNORECASE
 )
-_ENDS = re.compile(r"end|until|\b(to|bis|fin|fine)\b|hasta|eind", re.IGNORECASE)
 _ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|erstellt", re.IGNORECASE)
 """Names of columns with the time when a row was written."""
 _ROW_NUMBERS = re.compile(
@@ -208,8 +214,8 @@ def _of_starts(names: Sequence[str]) -> str | None:
     """The name of the starts of intervals beside that of their ends."""
     if len(names) != 2:
         return None
-    starts = [name for name in names if _STARTS.search(name) and not _ENDS.search(name)]
-    ends = [name for name in names if _ENDS.search(name) and not _STARTS.search(name)]
+    starts = [name for name in names if _STARTS.search(name) and not ENDS.search(name)]
+    ends = [name for name in names if ENDS.search(name) and not _STARTS.search(name)]
     return starts[0] if len(starts) == len(ends) == 1 else None
 
 
@@ -250,9 +256,12 @@ def _is_time(column: pd.Series) -> bool:
 
 
 def _is_clock(column: pd.Series) -> bool:
-    if column.dtype.kind in "iufbM":
+    if column.dtype.kind in "fbM":
         return False
     text = _sample(column)
+    if text.str.fullmatch(r"\d{1,4}").all() and _HOURS.fullmatch(str(column.name)):
+        numbers = text.astype(int)
+        return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
     clock = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
     return bool(len(text) and text.str.fullmatch(clock).mean() > 0.5)
 

@@ -27,9 +27,8 @@ def finished(where: Path | str, meter: Meter, meters: Meters) -> pd.DataFrame:
         DataError: values cannot be used; the message has a line for each column.
     """
     table = meter.load.to_frame().join(meter.inputs)
-    standard = standard_offset(meter.zone, table.index[0].year)
     utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
-    table.index = (utc + standard).rename("timestamp")
+    table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
     constants = {role: float(table[role].iloc[0]) for role in roles if role in STATIC}

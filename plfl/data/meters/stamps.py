@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -14,10 +14,12 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
-from plfl.data.meters.tables import Table
+from plfl.data.meters.tables import SERIAL, Table
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
+_STANDARD = 2025
+"""Year whose standard time is that of a zone."""
 
 _DATES = (
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
@@ -31,9 +33,34 @@ _TIMES = (
 )
 COMPACT_HOUR = "%Y%m%d%H"
 _OFFSET = (
-    r"\d{2}:?\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[Zz]|[+-]\d{2}:?\d{2})$"
+    r"\d{1,2}:?\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[AaPp][Mm])?\s*(?:[Zz]|[+-]\d{2}:?\d{2})$"
     r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
 )
+_LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
+_NAMED = r"(?<![A-Za-z])[A-Z]{3,5}$"
+# Names of zones that have one meaning where meters are read. IST and AST have several.
+_ZONES = {
+    name: f"{sign}{hours:04}"
+    for sign, zones in {
+        "+": {
+            **{"UTC": 0, "GMT": 0, "WET": 0, "WEST": 100, "BST": 100, "CET": 100, "MET": 100},
+            **{"MEZ": 100, "CEST": 200, "MEST": 200, "MESZ": 200, "EET": 200, "EEST": 300},
+            **{"MSK": 300, "AWST": 800, "ACST": 930, "AEST": 1000, "ACDT": 1030, "AEDT": 1100},
+            **{"NZST": 1200, "NZDT": 1300, "SAST": 200, "JST": 900, "KST": 900},
+        },
+        "-": {
+            **{"EDT": 400, "EST": 500, "CDT": 500, "CST": 600, "MDT": 600, "MST": 700},
+            **{"PDT": 700, "PST": 800, "AKDT": 800, "AKST": 900, "HST": 1000},
+        },
+    }.items()
+    for name, hours in zones.items()
+}
+_EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
+"""Digits of a count since 1970, its unit, and how many of them are in a second."""
+_DAYS_TO_1970 = 25569
+"""From the first day of spreadsheets."""
+ENDS = re.compile(r"end|until|\b(to|bis|fin|fine)\b|hasta|eind", re.IGNORECASE)
+"""Names of columns with the ends of intervals."""
 # One zone for each rule of daylight saving time in use, to recognise a change of clocks in a file.
 _CLOCKS = (
     "America/New_York",
@@ -54,7 +81,7 @@ class Times:
     format: str
     """The format, given or detected."""
     offset: timedelta | None = None
-    """The UTC offset of the first stamp; None: the stamps are local times."""
+    """The UTC offset of the earliest stamp; None: the stamps are local times."""
 
 
 def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
@@ -63,7 +90,7 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
     Args:
         table: the file.
         columns: the column of the stamp, or those of its date and time.
-        meters: `date_format`.
+        meters: `date_format` and `stamp`.
 
     Raises:
         DataError: stamps cannot be read, or can be read in more than one way.
@@ -72,14 +99,24 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
     if len(columns) == 1 and first.dtype.kind == "M":
         zoned = first.dt.tz is not None
         stamps = first.dt.tz_convert("UTC") if zoned else first
-        offset = first.iloc[0].utcoffset() if zoned else None
-        return _checked(table, stamps, first, "as stored", offset)
-    text = _text(table, columns)
-    if meters.date_format is None and (unit := _epoch_unit(text)):
-        number = pd.to_numeric(text, errors="coerce").astype(float)
-        number *= 1000 if unit == "s" else 1
-        stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
-        return _checked(table, stamps, text, f"epoch in {unit}", timedelta(0))
+        checked = _checked(table, stamps, first, "as stored")
+        if zoned:
+            return replace(checked, offset=first.iloc[int(stamps.argmin())].utcoffset())
+        return _with_midnights(table, columns, checked, meters)
+    text = _text(table, columns, meters)
+    # 24:00 is midnight at the end of a day.
+    late = text.str.contains(_LATE)
+    if late.any():
+        text = text.mask(late, text.str.replace(_LATE, "00", regex=True))
+    if meters.date_format is None and (count := _count(text)):
+        stamps, form = count
+        checked = _checked(table, stamps, text, form)
+        if stamps.dt.tz is not None:
+            return replace(checked, offset=timedelta(0))
+        return _with_midnights(table, columns, checked, meters)
+    named = text.str.contains(_NAMED)
+    if named.any():
+        text = text.mask(named, _with_offsets(table, text[named]))
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
         line = (aware != aware.iloc[0]).idxmax()
@@ -87,11 +124,9 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
             f"{table.at(line)}: some stamps have a UTC offset and some have none; "
             "write all of them in the same way"
         )
-    # 24:00 is midnight at the end of a day.
-    late = text.str.endswith((" 24:00", "T24:00", " 24:00:00", "T24:00:00"))
-    if late.any():
-        text = text.mask(late, text.str.replace(r"24:00(?=(:00)?$)", "00:00", regex=True))
     form = meters.date_format or _find(table, text)
+    if named.any():
+        form = form.replace("%Z", "%z")
     try:
         stamps = _to_time(text, form)
     except ValueError as error:
@@ -99,30 +134,107 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
             f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
             "'%d/%m/%Y %H:%M'"
         ) from None
-    stamps = stamps.mask(late, stamps + pd.Timedelta(days=1))
-    offset = _offset_of(text.iloc[0]) if aware.any() else None
-    return _checked(table, stamps, text, form, offset)
+    checked = _checked(table, stamps.mask(late, stamps + pd.Timedelta(days=1)), text, form)
+    if stamps.dt.tz is not None:
+        return replace(checked, offset=_offset_of(text.iloc[int(checked.stamps.argmin())]))
+    return _with_midnights(table, columns, checked, meters)
 
 
-def _text(table: Table, columns: tuple[str, ...]) -> pd.Series:
+def _text(table: Table, columns: tuple[str, ...], meters: Meters) -> pd.Series:
     """The stamps as written, with single blanks; a date and a time of day in one."""
     text = as_text(table.cells[columns[0]])
     for name in columns[1:]:
         # A date may come with a time of midnight, as from spreadsheets.
         text = text.str.replace(r"[ T]00:00(:00)?$", "", regex=True)
-        text += " " + as_text(table.cells[name])
+        text += " " + _clock(as_text(table.cells[name]), meters)
     if text.str.contains(r"\s\s|[^\S ]").any():
         text = text.str.replace(r"\s+", " ", regex=True)
     return text
 
 
-def _epoch_unit(text: pd.Series) -> str | None:
-    """`s` or `ms` if the stamps are counts of these since 1970."""
+def _clock(text: pd.Series, meters: Meters) -> pd.Series:
+    """Times of day, with a colon if they are written as hours (7) or as hours and minutes (700)."""
+    plain = text.str.replace(r"\.0$", "", regex=True)
+    if not plain.str.fullmatch(r"\d{1,4}").all():
+        return text
+    numbers = plain.astype(int)
+    if numbers.max() > 24 or plain.str.len().max() > 2:
+        digits = plain.str.zfill(4)
+        return digits.str[:2] + ":" + digits.str[2:]
+    # Hour 24 does not start at 24:00: such hours are numbered from 1.
+    first = int(meters.stamp == "start" and numbers.max() == 24)
+    return (numbers - first).astype(str).str.zfill(2) + ":00"
+
+
+def _count(text: pd.Series) -> tuple[pd.Series, str] | None:
+    """The stamps and their form, if they are counts of seconds or their fractions since 1970, or
+    days as spreadsheets count them."""
     sample = text.head(200)
-    epoch = sample.str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}")
-    if not (epoch.mean() > 0.5 and _is_epoch(sample[epoch])):
+    if sample.str.fullmatch(SERIAL).mean() > 0.5 and sample.str.contains("[.,]").any():
+        days = pd.to_numeric(text.str.replace(",", ".", regex=False), errors="coerce")
+        seconds = ((days.astype(float) - _DAYS_TO_1970) * 86400).round()
+        return pd.to_datetime(seconds, unit="s", errors="coerce"), "days of a spreadsheet"
+    epoch = sample[sample.str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}|\d{15,16}|\d{18,19}")]
+    if not (len(epoch) > 0.5 * len(sample) and _is_epoch(epoch)):
         return None
-    return "ms" if sample[epoch].str.fullmatch(r"\d{12,13}").all() else "s"
+    digits = epoch.str.partition(".")[0].str.len().max()
+    unit, size = next((unit, size) for most, unit, size in _EPOCHS if digits <= most)
+    number = pd.to_numeric(text, errors="coerce").astype(float) * (1000 / size)
+    stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
+    return stamps, f"epoch in {unit}"
+
+
+def _with_offsets(table: Table, text: pd.Series) -> pd.Series:
+    """Stamps with UTC offsets instead of the names of zones such as EST.
+
+    Raises:
+        DataError: a name is not known, or has several meanings.
+    """
+    names = text.str.extract(f"({_NAMED})", expand=False)
+    unknown = ~names.isin(list(_ZONES))
+    if unknown.any():
+        at = int(unknown.to_numpy().argmax())
+        raise DataError(
+            f"{table.at(names.index[at])}: the time zone {names.iloc[at]} is unknown or has "
+            "several meanings; write UTC offsets such as +05:30, or remove it and set "
+            "data.meters.timezone"
+        )
+    return text.str.replace(_NAMED, lambda match: _ZONES[match[0]], regex=True)
+
+
+def _with_midnights(table: Table, columns: tuple[str, ...], times: Times, meters: Meters) -> Times:
+    """Local stamps in which the midnight that ends a day has the date of the next day.
+
+    Some exports write the date of the start of an interval beside the time of its end: then
+    midnight comes right after the evening of the same date. Where the order of the lines does not
+    tell, a column of end times beside one of dates does, if the first date has a midnight.
+
+    Raises:
+        DataError: `meters.stamp` says that these are starts.
+    """
+    stamps = times.stamps
+    unique = stamps.drop_duplicates()
+    dates = unique.dt.normalize()
+    midnight = (unique == dates).to_numpy()
+    follows = precedes = 0
+    for step in (1, -1):  # rows may be newest first
+        ahead = unique.shift(step) - unique
+        follows += int((midnight & (ahead >= 22 * _HOUR) & (ahead < 24 * _HOUR)).sum())
+        precedes += int((midnight & (ahead < pd.Timedelta(0)) & (ahead >= -2 * _HOUR)).sum())
+    if follows > precedes and follows >= midnight.sum() / 2:
+        if meters.stamp == "start":
+            raise DataError(
+                f"{table.at(unique.index[midnight][0])}: midnight follows the evening of the same "
+                "date, so stamps mark the ends of intervals; remove data.meters.stamp"
+            )
+    else:
+        named = len(columns) == 2 and ENDS.search(columns[1]) and not ENDS.search(columns[0])
+        begins = bool((midnight & (dates == dates.min())).any())
+        if precedes or not (named and begins) or meters.stamp == "start":
+            return times
+    is_midnight = stamps == stamps.dt.normalize()
+    form = f"{times.format}, midnight at the end of its date"
+    return replace(times, stamps=stamps.mask(is_midnight, stamps + 24 * _HOUR), format=form)
 
 
 def _offset_of(stamp: str) -> timedelta | None:
@@ -150,13 +262,13 @@ def _is_compact_hour(text: pd.Series) -> bool:
 
 
 def _to_time(text: pd.Series, form: str) -> pd.Series:
-    aware = bool(text.head(1).str.contains(_OFFSET).any())
+    aware = bool(text.head(1).str.contains(_OFFSET).any()) or "%z" in form.lower()
     if form == "ISO8601":
         text = text.where(text.str.contains("-", regex=False))
     elif aware and "%z" not in form.lower():
         form += "%z"
         text = text.str.replace(r"\s+(?=([Zz]|[+-]\d{2}:?\d{2})$)", "", regex=True)
-    stamps = pd.to_datetime(text, format=form, utc=aware or "%z" in form, errors="coerce")
+    stamps = pd.to_datetime(text, format=form, utc=aware, errors="coerce")
     return stamps.dt.as_unit("us")
 
 
@@ -183,6 +295,8 @@ def _find(table: Table, text: pd.Series) -> str:
         if readable > 0.5:
             counts[date + time] = int(_to_time(unique, date + time).notna().sum())
     best = [form for form, count in counts.items() if count == max(counts.values())]
+    # 2345 has no seconds: 23:4:5 is not a way to write a time.
+    best = [form for form in best if not (form.endswith("%H%M%S") and form[:-2] in best)]
     where = f"{table.at(text.index[0])}: {text.iloc[0]!r}"
     if not best:
         raise DataError(
@@ -199,9 +313,7 @@ def _find(table: Table, text: pd.Series) -> str:
     return best[0]
 
 
-def _checked(
-    table: Table, stamps: pd.Series, written: pd.Series, form: str, offset: timedelta | None
-) -> Times:
+def _checked(table: Table, stamps: pd.Series, written: pd.Series, form: str) -> Times:
     wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
     if wrong.any():
         line = wrong.idxmax()
@@ -211,7 +323,7 @@ def _checked(
             f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
             "the format in data.meters.date_format"
         )
-    return Times(stamps, form, offset)
+    return Times(stamps, form)
 
 
 @dataclass(frozen=True)
@@ -224,6 +336,8 @@ class Instants:
     """Stamps of the hour that clocks skip in spring."""
     lone: NDArray[np.bool_]
     """Stamps in the hour that clocks repeat in autumn that occur only once."""
+    twins: NDArray[np.bool_]
+    """Stamps in that hour that occur more than once."""
 
 
 def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Instants:
@@ -243,8 +357,8 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
     )
     summer = ~(repeated & local.duplicated())
     utc = local.tz_localize(zone, ambiguous=summer, nonexistent="NaT").tz_convert("UTC") + lag
-    lone = repeated & ~local.duplicated(keep=False)
-    return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone)
+    twins = repeated & local.duplicated(keep=False)
+    return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), repeated & ~twins, twins)
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -269,14 +383,18 @@ def clock_change(wall: pd.Timestamp) -> str | None:
     return None
 
 
-def standard_offset(zone: ZoneInfo, year: int) -> timedelta:
-    """UTC offset of standard time, in either hemisphere."""
-    return min(_offset_at(zone, datetime(year, month, 1)) for month in (1, 7))
+def standard_offset(zone: ZoneInfo) -> timedelta:
+    """UTC offset of standard time, in either hemisphere.
+
+    It is that of one year for all readings, so that all meters of a zone are on one clock even if
+    its standard time changed between them.
+    """
+    return min(_offset_at(zone, datetime(_STANDARD, month, 1)) for month in (1, 7))
 
 
-def fixed_zone(zone: ZoneInfo, year: int) -> str:
+def fixed_zone(zone: ZoneInfo) -> str:
     """` (NAME)` of the fixed zone with the same standard time; empty if there is none."""
-    hours, rest = divmod(standard_offset(zone, year), timedelta(hours=1))
+    hours, rest = divmod(standard_offset(zone), timedelta(hours=1))
     # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
     return "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
 

@@ -33,8 +33,13 @@ DATED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field with a date."""
-DIGITS = re.compile(r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13})\s*")
-"""A date without separators, or seconds or milliseconds since 1970."""
+SERIAL = r"(?:3[6-9]|4\d|5[0-4])\d{3}(?:[.,]\d+)?"
+"""Days as spreadsheets count them, from 2000 to 2050."""
+DIGITS = re.compile(
+    r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19}"
+    rf"|{SERIAL.removesuffix('?')})\s*"
+)
+"""A date without separators, seconds to nanoseconds since 1970, or days with a fraction."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have totals
 _CELL = 8  # bytes that a cell of a typed file counts
@@ -379,6 +384,9 @@ def _header(
             continue
         if not all(dated[run]) or len({len(row) for row in rows[run]}) > 1:
             continue
+        # The days of spreadsheets have no fraction at midnight.
+        if begin and re.fullmatch(SERIAL, rows[begin - 1][0].strip() if rows[begin - 1] else ""):
+            begin -= 1
         if header is not None:
             if header not in numbers:
                 break

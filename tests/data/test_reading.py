@@ -1,0 +1,396 @@
+"""Raw readings become the right loads: whatever order they are in, however their intervals change,
+for registers that are swapped, and for clocks that are unlike a computer's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.base.errors import DataError
+from plfl.config.sections import Data
+from plfl.data import meters
+
+HOUR = pd.Timedelta(hours=1)
+
+
+def loads(rows: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(0.2, 1.5, rows).round(2)
+
+
+def times(start: str, rows: int, minutes: int = 60) -> pd.DatetimeIndex:
+    return pd.date_range(start, periods=rows, freq=f"{minutes}min")
+
+
+def table(stamps: Sequence[Any] | pd.Index, values: Any, **columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"timestamp": stamps, **columns, "load": values})
+
+
+def study(folder: Path, clients: int = 1, **keys: Any) -> dict[str, pd.DataFrame]:
+    """What a study reads from the exports in a folder."""
+    keys = {"exports": [folder], "interval": 60, "max_gap": 0} | keys
+    data = {"source": "meters", "states": ["A"], "clients": clients, "meters": keys}
+    return meters.read(Data.model_validate(data), "A")
+
+
+def read(folder: Path, content: pd.DataFrame, **keys: Any) -> pd.Series:
+    """The load that a study reads from an export with one meter."""
+    content.to_csv(folder / "m.csv", index=False)
+    (found,) = study(folder, **keys).values()
+    return found["load"]
+
+
+# -- order ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    layout=st.sampled_from(["alone", "wide", "long"]),
+    stamp=st.sampled_from(["end", "start"]),
+    minutes=st.sampled_from([15, 30, 60]),
+    form=st.sampled_from(
+        ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%Y-%m-%d %H:%M+02:00", "%Y%m%d%H%M"]
+    ),
+    by_clock=st.booleans(),
+    cumulative=st.booleans(),
+)
+def test_the_order_of_rows_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    layout: str,
+    stamp: str,
+    minutes: int,
+    form: str,
+    by_clock: bool,
+    cumulative: bool,
+) -> None:
+    folder, dice = tmp_path_factory.mktemp("order"), np.random.default_rng(seed)
+    stamps = times("2013-06-01", 60 * 24 * 20 // minutes, minutes)
+    columns = {
+        name: loads(len(stamps), dice.integers(99)) for name in "ab"[: 1 + (layout != "alone")]
+    }
+    if cumulative:
+        columns = {name: values.cumsum().round(2) for name, values in columns.items()}
+    content = pd.DataFrame({"time": stamps.strftime(form), **columns})
+    content = content.drop(index=dice.choice(len(stamps), 5, replace=False))
+    if layout == "long":
+        content = content.melt("time", var_name="meter", value_name="load")
+    keys = {"stamp": stamp, "interval": minutes, "cumulative": cumulative, "timezone": "Etc/GMT-2"}
+    found = []
+    orders = [np.arange(len(content)), dice.permutation(len(content))]
+    if by_clock:  # as of a melted table with a row per day
+        orders[1] = content["time"].str[10:].argsort(kind="stable").to_numpy()
+    for order in orders:
+        content.iloc[order].to_csv(folder / "m.csv", index=False)
+        found.append(study(folder, len(columns), **keys))
+    assert list(found[0]) == list(found[1])
+    for name, series in found[0].items():
+        pd.testing.assert_frame_equal(found[1][name], series)
+    first = stamps[0] + (pd.Timedelta(minutes=minutes) if stamp == "start" else 0 * HOUR)
+    assert (found[0].popitem()[1].index - first >= 0 * HOUR).all()
+
+
+def test_a_melted_table_of_days_has_its_readings_where_they_belong(tmp_path: Path) -> None:
+    days, clock = np.divmod(np.arange(21 * 96), 21)[::-1]
+    stamps = pd.Timestamp("2013-06-01") + pd.to_timedelta(days * 24 * 60 + clock * 15, unit="min")
+    content = table(stamps, (0.2 + 0.001 * days + 0.01 * clock).round(3))
+    found = read(tmp_path, content, stamp="start", interval=15)
+    assert (found.index[0], found.iloc[0]) == (pd.Timestamp("2013-06-01 00:15"), 0.2)
+    assert (found.index[-1], found.iloc[-1]) == (pd.Timestamp("2013-06-22"), 1.17)
+
+
+def test_the_repeated_hour_of_rows_without_order_is_a_gap(tmp_path: Path) -> None:
+    utc = pd.date_range("2021-10-29", "2021-11-02", freq="h", tz="UTC")
+    content = table(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
+    ordered = read(tmp_path, content, timezone="Europe/Berlin")
+    assert ordered.notna().all()
+    mixed = read(tmp_path, content.sample(frac=1, random_state=0), timezone="Europe/Berlin")
+    assert list(mixed.index[mixed.isna()]) == list(times("2021-10-31 01:00", 2))
+    pd.testing.assert_series_equal(mixed.dropna(), ordered[mixed.notna()])
+
+
+# -- intervals -----------------------------------------------------------------------------------
+
+
+def joined(*parts: tuple[int, int]) -> pd.DataFrame:
+    """Parts of so many hours with readings every so many minutes: .4 kWh in every hour."""
+    ends, values, at = [], [], pd.Timestamp("2021-09-01")
+    for hours, minutes in parts:
+        ends += list(times(str(at), hours * 60 // minutes + 1, minutes)[1:])
+        values += [0.4 * minutes / 60 + 0.001 * (i % 2) for i in range(hours * 60 // minutes)]
+        at += hours * HOUR
+    return table(ends, np.round(values, 4))
+
+
+MIXTURES = {
+    "half hours, then hours": [(720, 30), (360, 60)],
+    "hours, then half hours": [(720, 60), (360, 30)],
+    "quarters, then half hours": [(720, 15), (360, 30)],
+    "days in turns": [(24, 30), (24, 60)] * 15,
+    "hours at night": [(6, 60), (18, 30)] * 20,
+    "every third hour": [*[(2, 30), (1, 60)] * 100, (2, 30)],
+    "three of them": [(240, 15), (240, 60), (240, 30)],
+}
+
+
+@pytest.mark.parametrize("parts", MIXTURES.values(), ids=MIXTURES.keys())
+@pytest.mark.parametrize("stamp", ["end", "start"])
+@pytest.mark.parametrize("unit", ["kWh", "kW"])
+def test_intervals_that_change_are_named_and_can_be_summed(
+    tmp_path: Path, parts: list[tuple[int, int]], stamp: str, unit: str
+) -> None:
+    content = joined(*parts)
+    minutes = np.repeat([m for _, m in parts], [h * 60 // m for h, m in parts])
+    if stamp == "start":
+        content["timestamp"] -= pd.to_timedelta(minutes, unit="min")
+    if unit == "kW":
+        if parts == MIXTURES["every third hour"]:
+            return  # a mean power does not tell how long it lasted
+        content["load"] *= 60 / minutes
+    keys = {"stamp": stamp, "unit": unit}
+    first, second = list(dict.fromkeys(minutes))[:2]
+    with pytest.raises(
+        DataError,
+        match=rf"m.csv: line \d+: m: the interval changes from {first} "
+        rf"to {second} minutes at 2021-.*; set data.meters.interval: ..$",
+    ):
+        read(tmp_path, content, interval=int(minutes.min()), **keys)
+    found = read(tmp_path, content, **keys)
+    assert list(found.index) == list(times("2021-09-01 01:00", sum(h for h, _ in parts)))
+    hourly = (
+        joined(*parts)
+        .set_index("timestamp")["load"]
+        .resample("h", closed="right", label="right")
+        .sum()
+    )
+    np.testing.assert_allclose(found, hourly)
+
+
+def test_a_missing_reading_is_no_longer_interval(tmp_path: Path) -> None:
+    content = joined((24 * 40, 30))
+    content = content.drop(index=np.random.default_rng(1).choice(len(content), 100, replace=False))
+    found = read(tmp_path, content, interval=30)
+    assert found.isna().sum() == pytest.approx(100, abs=1)  # the first may be missing
+
+
+# -- registers -----------------------------------------------------------------------------------
+
+USED = loads(960)
+COUNTED = 5000 + USED.cumsum().round(2)
+FROM_500 = np.arange(960) >= 500
+DAY = np.arange(960) // 24
+NOISE = np.random.default_rng(1).choice([-0.001, 0, 0.001], 960)
+DROPOUT = np.isin(np.arange(960), range(300, 306))
+REGISTERS: dict[str, tuple[np.ndarray, list[int]]] = {
+    "plain": (COUNTED, []),
+    "swapped": (COUNTED - FROM_500 * COUNTED[499], [500]),
+    "swapped for a higher one": (COUNTED + FROM_500 * 40000, [500]),
+    "begins again": ((COUNTED + 94600) % 100_000, []),
+    "reset every day": (pd.Series(USED).groupby(DAY).cumsum().to_numpy(), [*range(24, 960, 24)]),
+    "noise": (COUNTED + NOISE, []),
+    "noise and a swap": (COUNTED + NOISE - FROM_500 * 4000, [500]),
+    "did not read": (np.where(DROPOUT, 0, COUNTED), [*range(300, 307)]),
+    "did not read, and swapped": (
+        np.where(DROPOUT, 0, COUNTED + FROM_500 * 9e4),
+        [*range(300, 307), 500],
+    ),
+}
+"""What a register shows every hour, and the hours of which it says nothing."""
+
+
+@pytest.mark.parametrize(("shown", "unknown"), REGISTERS.values(), ids=REGISTERS.keys())
+def test_registers_are_asked_for_and_their_differences_are_right(
+    tmp_path: Path, shown: np.ndarray, unknown: list[int]
+) -> None:
+    content = table(times("2023-01-01 01:00", 960), shown.round(3))
+    with pytest.raises(DataError, match=r"like those of a cumulative register; set data.meters.c"):
+        read(tmp_path, content)
+    np.testing.assert_array_equal(read(tmp_path, content, cumulative=False), shown.round(3))
+    found = read(tmp_path, content, cumulative=True)
+    assert (np.flatnonzero(found.isna()) + 1).tolist() == unknown
+    known = found.notna().to_numpy()
+    np.testing.assert_allclose(
+        found[known], USED[1:][known], atol=0.0021 if shown is not COUNTED else 0
+    )
+    # Rounding errors do not make equal differences different.
+    assert set(found[known]) <= set(np.round(found[known], 3))
+
+
+@pytest.mark.parametrize(
+    "values", [loads(960), 0.2 + (np.arange(960) % 24) * 0.01, np.sin(np.arange(960)) + 2]
+)
+def test_loads_are_no_registers(tmp_path: Path, values: np.ndarray) -> None:
+    read(tmp_path, table(times("2023-01-01 01:00", 960), values.round(3)))
+
+
+def test_a_register_with_hourly_and_half_hourly_readings(tmp_path: Path) -> None:
+    content = joined((240, 30), (240, 60))
+    content["load"] = content["load"].cumsum().round(4)
+    with pytest.raises(DataError, match=r"set data.meters.interval: 60"):
+        read(tmp_path, content, cumulative=True, interval=30)
+    np.testing.assert_allclose(read(tmp_path, content, cumulative=True), 0.4, atol=0.002)
+
+
+# -- clocks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        *("Asia/Kolkata", "Asia/Kathmandu", "Australia/Adelaide", "Asia/Tehran", "Asia/Yangon"),
+        *("America/St_Johns", "Pacific/Chatham"),
+    ],
+)
+def test_hours_are_those_of_the_zone(tmp_path: Path, zone: str) -> None:
+    content = table(times("2023-07-10 00:15", 960, 15), loads(960))
+    found = read(tmp_path, content, timezone=zone)
+    np.testing.assert_allclose(found, content["load"].to_numpy().reshape(-1, 4).sum(axis=1))
+    assert (found.index.minute == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("zone", "before", "after"),
+    [
+        ("Europe/Istanbul", "2015-01-10", "2019-01-10"),
+        ("Europe/Moscow", "2012-06-10", "2019-06-10"),
+        ("Asia/Amman", "2021-01-10", "2023-01-10"),
+        ("Asia/Almaty", "2023-06-10", "2025-06-10"),
+        ("Africa/Casablanca", "2017-01-10", "2020-01-10"),
+    ],
+)
+def test_meters_of_a_town_are_on_one_clock(
+    tmp_path: Path, zone: str, before: str, after: str
+) -> None:
+    """One of them began before the standard time of the zone changed, the other one after it."""
+    for name, start in (("old", before), ("new", after)):
+        hours = pd.date_range(start, pd.Timestamp(after) + 240 * HOUR, freq="h", tz="UTC")
+        values = 1 + hours.hour / 10
+        table(hours, values).to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = study(tmp_path, 2, timezone=zone)
+    last = tables["new"].index
+    pd.testing.assert_series_equal(
+        tables["old"]["load"][last], tables["new"]["load"], check_freq=False
+    )
+
+
+@pytest.mark.parametrize("name", ["EST", "MST", "HST", "CET", "MET", "EET", "CEST", "UTC"])
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M %Z", None])
+def test_names_of_zones_are_offsets_all_year(tmp_path: Path, name: str, form: str | None) -> None:
+    hours = {"EST": -5, "MST": -7, "HST": -10, "UTC": 0, "CET": 1, "MET": 1}.get(name, 2)
+    local = times("2023-03-01", 24 * 60)
+    content = table(local.strftime(f"%Y-%m-%d %H:%M {name}"), loads(len(local)))
+    found = read(tmp_path, content, date_format=form)
+    assert found.index.equals((local - hours * HOUR).rename("timestamp"))
+
+
+def test_a_name_of_several_zones_is_refused(tmp_path: Path) -> None:
+    content = table(times("2023-03-01", 48).strftime("%Y-%m-%d %H:%M IST"), loads(48))
+    with pytest.raises(DataError, match=r"line 2: the time zone IST .* data.meters.timezone"):
+        read(tmp_path, content)
+
+
+def days(content: pd.DataFrame, start: str, end: str, form: str) -> pd.DataFrame:
+    """Quarter hours with a column of dates, those of their starts, beside their start and end."""
+    starts = content["timestamp"] - pd.Timedelta(minutes=15)
+    clock = {start: starts, end: content["timestamp"]}
+    columns = {name: when.dt.strftime(form) for name, when in clock.items() if name}
+    return pd.DataFrame(
+        {"Datum": starts.dt.strftime("%d.%m.%Y"), **columns, "load": content["load"]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "keys"),
+    [
+        ("Zeit von", "Zeit bis", {}),
+        ("Zeit von", "Zeit bis", {"stamp": "start"}),
+        ("", "USAGE_END_TIME", {}),
+        ("", "Zeit", {}),
+        ("Zeit", "", {"stamp": "start"}),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1, None])
+def test_end_times_beside_the_date_of_the_start(
+    tmp_path: Path, start: str, end: str, keys: dict[str, Any], order: int | None
+) -> None:
+    content = table(times("2024-02-01 00:15", 960, 15), loads(960))
+    export = days(content, start, end, "%H:%M:%S")
+    export = export[::order] if order else export.sample(frac=1, random_state=1)
+    if order is None and end == "Zeit":
+        return  # neither the name nor the order tells
+    export.to_csv(tmp_path / "m.csv", index=False)
+    (found,) = study(tmp_path, interval=15, timezone="Europe/Vienna", **keys).values()
+    assert found.index[-1] == pd.Timestamp("2024-02-11")
+    np.testing.assert_array_equal(found["load"], content["load"])
+    if end == "Zeit":
+        with pytest.raises(DataError, match=r"midnight follows the evening .* data.meters.stamp"):
+            study(tmp_path, stamp="start")
+
+
+@pytest.mark.parametrize("zone", ["America/Chicago", "Europe/Berlin"])
+@pytest.mark.parametrize("minutes", [15, 60])
+@pytest.mark.parametrize("empty", [np.nan, 0])
+def test_padding_of_spring_after_end_stamps_is_dropped(
+    tmp_path: Path, zone: str, minutes: int, empty: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each day has the same rows, whose stamps are the start plus the length of the interval."""
+    starts = times("2022-03-10", 20 * 24 * 60 // minutes, minutes)
+    real = pd.Series(starts.tz_localize(zone, nonexistent="NaT")).notna().to_numpy()
+    values = np.where(real, loads(len(starts)), empty)
+    content = table(starts + pd.Timedelta(minutes=minutes), values)
+    found = read(tmp_path, content, timezone=zone, interval=minutes)
+    np.testing.assert_array_equal(found, values[real])
+    assert f"padding of the hour that clocks skip dropped: {60 // minutes}" in caplog.text
+
+
+# -- forms of stamps -----------------------------------------------------------------------------
+
+
+def written(stamps: pd.DatetimeIndex, form: str) -> pd.Index:
+    """Stamps in a form that `strftime` does not know."""
+    since = stamps - pd.Timestamp(0)
+    if form.startswith("epoch"):
+        return (since // pd.Timedelta(1, unit=form.split()[1])).astype(str)
+    if form.startswith("days"):
+        return (since / pd.Timedelta(days=1) + 25569).map(
+            lambda day: f"{day:.10f}".rstrip("0").rstrip(".")
+        )
+    midnight = stamps == stamps.normalize()
+    late = (stamps - pd.Timedelta(days=1)).strftime(form.replace("%H", "24"))
+    return pd.Index(np.where(midnight, late, stamps.strftime(form)))
+
+
+@pytest.mark.parametrize("start", ["2023-01-10 00:15", "2023-01-10"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("epoch s", "epoch ms", "epoch us", "epoch ns", "days", "%Y%m%d%H%M", "%Y%m%d %H%M"),
+        *("%Y-%m-%d %H:%M", "%d.%m.%Y %H%M"),
+    ],
+)
+def test_forms_of_stamps(tmp_path: Path, start: str, form: str) -> None:
+    stamps = times(start, 960, 15)
+    content = table(written(stamps, form), loads(960))
+    found = read(tmp_path, content, interval=15)
+    assert found.index.equals(stamps.rename("timestamp"))
+    np.testing.assert_array_equal(found, content["load"])
+
+
+@pytest.mark.parametrize(
+    ("form", "stamp"),
+    [("{}", "end"), ("{}", "start"), ("{:02}", "end"), ("{}00", "end"), ("{:02}00", "end")],
+)
+def test_hours_from_1_to_24(tmp_path: Path, form: str, stamp: str) -> None:
+    ends = times("2023-01-10 01:00", 240)
+    dates = (ends - HOUR).strftime("%Y-%m-%d")
+    hours = [form.format(hour or 24) for hour in ends.hour]
+    content = pd.DataFrame({"date": dates, "hour": hours, "load": loads(240)})
+    content.to_csv(tmp_path / "m.csv", index=False)
+    (found,) = study(tmp_path, stamp=stamp).values()
+    assert found.index.equals(ends.rename("timestamp"))
+    np.testing.assert_array_equal(found["load"], content["load"])
