@@ -486,7 +486,7 @@ def _count_gradients(engine: Engine) -> list[float]:
         steps = len(task.rows) * task.minibatches.starts.shape[1]
         if task.steps is not None:
             steps = int(task.steps.sum())
-        count[0] += steps * (task.gradients_per_step + (task.terms.storm is not None))
+        count[0] += steps
         return train_rows(task)
 
     setattr(engine, "train", counting)  # noqa: B010

@@ -54,6 +54,8 @@ class MethodRules(Algorithm):
     own_steps: ClassVar[bool] = False
     """Whether the method takes the local steps in a routine of its own
     (`TrainInstructions.routine`)."""
+    equal_steps: ClassVar[bool] = True
+    """Whether such a routine needs equally many local steps of all clients."""
     reads_features: ClassVar[bool] = False
     """Whether its loss reads hidden states of the model: of the LSTM or of the MLP."""
     only_task: ClassVar[str | None] = None
@@ -121,7 +123,7 @@ class MethodRules(Algorithm):
                 "starts every model with fresh moments and keeps no average; remove the method, or "
                 "federation.opt_state and federation.ema"
             )
-        if self.own_steps and federation.local_epochs is not None:
+        if self.own_steps and self.equal_steps and federation.local_epochs is not None:
             yield (
                 "needs the same number of local steps for every client; remove the method, or set "
                 "federation.local_steps instead of federation.local_epochs"

@@ -28,7 +28,7 @@ from plfl.federated.round import run
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.tasks import task_of
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 FLOAT = 4
 """Bytes of a float."""
@@ -54,6 +54,9 @@ class Random:
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         return [torch.zeros(len(some), *self.output) for some in starts]
+
+    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+        return torch.ones(*minibatches.starts.shape[:2], 1, minibatches.starts.shape[2])
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         raise AssertionError("nothing is forecast here")

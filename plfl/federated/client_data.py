@@ -321,11 +321,12 @@ class ClientData:
         minibatches: Minibatches,
         shared: Tensor,
         term: Term | None = None,
+        moments: dict[str, Tensor] | None = None,
     ) -> LocalTask:
-        """A task with a fresh optimiser, the study's loss, changed by `term`, and its clipping. It
-        trains `rows` in place."""
+        """A task with the study's loss, changed by `term`, and its clipping. It trains `rows` in
+        place; `moments`: the state of the optimiser, None: a fresh one."""
         return replace(
-            LocalTask.fresh(optimiser, rows, minibatches, shared),
+            LocalTask.fresh(optimiser, rows, minibatches, shared, moments),
             objective=self.task.objective(self.settings.loss, term),
             clip=self.settings.clip,
         )

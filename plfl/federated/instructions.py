@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # reading a configuration imports the methods and should not 
     from torch import Tensor
 
     from plfl.tasks import Term
-    from plfl.training.task import Contrast, Storm
 
 FORWARD = 1 / 3
 """Work of a forward pass over a minibatch, in local steps: a backward pass costs twice as much."""
@@ -26,6 +25,8 @@ class Routine:
     and for clients that later drop out. Therefore it must have no side effects."""
     minibatches: int
     """Minibatches of the round that a client uses."""
+    work: float = 1.0
+    """Work of each minibatch gradient, in local steps."""
 
 
 @dataclass
@@ -69,14 +70,6 @@ class TrainInstructions:
     at the start of the round; `term` says what its forecasts are for."""
     term: Term | None = None
     """How the teacher's outputs enter the loss; the task knows what that means."""
-    contrast: Contrast | None = None
-    """MOON's term in the loss: it compares the model's features with those of the models at `start`
-    and of `previous`."""
-    previous: Tensor | None = None
-    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away. Their
-    personal parameters are those of the client at the start of the round."""
-    storm: Storm | None = None
-    """Steps of the shared parameters that replace the ClientOpt's; its tensors are (n, d_s)."""
     gradients: Literal["none", "steps", "start"] = "none"
     """Which `TrainResult.gradients` are returned: of the local steps, or of the same minibatches at
     `start`."""
@@ -94,15 +87,12 @@ class TrainInstructions:
 
     @property
     def work_per_step(self) -> float:
-        """Work of a local step, including passes of a teacher, of features and of further
-        gradients."""
+        """Work of a local step, including passes of a teacher and gradients at the start."""
+        if self.routine is not None:
+            return self.routine.work
         work = 1.0
         if self.teacher is not None:
             work += FORWARD
-        if self.contrast is not None:  # features of the models at `start` and of `previous`
-            work += 2 * FORWARD
-        if self.storm is not None:  # the gradient at the previous point
-            work += 1
         if self.gradients == "start":
             work += 1
         return work
@@ -121,5 +111,3 @@ class TrainResult:
     gradients: Tensor | None
     """Minibatch gradients (n, d_s), averaged over the steps and without terms of the method.
     `TrainInstructions.gradients` says at which models."""
-    storm: Storm | None = None
-    """`instructions.storm` after the steps."""

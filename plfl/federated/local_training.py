@@ -41,7 +41,6 @@ class Cohort:
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
         self.gradients = None if asked.gradients == "none" else f.initial.new_empty(width)
-        self.storm = asked.storm and asked.storm.map(torch.clone)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -49,8 +48,7 @@ class Cohort:
         asked, f = self.instructions, self.f
         keeps = f.moments.mode != "reset"
         pulls = asked.pulls or bool(f.client_opt.proximal)
-        reads_shared = keeps or pulls or asked.storm is not None
-        same = (f.shared if reads_shared else None, asked.frozen, asked.pull)
+        same = (f.shared if keeps or pulls else None, asked.frozen, asked.pull)
         per_client = (asked.constant, asked.step_offset, asked.term)
         return (
             f.client_opt,
@@ -60,9 +58,7 @@ class Cohort:
             asked.offset_first,
             self.has_equal_steps,
             self.objective,
-            asked.contrast,
             asked.gradients,
-            asked.storm and (asked.storm.a, asked.storm.beta),
             self.most,
             self.rates,
         )
@@ -80,7 +76,7 @@ class Cohort:
         before = torch.as_tensor(asked.before).cpu().numpy()
         self.f.clock.work(clients, before + self.taken * asked.work_per_step)
         if self.stay:
-            result = TrainResult(asked, self.steps, self.update, self.gradients, self.storm)
+            result = TrainResult(asked, self.steps, self.update, self.gradients)
             self.f.aggregate(self.t, self.clients, result)
 
 
@@ -136,15 +132,11 @@ class _Part:
     def _terms(self) -> Terms:
         """The terms of the instructions, as values of all P parameters."""
         f, asked = self.f, self.asked
-        previous = asked.previous
         return Terms(
             pull=f.full(asked.pull * torch.ones_like(f.x0)) if asked.pulls else None,
             constant=self._full(asked.constant),
             step_offset=self._full(asked.step_offset),
             frozen=asked.frozen,
-            contrast=asked.contrast,
-            previous=None if previous is None else f.models(self.clients, self._of(previous)),
-            storm=asked.storm and asked.storm.map(lambda x: f.full(x[self.index]).clone()),
         )
 
     def _of(self, values: Tensor) -> Tensor:
@@ -176,7 +168,7 @@ class _Part:
             return
         if self.asked.offset_first:
             _shift(task, -1)
-        steps, average, storm = cohort.steps[some], task.tracked.average, task.terms.storm
+        steps, average = cohort.steps[some], task.tracked.average
         self._keep(task.rows, task.rows[:, f.columns])
         f.moments.keep(self.clients, task.moments.state, steps)
         if f.average and average:
@@ -184,9 +176,6 @@ class _Part:
             f.average.steps[self.clients] += steps[:, None]
         if cohort.gradients is not None:
             cohort.gradients[some] = self._gradients(task)[:, f.columns]
-        if cohort.storm is not None and storm is not None:
-            cohort.storm.momentum[some] = storm.momentum[:, f.columns]
-            cohort.storm.square[some] = storm.square[:, f.columns]
 
     def _gradients(self, task: LocalTask) -> Tensor:
         """Mean gradients (n, P): of the steps of the `task`, or else all at the start."""
@@ -207,7 +196,9 @@ class _Part:
         cohort, f, routine = self.cohort, self.f, self.asked.routine
         assert routine is not None
         self.start = f.models(self.clients, self._of(self.asked.start))
-        session = Session(f, engine, cohort.t, self.clients, self.start, routine.minibatches)
+        session = Session(
+            f, engine, cohort.t, self.clients, self.start, routine.minibatches, self.index
+        )
         trained = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps

@@ -9,6 +9,7 @@ bits whichever models train together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,21 +36,25 @@ class Session:
         clients: Tensor,
         start: Tensor,
         minibatches: int,
+        among: slice = slice(None),
     ):
         self.f, self.engine, self.t = f, engine, t
         self.clients = clients
         """Their indices (n,)."""
+        self.among = among
+        """Which of the clients of `broadcast` they are."""
         self.start = start
         """Models (n, P) with the shared parameters as received, and each client's personal ones."""
         self.steps = torch.zeros(len(clients), dtype=torch.int64, device=clients.device)
         """Minibatch gradients (n,) computed so far."""
-        self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        """Sums (n,) of their losses. A routine adds those of its own terms."""
         self._minibatches = f.client_data.drawn(clients, t, minibatches)
 
     @property
     def loss(self) -> Tensor:
         """Mean minibatch loss (n,) so far."""
-        return self._losses / self.steps.clamp(min=1)
+        return self.losses / self.steps.clamp(min=1)
 
     def train(
         self, rows: Tensor, first: int, steps: int, *, repeats: int = 1, **terms: Any
@@ -63,8 +68,7 @@ class Session:
                 counts these.
             repeats: steps on each of them.
             terms: terms of the steps, named as the fields of `plfl.training.task.Terms`, as values
-                for all P parameters (`Federation.full`). An `anchor` and a `mixture` are updated in
-                place.
+                for all P parameters (`Federation.full`).
         """
         if not steps:
             return rows.clone()
@@ -73,9 +77,14 @@ class Session:
         if repeats > 1:
             minibatches = minibatches.map(lambda x: x.repeat_interleave(repeats, 1))
             rates = None if rates is None else tuple(np.repeat(rates, repeats).tolist())
-        task = self._task(rows, minibatches, self.f.client_opt).with_terms(**terms)
-        self._run(replace(task, rates=rates), steps * repeats)
+        task = self.task(self.f.client_opt, rows.clone(), minibatches).with_terms(**terms)
+        self.run(replace(task, rates=rates), steps * repeats)
         return task.rows
+
+    def who(self, k: int) -> Tensor | None:
+        """Mask (n,) of the clients that take step `k` of the round, from 0; None: all."""
+        data = self.f.client_data
+        return None if data.equal_steps else data.steps(self.clients) > k
 
     def minibatches(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches of the round that begin with number `first`, counted from 0."""
@@ -97,62 +106,108 @@ class Session:
             who: mask (n,) of the clients that compute a gradient; None: all.
         """
         if isinstance(minibatch, int):
-            one = self.minibatches(minibatch, 1)
+            drawn = self.minibatches(minibatch, 1)
         else:
-            one = Minibatches(minibatch[:, None])
-        gradient = torch.zeros_like(rows)
-        if who is None or who.all():
-            task = self._task(rows, one, STANDING)
-            self._run(replace(task, tracked=Tracked(gradients=gradient)), 1)
-        elif who.any():
-            task = self._task(rows[who], one.map(lambda x: x[who]), STANDING)
-            gradients = torch.zeros_like(task.rows)
-            self._run(replace(task, tracked=Tracked(gradients=gradients)), 1, who)
-            gradient[who] = gradients
-        return gradient
+            drawn = Minibatches(minibatch[:, None])
+        gradients = torch.empty_like(rows) if who is None else torch.zeros_like(rows)
+        # Steps that stand still change the rows in place, but not their values.
+        task = self.task(STANDING, rows, drawn)
+        self.run(replace(task, tracked=Tracked(gradients=gradients)), 1, who)
+        return gradients
+
+    def features(self, rows: Tensor, first: int, number: int, which: str) -> Tensor:
+        """Features (n, number, W, B) of the models `rows` (n, P) on minibatches from number `first`
+        on, see `Engine.features_of`."""
+        return self.engine.features_of(rows, self.minibatches(first, number), which)
 
     def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Minibatches, Tensor]:
         """Minibatches of passes over the training windows, new ones in every round; see
         `ClientData.passes`."""
         return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
 
-    def optimiser(self, rows: Tensor) -> Steps:
-        """The ClientOpt with fresh moments, for gradients that the routine has computed."""
-        return Steps(self, rows)
+    def learner(self, start: Tensor) -> Learner:
+        """Models that begin at `start` (n, P) and take one step after the other."""
+        return Learner(self, start)
 
-    def _task(self, rows: Tensor, minibatches: Minibatches, optimiser: ClientOpt) -> LocalTask:
+    def pieces(self, who: Tensor | None = None) -> Iterator[slice]:
+        """The clients of the mask `who` (n,), or all, in pieces for operations on each parameter:
+        one after the other on a CPU, where a row then stays in the cache."""
+        if who is None and self.start.device.type != "cpu":
+            yield slice(None)
+            return
+        for i in range(len(self.start)) if who is None else who.nonzero()[:, 0].tolist():
+            yield slice(i, i + 1)
+
+    def task(
+        self,
+        optimiser: ClientOpt,
+        rows: Tensor,
+        minibatches: Minibatches,
+        moments: dict[str, Tensor] | None = None,
+    ) -> LocalTask:
+        """Steps that train `rows` (n, P) in place, with the study's loss; `moments`: None: fresh
+        ones."""
         f = self.f
-        return f.client_data.task_of(optimiser, rows.clone(), minibatches, f.shared)
+        return f.client_data.task_of(optimiser, rows, minibatches, f.shared, moments=moments)
 
-    def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
-        gradients = steps * task.gradients_per_step
-        self._losses[who] += gradients * self.engine.train(task).to(self._losses)
-        self.steps[who] += gradients
+    def run(self, task: LocalTask, steps: int, who: Tensor | None = None) -> None:
+        """Let the engine train a task of some `steps`; `who`: mask (n,) of the clients that take
+        part, None: all."""
+        if who is None:
+            self.losses += steps * self.engine.train(task).to(self.losses)
+            self.steps += steps
+        elif who.any():
+            losses = self.engine.train(replace(task, steps=steps * who.long()))
+            self.losses += torch.where(who, steps * losses.to(self.losses), 0)
+            self.steps += steps * who
 
 
-class Steps:
-    """Local steps of the ClientOpt along given gradients."""
+class Learner:
+    """A model of each client that takes local steps of the ClientOpt one at a time, with moments
+    that begin afresh and continue from step to step.
 
-    def __init__(self, session: Session, rows: Tensor):
-        self._session, self._taken = session, 0
+    A proximal ClientOpt pulls the shared parameters towards where they started.
+    """
+
+    def __init__(self, session: Session, start: Tensor):
+        self._session, self._start, self._taken = session, start, 0
         self._optimiser = session.f.client_opt
-        self._state = self._optimiser.init(rows)
+        self._moments = self._optimiser.init(start)
+        self.rows = start.clone()
+        """The models (n, P), which steps change in place."""
 
-    def step(self, rows: Tensor, gradient: Tensor) -> Tensor:
-        """The models `rows` (n, P) after the next step along `gradient` (n, P).
-
-        `gradient` may be overwritten.
-        """
-        settings, t = self._session.f.settings, self._session.t
-        rates = schedule.factors(settings, t, self._taken, 1)
+    def step(self, gradient: Tensor) -> None:
+        """Take the next step along `gradient` (n, P), which may be overwritten."""
+        pull, rates = self._pull(), self._rates()
         optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
         self._taken += 1
-        stepped = rows.clone()
-        # On a CPU, a row at a time stays in the cache.
-        size = 1 if rows.device.type == "cpu" else len(rows)
-        for first in range(0, len(rows), size):
-            some = slice(first, first + size)
-            state = {name: values[some] for name, values in self._state.items()}
-            g = optimiser.decayed(rows[some], gradient[some])
-            optimiser.step(stepped[some], g, state, self._taken)
-        return stepped
+        for some in self._session.pieces():
+            y, g = self.rows[some], gradient[some]
+            moments = {name: values[some] for name, values in self._moments.items()}
+            g = optimiser.decayed(y, g if pull is None else g + pull[some])
+            optimiser.step(y, g, moments, self._taken)
+
+    def train(self, minibatch: int, who: Tensor | None = None, **terms: Any) -> None:
+        """Take the next step on a minibatch of the round.
+
+        Args:
+            minibatch: its number, from 0.
+            who: mask (n,) of the clients that take the step; None: all.
+            terms: as in `Session.train`.
+        """
+        session = self._session
+        drawn = session.minibatches(minibatch, 1)
+        task = session.task(self._optimiser, self.rows, drawn, self._moments)
+        task = replace(task, rates=self._rates())
+        task.moments.steps.fill_(self._taken)
+        self._taken += 1
+        session.run(task.with_terms(constant=self._pull(), **terms), 1, who)
+
+    def _rates(self) -> tuple[float, ...] | None:
+        return schedule.factors(self._session.f.settings, self._session.t, self._taken, 1)
+
+    def _pull(self) -> Tensor | None:
+        """The proximal term (n, P) of the ClientOpt in a gradient, if it has one."""
+        if not self._optimiser.proximal:
+            return None
+        return self._optimiser.proximal * self._session.f.shared * (self.rows - self._start)

@@ -28,7 +28,7 @@ from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.native.structures import Mirrored, structure
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +121,7 @@ class Fused:
             task = task.with_state()
         losses, rules = torch.empty(S, dtype=torch.float64), (_Rule * S)(*[rule] * S)
         trained, models = _trained(task), (S, self._parameters)
-        changed = {
-            n: self._numbers(x, (S,) if n == "shares" else models) for n, x in trained.items()
-        }
+        changed = {n: self._numbers(x, models) for n, x in trained.items()}
         given = self._of_steps(task) | self._of_terms(task) | changed
         given |= {"taken": taken, "losses": losses}
         values = {n: x.data_ptr() if isinstance(x, Tensor) else x for n, x in given.items()}
@@ -163,8 +161,7 @@ class Fused:
     def _of_terms(self, task: LocalTask) -> dict[str, Tensor | float]:
         """As `_of_steps`, for the terms."""
         (S, K, B), P, terms = task.minibatches.starts.shape, self._parameters, task.terms
-        # The kernel divides by these counts.
-        given: dict[str, Tensor | float] = {"temperature": 1.0, "every": 1}
+        given: dict[str, Tensor | float] = {}
         if terms.pull is not None:
             given["pull"] = self._numbers(terms.pull, (P,))
         if terms.constant is not None:
@@ -173,26 +170,17 @@ class Fused:
             given["step_offset"] = self._numbers(terms.step_offset, (S, P))
         if terms.frozen is not None:
             given["frozen"] = _mask(terms.frozen, P)
-        if (contrast := terms.contrast) is not None and terms.previous is not None:
-            given["previous"] = self._numbers(terms.previous, (S, P))
-            given |= {"contrast": contrast.weight, "temperature": contrast.temperature}
-            # The contrasted features are the inputs of this layer of the MLP.
-            is_first = contrast.features == "states"
-            given["features"] = 0 if is_first else int(self._network.layers)
-        if (look := terms.lookahead) is not None:
-            if look.minibatches.starts.shape != (S, K, B):
-                raise ValueError("a look ahead needs as many windows as there are in the steps")
-            given |= {"ahead": self._windows_of(look.minibatches.starts), "ahead_rate": look.rate}
-            if look.minibatches.keys is not None:
-                given["ahead_keys"] = _keys(look.minibatches.keys, S, K)
-        if (storm := terms.storm) is not None:
-            given["scale"] = self._numbers(storm.scale, (S, P))
-            given |= {"a": storm.a, "beta": storm.beta}
-        if (anchor := terms.anchor) is not None:
-            given |= {"every": anchor.every, "anchor_rate": anchor.rate}
-        if (mixture := terms.mixture) is not None:
-            given |= {"learned": mixture.learns, "share_rate": mixture.rate}
+        if terms.by_feature is not None:
+            layer, width = self._layer(terms.features)
+            given["by_feature"] = self._numbers(terms.by_feature, (S, K, width, B))
+            given["layer"] = layer
         return given
+
+    def _layer(self, features: str) -> tuple[int, int]:
+        """The layer of the MLP whose inputs these features are, and their number."""
+        layer = 0 if features == "states" else int(self._network.layers)
+        weights = [s for s in self._stacked.network.layout.shapes.values() if len(s) == 2]
+        return layer, weights[layer - self._network.layers - 1][1]
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
@@ -211,6 +199,20 @@ class Fused:
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """The inputs of row s's last layer for the windows `starts[s]`, computed by `Stacked`."""
         return self._stacked.penultimate(rows, starts)
+
+    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`."""
+        (S, K, B), (layer, width) = minibatches.starts.shape, self._layer(which)
+        features = torch.empty((S, K, width, B), dtype=self.dtype)
+        models = self._numbers(rows, (S, self._parameters))
+        arrays = {"theta": models, "features": features}
+        arrays["starts"] = self._windows_of(minibatches.starts)
+        if minibatches.keys is not None:
+            arrays["keys"] = _keys(minibatches.keys, S, K)
+        sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": layer}
+        given = {name: x.data_ptr() for name, x in arrays.items()}
+        self._run("plfl_features", _Reading(**sizes, **given))
+        return features
 
     def _run(self, function: str, job: Structure) -> None:
         arguments = (self._network, self._source, job)
@@ -233,16 +235,9 @@ class Fused:
 
 def _trained(task: LocalTask) -> dict[str, Tensor]:
     """The tensors of a task that the kernel changes, by the kernel's names."""
-    terms, tracked = task.terms, task.tracked
+    tracked = task.tracked
     found = {"theta": task.rows}
     found |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
-    if (storm := terms.storm) is not None:
-        found |= {"momentum": storm.momentum, "square": storm.square}
-    if terms.anchor is not None:
-        found["anchor"] = terms.anchor.rows
-    if (mixture := terms.mixture) is not None:
-        found |= {"mixed": mixture.rows, "shares": mixture.share}
-        found |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in mixture.state.items()}
     if tracked.average is not None:
         found["average"] = tracked.average.rows
     if tracked.gradients is not None:
@@ -326,8 +321,9 @@ def _leave_to_stacked(what: str) -> None:
     log.warning("the fused engine leaves %s to the stacked engine", what)
 
 
-_Network, _Windows, _Rule, _Training, _Prediction = map(
-    structure, ("PlflNetwork", "PlflWindows", "PlflRule", "PlflTraining", "PlflPrediction")
+_Network, _Windows, _Rule, _Training, _Prediction, _Reading = map(
+    structure,
+    ("PlflNetwork", "PlflWindows", "PlflRule", "PlflTraining", "PlflPrediction", "PlflReading"),
 )
 
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from plfl.models.network import Network
-from plfl.training.task import Contrast
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 
 @torch.no_grad()
 def comparable(
-    network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], contrast: Contrast | None
+    network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], features: str
 ) -> tuple[int, ...]:
     """`sizes` if random rows have the same bits in stacks of all these sizes.
 
@@ -61,7 +60,7 @@ def comparable(
         sizes: in ascending order.
         like: inputs of `Network.forward_pass` with the sizes and type of the training, but any
             number of rows.
-        contrast: the term that compares features of the model, if the loss has one.
+        features: those that the loss reads, see `Engine.features_of`; empty: none.
     """
     most = sizes[-1]
     random = torch.Generator().manual_seed(0)
@@ -73,9 +72,8 @@ def comparable(
         models = rows[which]
         gradients = torch.empty_like(models)
         given = (x[which] for x in inputs)
-        forecasts, kept = network.forward_pass(models, *given, features=contrast is not None)
-        names = [] if contrast is None else [contrast.features]
-        read: dict[str, Tensor] = {name: getattr(kept, name) for name in names}
+        forecasts, kept = network.forward_pass(models, *given, features=bool(features))
+        read: dict[str, Tensor] = {features: getattr(kept, features)} if features else {}
         network.backward_pass(models, kept, forecasts, read, gradients)
         return torch.cat([x.flatten(1) for x in (forecasts, *read.values(), gradients)], 1)
 

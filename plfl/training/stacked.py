@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -13,8 +13,7 @@ from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import memory, stack_sizes
 from plfl.training.graphs import Graphs, Step, exact
-from plfl.training.losses import contrastive
-from plfl.training.task import Contrast, LocalTask, sums
+from plfl.training.task import STANDING, LocalTask, Minibatches, sums
 
 log = logging.getLogger(__name__)
 
@@ -93,16 +92,14 @@ class Stacked:
 
     def _sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
-        look, contrast, found = task.terms.lookahead, task.terms.contrast, []
-        fitting, _ = self._fits(task)
-        for one in (task.minibatches, *([] if look is None else [look.minibatches])):
-            kind = (one.starts.shape[-1], one.keys is None, contrast and contrast.features, fitting)
-            if kind not in self._compared:
-                like = self.inputs(one.starts[:1, 0], None if one.keys is None else one.keys[:1, 0])
-                self._compared[kind] = stack_sizes.comparable(self.network, fitting, like, contrast)
-            found.append(self._compared[kind])
-        common = [size for size in self.sizes if all(size in sizes for sizes in found)]
-        return tuple(common) or min(found)
+        which, (fitting, _) = task.terms.features, self._fits(task)
+        given = task.minibatches
+        kind = (given.starts.shape[-1], given.keys is None, which, fitting)
+        if kind not in self._compared:
+            keys = None if given.keys is None else given.keys[:1, 0]
+            like = self.inputs(given.starts[:1, 0], keys)
+            self._compared[kind] = stack_sizes.comparable(self.network, fitting, like, which)
+        return self._compared[kind]
 
     def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
         """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the
@@ -173,14 +170,21 @@ class Stacked:
             found.append(torch.cat([part.penultimate[0].mT for part in parts]))
         return found
 
-
-class _Minibatch(NamedTuple):
-    """Windows of all rows, and the targets of their outputs."""
-
-    inputs: tuple[Tensor, ...]
-    """See `Stacked.inputs`."""
-    targets: Tensor
-    """(S, B), or (S, B, ...) as the loss reads them."""
+    @torch.inference_mode()
+    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+        everything = torch.ones_like(rows[0], dtype=torch.bool)
+        task = LocalTask.fresh(STANDING, rows, minibatches, everything).with_terms(features=which)
+        found = []
+        for some, size in stack_sizes.split(len(rows), self._sizes(task)):
+            numbers = torch.arange(some.start, some.start + size, device=self.device)
+            stack = task.select(numbers.clamp(max=some.stop - 1))
+            given, steps = stack.minibatches, []
+            for k in range(1, given.starts.shape[1] + 1):
+                inputs = self.inputs(_of_step(given.starts, k), _key(given.keys, k))
+                _, kept = self.network.forward_pass(stack.rows, *inputs, features=True)
+                steps.append(getattr(kept, which)[: some.stop - some.start])
+            found.append(torch.stack(steps, 1))
+        return torch.cat(found)
 
 
 class _Stack:
@@ -192,6 +196,8 @@ class _Stack:
         self.terms = terms = task.terms
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
+        if task.tracked.gradients is not None:
+            task.tracked.gradients.zero_()
         self.behind = 0 if fresh else task.moments.steps
         S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
@@ -207,9 +213,6 @@ class _Stack:
         """Factors (K,) of the rate; a tensor if the numbers of steps are tensors."""
         if task.rates is not None and engine.repeat is not None:
             self.rates = torch.tensor(task.rates, dtype=torch.float64, device=engine.device)
-        storm = terms.storm
-        self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
-        """The point previous to y, see `Storm`."""
 
     @torch.inference_mode()
     def train(self) -> Tensor:
@@ -227,7 +230,7 @@ class _Stack:
         else:
             number = torch.zeros((), dtype=torch.float64, device=self.engine.device)
             self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
-        return total / (self.steps * self.task.gradients_per_step)
+        return total / self.steps
 
     @torch.inference_mode()
     def once(self) -> None:
@@ -241,30 +244,22 @@ class _Stack:
         return None if min(self.counts) == max(self.counts) else self.steps >= k
 
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
-        """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
+        """Take step `k`, from 1; the losses (S,) of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
-        minibatch, paced = self._minibatch(k), self._paced(k)
-        point, on_the_way = self._ahead(k)
-        losses = self._gradient(point, minibatch, g) + on_the_way
-        losses = losses + self._mix(minibatch, paced, k, active)
-        stormed = self._storm(minibatch, k, active)
+        losses, paced = self._gradient(k), self._paced(k)
         if (gradients := task.tracked.gradients) is not None:
             gradients.add_(g if active is None else g * active[:, None])
         if self.pull is not None:
-            g += self.pull * (y - (self.start if terms.anchor is None else terms.anchor.rows))
+            g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant
         paced.decayed(y, g)
         with _only(active, y, task.moments.state) as (rows, moments):
-            paced.step(rows, g, moments, self.behind + task.since(k))
-            if stormed is not None:
-                rows.copy_(torch.where(task.shared, stormed, rows))
+            paced.step(rows, g, moments, self.behind + k)
             if terms.step_offset is not None:
                 rows += terms.step_offset
             if terms.frozen is not None:
                 rows.copy_(torch.where(terms.frozen, self.start, rows))
-        if terms.anchor is not None:
-            terms.anchor.advance(y, task.moments.state, k, active)
         if task.tracked.average is not None:
             task.tracked.average.advance(y, k, active)
         return losses
@@ -276,98 +271,24 @@ class _Stack:
             return optimiser.slowed(_of_step(rates[None], k)[0])
         return optimiser if rates is None else optimiser.slowed(rates[cast(int, k) - 1])
 
-    def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
-        """The point at which the gradient of step `k` is taken, and the losses (S,) of the step to
-        it; see `LookAhead`."""
-        look, frozen, y = self.terms.lookahead, self.terms.frozen, self.y
-        if look is None:
-            return y, 0.0
-        starts, slope = _of_step(look.minibatches.starts, k), torch.empty_like(y)
-        inputs = self.engine.inputs(starts, _key(look.minibatches.keys, k))
-        losses = self._gradient(y, _Minibatch(inputs, self.engine.targets_of(starts)), slope)
-        point = y - look.rate * slope
-        return point if frozen is None else torch.where(frozen, y, point), losses
-
-    def _mix(
-        self, minibatch: _Minibatch, paced: ClientOpt, k: int | Tensor, active: Tensor | None
-    ) -> Tensor | float:
-        """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
-        mixture, y = self.terms.mixture, self.y
-        if mixture is None:
-            return 0.0
-        share, slope = mixture.share[:, None], torch.empty_like(y)
-        losses = self._gradient(share * mixture.rows + (1 - share) * y, minibatch, slope)
-        along = share * slope
-        if isinstance(k, Tensor):
-            learns = (k <= mixture.learns).expand(len(y))
-            mixture.learn(y, slope, learns if active is None else learns & active)
-        elif k <= mixture.learns:
-            mixture.learn(y, slope, active)
-        paced.decayed(mixture.rows, along)
-        with _only(active, mixture.rows, mixture.state) as (rows, moments):
-            paced.step(rows, along, moments, self.behind + k)
-        return losses
-
-    def _storm(
-        self, minibatch: _Minibatch, k: int | Tensor, active: Tensor | None
-    ) -> Tensor | None:
-        """The new shared parameters, from the gradients `g` at y and those at the previous point;
-        see `Storm`."""
-        storm, y, g = self.terms.storm, self.y, self.g
-        if storm is None or self.before is None:
-            return None
-        old = torch.empty_like(y)
-        self._gradient(self.before, minibatch, old)
-        where = self.task.shared
-        if active is not None:
-            where = where & active[:, None]
-        m, v = storm.momentum, storm.square
-        m.copy_(torch.where(where, g + (1 - storm.a) * (m - old), m))
-        v.copy_(torch.where(where, storm.beta * v + (1 - storm.beta) * g * g, v))
-        self.before.copy_(y)
-        return y - torch.where((self.steps > k)[:, None], storm.scale * m, 0)
-
-    def _minibatch(self, k: int | Tensor) -> _Minibatch:
-        """The minibatches of step `k`, from 1."""
-        given = self.task.minibatches
+    def _gradient(self, k: int | Tensor) -> Tensor:
+        """Losses (S,) of the minibatches of step `k`, from 1, and their gradients into `g`."""
+        network, given, terms, g = self.engine.network, self.task.minibatches, self.terms, self.g
+        (loss, scale), clip = self.task.objective, self.task.clip
         inputs = self.engine.inputs(_of_step(given.starts, k), _key(given.keys, k))
-        return _Minibatch(inputs, _of_step(self.targets, k))
-
-    def _gradient(self, at: Tensor, minibatch: _Minibatch, out: Tensor) -> Tensor:
-        """Losses (S,) of the models `at` some parameters (S, P) on a minibatch, and their gradient
-        into `out`."""
-        terms, (loss, scale), clip = self.terms, self.task.objective, self.task.clip
-        network, (inputs, targets) = self.engine.network, minibatch
-        reads = terms.contrast is not None
-        outputs, kept = network.forward_pass(at, *inputs, features=reads)
+        targets, reads = _of_step(self.targets, k), terms.by_feature is not None
+        outputs, kept = network.forward_pass(self.y, *inputs, features=reads)
         each = loss.of(outputs, targets).flatten(1)
-        losses = each.mean(1) * scale
-        features: dict[str, Tensor] = {}
-        if terms.contrast is not None and terms.previous is not None:
-            which = terms.contrast.features
-            near, far = (
-                getattr(network.forward_pass(rows, *inputs, features=reads)[1], which)
-                for rows in (self.start, terms.previous)
-            )
-            added, features[which] = _contrast(getattr(kept, which), near, far, terms.contrast)
-            losses = losses + added
         by_output = loss.slope(outputs, targets) * (scale / each.shape[1])
-        network.backward_pass(at, kept, by_output, features, out)
+        by_feature = {}
+        if terms.by_feature is not None:
+            by_feature[terms.features] = _of_step(terms.by_feature, k)
+        network.backward_pass(self.y, kept, by_output, by_feature, g)
         if clip is not None:
             if terms.frozen is not None:
-                out.masked_fill_(terms.frozen, 0)
-            out *= (clip / (sums(out * out).sqrt() + CLOSE)).clamp(max=1)
-        return losses
-
-
-def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:
-    """MOON's term (S,) in the losses for features (S, W, B), and its gradient by `h`."""
-    with torch.inference_mode(False), torch.enable_grad():
-        leaf, near, far = (x.mT.clone() for x in (h, near, far))
-        distances = contrastive(leaf.requires_grad_(), near, far, contrast.temperature)
-        added = contrast.weight * distances.mean(1)
-        (by_leaf,) = torch.autograd.grad(added.sum(), leaf)
-    return added.detach(), by_leaf.mT
+                g.masked_fill_(terms.frozen, 0)
+            g *= (clip / (sums(g * g).sqrt() + CLOSE)).clamp(max=1)
+        return each.mean(1) * scale
 
 
 def _of_step(values: Tensor, k: int | Tensor) -> Tensor:

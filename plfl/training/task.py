@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -18,21 +18,6 @@ SQUARED_ERROR = Objective(POINT["mse"])
 """The mean squared error of outputs and targets."""
 STANDING = Sgd.model_construct(lr=0.0)
 """An optimiser whose steps change nothing, to compute gradients only."""
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """MOON's term in the loss: features near those at the start, far from those of another model.
-
-    See `losses.contrastive`; the mean over the minibatch times `weight` goes to the loss.
-    """
-
-    weight: float
-    """Factor of the term."""
-    temperature: float
-    """T, by which the cosines are divided."""
-    features: Literal["states", "penultimate"]
-    """Field of `plfl.models.lstm_mlp_network.Activations` whose cosines are taken."""
 
 
 @dataclass(frozen=True)
@@ -76,31 +61,6 @@ class Minibatches(OfRows):
     """(S, K, B), or (S, K, B, ...) as the loss reads them, instead of the windows' own targets."""
 
 
-@dataclass(frozen=True)
-class Storm(OfRows):
-    """STORM's steps (arXiv 1905.10018), which replace the optimiser's for the shared parameters.
-
-    Each minibatch gives gradients g of the loss at y, and g⁻ at the previous point y⁻:
-
-        m ← g + (1 − a) (m − g⁻);  v ← β v + (1 − β) g²;  y⁻ ← y;  y ← y − s m
-
-    A row's last step leaves y unchanged, because the server takes that step with the m that it
-    receives. For the same reason a round begins with y⁻ = start + s m. `pull` and `constant` have
-    no effect here.
-    """
-
-    momentum: Tensor
-    """m (S, P), advanced in place where shared."""
-    square: Tensor
-    """v (S, P), advanced in place where shared."""
-    scale: Tensor
-    """s (S, P)."""
-    a: float
-    """Fraction of the new gradient in m; 1: plain gradients."""
-    beta: float
-    """Decay β of v."""
-
-
 def sums(rows: Tensor) -> Tensor:
     """Sums (S, 1) of rows; the order of the additions does not depend on other rows."""
     while (width := rows.shape[1]) > 1:
@@ -139,82 +99,6 @@ class Average(OfRows):
 
 
 @dataclass(frozen=True)
-class LookAhead(OfRows):
-    """Each step's gradient g is of the loss not at y, but at y − `rate` · g′.
-
-    g′ is the gradient at y on another minibatch, with the targets of its windows. Frozen parameters
-    stay frozen in this step, too.
-    """
-
-    rate: float
-    """How far to look along g′."""
-    minibatches: Minibatches
-    """Those for g′."""
-
-
-@dataclass(frozen=True)
-class Anchor(OfRows):
-    """The point w that proximal and `pull` terms pull towards, instead of the start. It follows the
-    rows.
-
-    After `every` steps, w ← w + `rate` (y − w), and the moments of the optimiser start afresh.
-    """
-
-    rows: Tensor
-    """w (S, P), advanced in place."""
-    every: int
-    """Steps between its moves."""
-    rate: float
-    """Fraction of the way to the row that it moves."""
-
-    def advance(
-        self, y: Tensor, state: dict[str, Tensor], k: int | Tensor, active: Tensor | None
-    ) -> None:
-        """Move w towards the rows `y` of the mask `active` (S,), if a move is due after step `k`
-        (from 1)."""
-        if isinstance(k, Tensor):
-            moves = k % self.every == 0
-        elif k % self.every:
-            return
-        else:
-            moves = torch.ones((), dtype=torch.bool, device=y.device)
-        if active is not None:
-            moves = (moves & active)[:, None]
-        self.rows.copy_(torch.where(moves, self.rows + self.rate * (y - self.rows), self.rows))
-        for moments in state.values():
-            moments.masked_fill_(moves, 0)
-
-
-@dataclass(frozen=True)
-class Mixture(OfRows):
-    """A second model v of each row, which is trained through the mixture v̄ = α v + (1 − α) y.
-
-    Beside each step on y, the optimiser takes one on v along α g(v̄). Where α is learned,
-    α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1). All three start from the values before the step and
-    use the same minibatch. Of the other terms only the loss, `clip` and `rates` concern v.
-    """
-
-    rows: Tensor
-    """v (S, P), advanced in place."""
-    state: dict[str, Tensor]
-    """State of v's optimiser, which is like that of the task and has taken as many steps; advanced
-    in place."""
-    share: Tensor
-    """α (S,), advanced in place."""
-    rate: float
-    """Rate of α."""
-    learns: int
-    """Number of steps, from the first of this task, in which α is learned."""
-
-    def learn(self, y: Tensor, slope: Tensor, active: Tensor | None) -> None:
-        """Advance α by the gradients `slope` (S, P) at the mixtures of v and `y`, for the rows of
-        the mask `active` (S,)."""
-        products = (self.rows - y).double() * slope.double()
-        moved = (self.share - self.rate * sums(products)[:, 0].to(y.dtype)).clamp(0, 1)
-        self.share.copy_(moved if active is None else torch.where(active, moved, self.share))
-
-
-@dataclass(frozen=True)
 class Moments(OfRows):
     """The state of the optimiser of each row."""
 
@@ -234,24 +118,17 @@ class Terms(OfRows):
     pull: Tensor | None = None
     """a (P,) of a term a · (y − start) in every gradient, in addition to the optimiser's proximal
     one."""
-    anchor: Anchor | None = None
-    """The point that proximal and `pull` terms pull towards, if that is not the start."""
     constant: Tensor | None = None
     """(S, P), added to every gradient."""
     step_offset: Tensor | None = None
     """(S, P), added to the rows after every step."""
     frozen: Tensor | None = None
     """Mask (P,) of parameters that stay as they are."""
-    contrast: Contrast | None = None
-    """Term in the loss between the models at their start and `previous`."""
-    previous: Tensor | None = None
-    """Models (S, P) from whose features `contrast` pushes away."""
-    lookahead: LookAhead | None = None
-    """Where the gradients of the steps are taken, instead of at the rows."""
-    mixture: Mixture | None = None
-    """Second models of the rows, which are trained together with them."""
-    storm: Storm | None = None
-    """How the shared parameters step, instead of by the optimiser."""
+    by_feature: Tensor | None = None
+    """(S, K, W, B), the gradient of a further term in the loss by the `features` of the model. The
+    losses that an engine returns are without the term."""
+    features: str = ""
+    """Which features, see `Engine.features_of`."""
 
 
 @dataclass(frozen=True)
@@ -261,15 +138,15 @@ class Tracked(OfRows):
     average: Average | None = None
     """Average of the rows."""
     gradients: Tensor | None = None
-    """(S, P) to which the minibatch gradients are added, clipped, before any term."""
+    """(S, P), which become the sums of the minibatch gradients, clipped, before any term."""
 
 
 @dataclass(frozen=True)
 class LocalTask(OfRows):
     """The work of one round for S models that share a ClientOpt.
 
-    Every local step is: gradient of the mean loss (and of a contrast) + proximal and `pull` terms +
-    `constant`, through the optimiser or a `storm`, then `step_offset`; see `Terms`.
+    Every local step is: gradient of the mean loss + proximal and `pull` terms + `constant`, through
+    the optimiser, then `step_offset`; see `Terms`.
     """
 
     of_parameters = frozenset({"shared"})
@@ -294,11 +171,18 @@ class LocalTask(OfRows):
 
     @classmethod
     def fresh(
-        cls, optimiser: ClientOpt, rows: Tensor, minibatches: Minibatches, shared: Tensor
+        cls,
+        optimiser: ClientOpt,
+        rows: Tensor,
+        minibatches: Minibatches,
+        shared: Tensor,
+        moments: dict[str, Tensor] | None = None,
     ) -> LocalTask:
-        """Plain steps of a fresh optimiser; `rows` are trained in place."""
+        """Plain steps of a fresh optimiser, with new `moments` if they are None; `rows` are trained
+        in place."""
+        moments = optimiser.init(rows) if moments is None else moments
         behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
-        return cls(optimiser, rows, minibatches, Moments(optimiser.init(rows), behind), shared)
+        return cls(optimiser, rows, minibatches, Moments(moments, behind), shared)
 
     def with_terms(self, **terms: Any) -> LocalTask:
         """This task with other `Terms`, by name."""
@@ -311,27 +195,10 @@ class LocalTask(OfRows):
         begun = replace(self.moments, state=self.optimiser.init(self.rows))
         return replace(self, moments=begun)
 
-    def since(self, k: int | Tensor) -> int | Tensor:
-        """The number of step `k` since the moments last started afresh, both counted from 1."""
-        anchor = self.terms.anchor
-        return k if anchor is None else (k - 1) % anchor.every + 1
-
-    @property
-    def gradients_per_step(self) -> int:
-        """Minibatch gradients of a step whose losses are in the mean that the engine returns."""
-        return 1 + (self.terms.lookahead is not None) + (self.terms.mixture is not None)
-
     @property
     def trained(self) -> list[Tensor]:
         """The tensors that an engine advances in place."""
-        terms, tracked = self.terms, self.tracked
-        tensors = [self.rows, *self.moments.state.values()]
-        if terms.storm is not None:
-            tensors += [terms.storm.momentum, terms.storm.square]
-        if terms.anchor is not None:
-            tensors.append(terms.anchor.rows)
-        if terms.mixture is not None:
-            tensors += [terms.mixture.rows, *terms.mixture.state.values(), terms.mixture.share]
+        tracked, tensors = self.tracked, [self.rows, *self.moments.state.values()]
         if tracked.average is not None:
             tensors.append(tracked.average.rows)
         if tracked.gradients is not None:
@@ -364,11 +231,7 @@ class Engine(Protocol):
         """
 
     def train(self, task: LocalTask) -> Tensor:
-        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.
-
-        The mean is over all minibatch gradients that a step takes, except those that `Storm` takes
-        at the previous point.
-        """
+        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""
@@ -377,4 +240,11 @@ class Engine(Protocol):
         """The inputs (W, D) of row s's last layer for its W windows `starts[s]`.
 
         Only of models that have features (`ModelRules.features`).
+        """
+
+    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+        """Features (S, K, W, B) of each row for its K minibatches, as training computes them.
+
+        `which`: `states`, the W hidden states of the LSTM, or `penultimate`, the inputs of the last
+        layer.
         """

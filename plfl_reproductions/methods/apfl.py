@@ -63,22 +63,34 @@ class APFL(FedOpt):
         return State(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.task import Mixture
+        from plfl.training.task import sums
 
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
-            v, share = state.v[session.clients], state.share[session.clients]
+            w, v = session.learner(session.start), session.learner(state.v[session.clients])
+            share = state.share[session.clients]
             rate = session.first_rate if self.alpha_lr is None else self.alpha_lr
-            learns = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
-            mixture = Mixture(v, f.client_opt.init(v), share, rate, learns)
-            w = session.train(session.start, 0, K, mixture=mixture)
-            return Trained(w, kept={"v": v, "share": share})
+            learned = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
+            for k in range(K):
+                alpha, g = share[:, None], session.gradient(mixed(share, v.rows, w.rows), k)
+                if k < learned:
+                    product = sums((v.rows - w.rows).double() * g.double())[:, 0]
+                    share = (share - rate * product.to(share.dtype)).clamp(0, 1)
+                w.train(k)
+                v.step(g.mul_(alpha))
+            return Trained(w.rows, kept={"v": v.rows, "share": share})
 
         instructions.routine = Routine(run, minibatches=K)
         return instructions
 
     def scored(self, f: Federation, state: State) -> Tensor:
-        share = state.share[:, None]
-        return share * state.v + (1 - share) * f.local
+        return mixed(state.share, state.v, f.local)
+
+
+def mixed(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    """Models (n, P) in which `v` has the weights `share` (n,), and `w` the others."""
+    import torch
+
+    return torch.lerp(w, v, share[:, None])

@@ -22,9 +22,7 @@ server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A�
 Deviations: when this file was written only the abstract of the paper was available. The defaults,
 the initial m and v, and the plain steps −η g of personal parameters are ours. A published program
 starts from v = mean g_i² and takes its first step without A⁻¹, x − η m; we do not know which of the
-two is in the paper. Each step computes two gradients but counts as one: on the simulated clock it
-takes twice as long, and a training can reach at most half the client-steps per second of other
-methods.
+two is in the paper. Each step computes two gradients and counts as two.
 
 Where gradients are small A is ρ, so that a step is as long as a plain SGD step with rate η/ρ. FAFED
 diverges when that step is too long, and sooner the smaller a is. Whether the training loss stays
@@ -48,9 +46,9 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.instructions import Routine, Trained, TrainInstructions, TrainResult
 from plfl.methods import MethodState
-from plfl.methods.annotations import Federation
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -63,6 +61,10 @@ class State(MethodState):
     """Mean (d_s,) of the participants' momenta."""
     v: Tensor
     """Mean (d_s,) of the participants' second moments."""
+    m_i: Tensor
+    """Momentum (N, d_s) of each client after its last round."""
+    v_i: Tensor
+    """Second moment (N, d_s) of each client after its last round."""
 
 
 class FaFed(FedOpt):
@@ -72,6 +74,8 @@ class FaFed(FedOpt):
     name = "fafed"
     label = "FAFED (experimental)"
     reads_rate = True
+    own_steps = True
+    equal_steps = False
     own_server = "it has its own server step"
     simulation_only = "all clients send a gradient before round 1"
 
@@ -96,7 +100,7 @@ class FaFed(FedOpt):
         g, square = f.channel.send_extras("up", f.everyone, [gradients, gradients**2])
         weights = f.weights_of(f.everyone)
         v = weighted_sum(weights, (1 - self.beta) * square)
-        state = State(m=weighted_sum(weights, g), v=v)
+        state = State(m=weighted_sum(weights, g), v=v, m_i=gradients, v_i=gradients**2)
         self._step(f, state, f.x0)
         return state
 
@@ -109,18 +113,35 @@ class FaFed(FedOpt):
         return v.sqrt() + self.rho
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.task import Storm
+        import torch
 
         x, m, v = (row.expand(len(clients), -1) for row in (f.server.x, state.m, state.v))
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
-        scale = f.client_opt.lr / self._root(v)
-        return TrainInstructions(x, storm=Storm(m, v, scale, self.a, self.beta))
+        eta, K = f.client_opt.lr, int(f.client_data.steps(clients).max())
+
+        def run(session: Session) -> Trained:
+            y = session.start.clone()
+            m_i, v_i = (f.full(rows[session.among]).clone() for rows in (m, v))
+            size = torch.where(f.shared, eta / self._root(v_i), eta)
+            before = torch.where(f.shared, y + size * m_i, y)
+            for k in range(K):
+                who = session.who(k)
+                g, old = session.gradient(y, k, who), session.gradient(before, k, who)
+                for i in session.pieces(who):
+                    m_i[i].sub_(old[i]).mul_(1 - self.a).add_(g[i])
+                    v_i[i].mul_(self.beta).addcmul_(g[i], g[i], value=1 - self.beta)
+                    before[i] = y[i]
+                    y[i].addcmul_(size[i], torch.where(f.shared, m_i[i], g[i]), value=-1)
+            # The server takes the last step of the shared parameters.
+            rows = torch.where(f.shared, before, y)
+            return Trained(rows, kept={"m_i": m_i[:, f.columns], "v_i": v_i[:, f.columns]})
+
+        return TrainInstructions(x, routine=Routine(run, minibatches=K))
 
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        assert result.storm is not None
-        mine = [result.storm.momentum, result.storm.square]
+        mine = [state.m_i[clients], state.v_i[clients]]
         D, (m, v) = f.channel.send("up", clients, result.update, mine)
         weights = f.weights_of(clients)
         state.m, state.v = weighted_sum(weights, m), weighted_sum(weights, v)

@@ -20,7 +20,6 @@ the forecaster's own, without a projection head.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -29,9 +28,12 @@ from plfl.base.lazy import Tensor
 from plfl.config.model_rules import ModelRules
 from plfl.config.sections import Federation as Settings
 from plfl.config.task_rules import TaskRules
-from plfl.federated.instructions import TrainInstructions
-from plfl.methods.annotations import Federation
+from plfl.federated.instructions import FORWARD, Routine, Trained, TrainInstructions
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
+
+AHEAD = 8
+"""Minibatches for which the features that stay as they are in a round are computed at once."""
 
 
 class Moon(FedOpt):
@@ -41,6 +43,8 @@ class Moon(FedOpt):
     label = "MOON"
     updates_only = True
     reads_features = True
+    own_steps = True
+    equal_steps = False
 
     mu: float = Field(1.0, ge=0)
     """μ of the contrastive term (MOON's authors: 1; FedADC's MOON baseline: 1 and 5)."""
@@ -60,9 +64,41 @@ class Moon(FedOpt):
         yield from super().unfit(model, task, federation)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.task import Contrast
-
         instructions = super().broadcast(f, state, t, clients)
-        previous = f.local[clients][:, f.columns]
-        term = Contrast(self.mu, self.temperature, self.features)
-        return replace(instructions, previous=previous, contrast=term)
+        K = int(f.client_data.steps(clients).max())
+
+        def run(session: Session) -> Trained:
+            x, last = session.start, f.local[session.clients]
+            y = session.learner(x)
+            for k in range(K):
+                if k % AHEAD == 0:
+                    some = (k, min(AHEAD, K - k), self.features)
+                    h_x, h_i = (session.features(rows, *some) for rows in (x, last))
+                h = session.features(y.rows, k, 1, self.features)[:, 0]
+                near, far = h_x[:, k % AHEAD], h_i[:, k % AHEAD]
+                terms, slopes = contrast(h, near, far, self.temperature)
+                who = session.who(k)
+                added = self.mu * terms.mean(1)
+                session.losses += added if who is None else added * who
+                by_feature = self.mu / terms.shape[1] * slopes[:, None]
+                y.train(k, who, features=self.features, by_feature=by_feature)
+            return Trained(y.rows)
+
+        instructions.routine = Routine(run, minibatches=K, work=1 + 2 * FORWARD)
+        return instructions
+
+
+def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """The term l (n, B) of features (n, W, B), and its gradient (n, W, B) by `h`."""
+    from torch.nn import functional
+
+    own, of_near, of_far = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
+    of_near, of_far = own * of_near, own * of_far
+    gap = (h * far).sum(1) / of_far - (h * near).sum(1) / of_near
+    # PyTorch treats numbers at the end of a tensor that do not fill a vector of the processor by
+    # another routine. Which numbers these are would depend on how many models train together.
+    filled = functional.pad((gap / temperature).flatten(), (0, -gap.numel() % 32))
+    terms = functional.softplus(filled)[: gap.numel()].view_as(gap)
+    slope = filled.sigmoid()[: gap.numel()].view_as(gap) / temperature
+    by_h = (slope / of_far)[:, None] * far - (slope / of_near)[:, None] * near
+    return terms, by_h - (slope * gap / own.square())[:, None] * h

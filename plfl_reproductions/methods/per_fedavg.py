@@ -54,22 +54,19 @@ class PerFedAvg(FedOpt):
     """Steps of the adaptation (paper: 1)."""
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.task import LookAhead
-
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
-            if self.order == "fo":
-                ahead = LookAhead(self.alpha, session.minibatches(K, K))
-                return Trained(session.train(session.start, 0, K, lookahead=ahead))
-            y, optimiser = session.start, session.optimiser(session.start)
+            learner = session.learner(session.start)
+            y = learner.rows
             for k in range(K):
-                d = session.gradient(y - self.alpha * session.gradient(y, K + k), k)
-                change = session.gradient(y + self.delta * d, 2 * K + k)
-                change = change - session.gradient(y - self.delta * d, 2 * K + k)
-                d = d - self.alpha / (2 * self.delta) * change
-                y = optimiser.step(y, d)
+                d = session.gradient(y.sub(session.gradient(y, K + k), alpha=self.alpha), k)
+                if self.order == "hf":
+                    change = session.gradient(y + self.delta * d, 2 * K + k)
+                    change = change - session.gradient(y - self.delta * d, 2 * K + k)
+                    d = d - self.alpha / (2 * self.delta) * change
+                learner.step(d)
             return Trained(y)
 
         instructions.routine = Routine(run, minibatches=(2 if self.order == "fo" else 3) * K)

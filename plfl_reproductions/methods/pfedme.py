@@ -49,16 +49,19 @@ class PFedMe(FedOpt):
     times K gradients."""
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.task import Anchor
+        import torch
 
         instructions = super().broadcast(f, state, t, clients)
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> Trained:
-            w, K = session.start.clone(), self.inner_steps
-            near = Anchor(w, every=K, rate=self.eta * self.lam)
-            pull = f.full(self.lam)
-            theta = session.train(w, 0, R, repeats=K, anchor=near, pull=pull)
+            w = theta = session.start
+            lam, K = f.full(self.lam), self.inner_steps
+            for r in range(R):
+                # λ (θ − w) is the sum of a pull towards the start of θ and a constant.
+                near = {"pull": lam, "constant": lam * (theta - w)}
+                theta = session.train(theta, r, 1, repeats=K, **near)
+                w = torch.lerp(w, theta, self.eta * self.lam)
             return Trained(theta, shared=w[:, f.columns])
 
         instructions.routine = Routine(run, minibatches=R)

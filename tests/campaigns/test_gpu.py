@@ -30,7 +30,6 @@ from tests.training.test_stacked import (
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
 
 GPU = torch.device("cuda")
-EVERY = [*METHODS, "moon"]
 LAYERS = [Convolution, InPlace, Recurrent]
 """Modules of a user's own, with PyTorch's layers."""
 
@@ -103,11 +102,11 @@ def trained(of, device, monkeypatch):
 @pytest.mark.parametrize(
     "of",
     [
-        *map(of_method, EVERY),
+        *map(of_method, METHODS),
         study(4, client_opt=CLIENTS, refused="skip"),
         study(4, server_opt=SERVERS, refused="skip"),
     ],
-    ids=[*EVERY, "clients", "servers"],
+    ids=[*METHODS, "clients", "servers"],
 )
 def test_every_method(of, monkeypatch):
     here, there, again = (trained(of, device, monkeypatch) for device in (CPU, GPU, GPU))

@@ -9,7 +9,7 @@ from plfl.deploy.host import private_folder
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 from tests.helpers.refusals import naming
 
-METHODS = ["fedopt", "scaffold", "feddyn", "moon"]
+METHODS = ["fedopt", "scaffold", "feddyn"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -155,9 +155,9 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
     assert (theirs["mae"] != ours["mae"])[scored].all()
 
 
-@pytest.mark.parametrize("method", ["fedopt", "fedadc", "fafed"])
+@pytest.mark.parametrize("method", ["fedopt", "fedadc"])
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
-    """Also where a method moves the models before a step, or takes the steps itself."""
+    """Also where a method moves the models before a step."""
     options = {"variant": "nesterov"} if method == "fedadc" else {}
     records = []
     for ema in (None, 1e-12):

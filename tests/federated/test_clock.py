@@ -140,13 +140,13 @@ def charged(name: str, parameters: dict[str, Any]) -> list[float]:
 
 
 def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
-    """FAFED's steps cost two; what comes before the steps is done in full."""
-    for method, before, per_step in ((FaFed(), 0, 2), (Ifca(), 2 / 3, 1)):
+    """FAFED's two steps take two gradients each; what comes before them is done in full."""
+    for method, before, steps in ((FaFed(), 0, 4), (Ifca(), 2 / 3, 2)):
         made = simulated(dropout=0.5, step_seconds=1.0)
         path = trajectory(SGD, AVG, method, **PERSONAL, made=made)
         for t, step in enumerate(path[1:], 1):
             progress = step.f.clock.progress(t)
-            expected = before + 2 * per_step * progress
+            expected = before + steps * progress
             assert step.report.times.compute == pytest.approx(expected)
 
 

@@ -14,7 +14,6 @@ from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
-from plfl.training.task import Anchor, LookAhead, Mixture
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.federated.test_calibration import TWO, head, models
 from tests.helpers import tiny
@@ -132,24 +131,25 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
 
 
 def test_every_step_has_the_minibatches_that_it_should() -> None:
-    """With a look-ahead, each step takes two; near an anchor, several steps take the same one."""
     session, tasks = watched(1, 5)
-    drawn = TWO.minibatches(EVERYONE, 1, 5)
-    session.train(ROWS, 1, 2, lookahead=LookAhead(0.1, session.minibatches(3, 2)))
+    drawn, keys = TWO.minibatches(EVERYONE, 1, 5), TWO.keys(EVERYONE, 1, 5)
+    session.train(ROWS, 1, 2)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
-    assert torch.equal(tasks[-1].terms.lookahead.minibatches.starts, drawn[:, 3:])
-    keys = TWO.keys(EVERYONE, 1, 5)
     assert torch.equal(tasks[-1].minibatches.keys, keys[:, 1:3])
-    assert torch.equal(tasks[-1].terms.lookahead.minibatches.keys, keys[:, 3:])
     session.gradient(ROWS, 4)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 4:])
     session.gradient(ROWS, 4, torch.tensor([False, True]))
-    assert torch.equal(tasks[-1].minibatches.starts, drawn[1:, 4:])
-    session.train(ROWS, 0, 3, mixture=Mixture(ROWS, {}, ROWS[:, 0], 0.1, 0))
-    assert torch.equal(tasks[-1].minibatches.starts, drawn[:, :3])
-    session.train(ROWS, 0, 2, repeats=3, anchor=Anchor(ROWS, 3, 0.1))
+    assert tasks[-1].steps.tolist() == [0, 1]
+    session.train(ROWS, 0, 2, repeats=3)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, [0, 0, 0, 1, 1, 1]])
-    assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
+    learner = session.learner(ROWS)
+    learner.train(3)
+    learner.train(2, torch.tensor([True, False]))
+    assert [task.minibatches.starts[0, 0].tolist() for task in tasks[-2:]] == [
+        drawn[0, k].tolist() for k in (3, 2)
+    ]
+    assert [task.moments.steps.unique().tolist() for task in tasks[-2:]] == [[0], [1]]
+    assert session.steps.tolist() == [2 + 1 + 6 + 2, 2 + 1 + 1 + 6 + 1]
 
 
 def test_the_first_rate_is_that_of_the_round() -> None:

@@ -5,8 +5,7 @@ Updates that `torch.optim` has are taken from there. The others (the paper's Ada
 """
 
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.task import Contrast, LocalTask, Minibatches
+from plfl.training.task import LocalTask, Minibatches
 
 ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
@@ -73,8 +72,11 @@ class Reference:
         return 1
 
     def train(self, task: LocalTask) -> Tensor:
-        assert not task.moments.steps.any(), "PyTorch's optimisers begin with fresh moments"
         task = task.with_state()
+        goes_on = task.moments.state and task.moments.steps.any()
+        assert not goes_on, "PyTorch's optimisers begin with fresh moments"
+        if task.tracked.gradients is not None:
+            task.tracked.gradients.zero_()
         losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
 
@@ -91,6 +93,13 @@ class Reference:
                 window[:, 0] -= window[-1, 0].item()
         return torch.stack(windows), self.context[starts + self.dataset.look_back - 1]
 
+    def training_inputs(self, starts: Tensor, key: Tensor | None) -> tuple[Tensor, ...]:
+        """As `inputs`, and what dropout keeps of the units; `key`: see `Minibatches.keys`."""
+        inputs: tuple[Tensor, ...] = self.inputs(starts)
+        if self.dropout is None or key is None:
+            return inputs
+        return *inputs, self.dropout.kept(key, len(starts)).to(self.dtype)
+
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         return [self.module(*inputs) for inputs in self._placed(rows, starts)]
@@ -100,23 +109,20 @@ class Reference:
         placed = self._placed(rows, starts)
         return [self.module.features(inputs[0], "penultimate") for inputs in placed]
 
+    @torch.inference_mode()
+    def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
+        found = []
+        for k in range(minibatches.starts.shape[1]):
+            placed = self._placed(rows, list(minibatches.starts[:, k]))
+            found.append(torch.stack([self.module.features(x[0], which).mT for x in placed]))
+        return torch.stack(found, 1)
+
     def _placed(self, rows: Tensor, starts: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         """For each row, puts its parameters into the module and yields the inputs of its
         windows."""
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
             yield self.inputs(windows)
-
-
-class _Minibatch(NamedTuple):
-    """Windows, the targets of their outputs, and the key for dropout."""
-
-    starts: Tensor
-    """Start rows (B,)."""
-    targets: Tensor
-    """(B,), or (B, ...) as the loss reads them."""
-    key: Tensor | None
-    """See `Minibatches.keys`."""
 
 
 class _Row:
@@ -132,91 +138,43 @@ class _Row:
         self.terms = terms = task.terms
         own_pull = 0 if terms.pull is None else terms.pull
         self.pull = task.optimiser.proximal * task.shared + own_pull
-        self.others = []
-        if terms.previous is not None:
-            self.others = [self._copy(row) for row in (self.start, terms.previous[s])]
-        self.storm = terms.storm and terms.storm.map(lambda rows: rows[s])
-        if self.storm is not None:
-            way = torch.where(task.shared, self.storm.scale * self.storm.momentum, 0)
-            self.before = self.start + way
 
     def train(self) -> float:
         """Take all steps; the mean loss of their minibatches."""
         total = sum((self._step(k) for k in range(1, self.steps + 1)), 0.0)
         self.task.rows[self.s] = self._parameters()
-        return total / (self.steps * self.task.gradients_per_step)
+        return total / self.steps
 
     def _step(self, k: int) -> float:
-        """Take step `k`, from 1; the sum of the losses of its minibatches."""
+        """Take step `k`, from 1; the loss of its minibatch."""
         task, terms, s, y = self.task, self.terms, self.s, self._parameters()
-        minibatch, paced = self._minibatch(task.minibatches, k), task.optimiser
+        paced = task.optimiser
         if task.rates is not None:
             paced = paced.slowed(task.rates[k - 1])
-        old = None if self.storm is None else self._gradient(self.before, minibatch)[1]
-        point, losses = self._ahead(y, k)
-        losses += self._mix(y, minibatch, paced, k)
-        loss, g = self._gradient(point, minibatch)
+        loss, g = self._gradient(y, k)
         if task.tracked.gradients is not None:
             task.tracked.gradients[s] += g
-        stormed = None if old is None else self._storm(y, g, old, k)
-        g += self.pull * (y - (self.start if terms.anchor is None else terms.anchor.rows[s]))
+        g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant[s]
         y = self._updated(y, g, paced, k)
-        if stormed is not None:
-            y = torch.where(task.shared, stormed, y)
         if terms.step_offset is not None:
             y = y + terms.step_offset[s]
         if terms.frozen is not None:
             y = torch.where(terms.frozen, self.start, y)
         self._place(y)
-        self._move_anchor(y, k)
         if (average := task.tracked.average) is not None:
             mean, taken = average.rows[s], float(average.steps[s]) + k
             decay = min(average.decay, (1 + taken) / (10 + taken))
             mean.copy_(decay * mean + (1 - decay) * y)
-        return losses + loss
-
-    def _ahead(self, y: Tensor, k: int) -> tuple[Tensor, float]:
-        """The point at which the gradient is taken, and the loss of the step to it; see
-        `LookAhead`."""
-        look, frozen = self.terms.lookahead, self.terms.frozen
-        if look is None:
-            return y, 0.0
-        loss, slope = self._gradient(y, self._minibatch(look.minibatches, k))
-        point = y - look.rate * slope
-        return point if frozen is None else torch.where(frozen, y, point), loss
-
-    def _mix(self, y: Tensor, minibatch: _Minibatch, paced: ClientOpt, k: int) -> float:
-        """Take a step of the second model, and return the loss of the mixture; see `Mixture`."""
-        mixture, s = self.terms.mixture, self.s
-        if mixture is None:
-            return 0.0
-        share, v = mixture.share[s].clone(), mixture.rows[s]
-        loss, slope = self._gradient(share * v + (1 - share) * y, minibatch)
-        if k <= mixture.learns:
-            mixture.share[s] = (share - mixture.rate * ((v - y) @ slope)).clamp(0, 1)
-        moments = {name: rows[s : s + 1] for name, rows in mixture.state.items()}
-        paced.step(v[None], paced.decayed(v, share * slope)[None], moments, k)
         return loss
-
-    def _storm(self, y: Tensor, g: Tensor, old: Tensor, k: int) -> Tensor:
-        """The new shared parameters, from the gradients at `y` and at the previous point; see
-        `Storm`."""
-        storm, shared = self.storm, self.task.shared
-        assert storm is not None
-        m, v = storm.momentum, storm.square
-        m[shared] = (g + (1 - storm.a) * (m - old))[shared]
-        v[shared] = (storm.beta * v + (1 - storm.beta) * g**2)[shared]
-        self.before = y.clone()
-        return y - storm.scale * m if k < self.steps else self.before
 
     def _updated(self, y: Tensor, g: Tensor, paced: ClientOpt, k: int) -> Tensor:
         """The parameters after the step of the optimiser along `g`."""
         if self.optimiser is None:
             own, moments = slice(self.s, self.s + 1), self.task.moments.state
             state = {name: rows[own] for name, rows in moments.items()}
-            paced.step(y[None], paced.decayed(y, g)[None], state, self.task.since(k))
+            paced.step(y[None], paced.decayed(y, g)[None], state, k)
             return y
         self._place(y)
         for group in self.optimiser.param_groups:
@@ -225,43 +183,27 @@ class _Row:
         self.optimiser.step()
         return self._parameters()
 
-    def _move_anchor(self, y: Tensor, k: int) -> None:
-        """Let the anchor follow the parameters `y` after step `k`; see `Anchor`."""
-        anchor, s = self.terms.anchor, self.s
-        if anchor is None or k % anchor.every:
-            return
-        w = anchor.rows[s]
-        w.copy_((1 - anchor.rate) * w + anchor.rate * y)
-        self.optimiser = optimiser(self.task.optimiser, self.parameters)
-        for moments in self.task.moments.state.values():
-            moments[s] = 0
-
-    def _minibatch(self, minibatches: Minibatches, k: int) -> _Minibatch:
-        """The minibatch of step `k`, from 1."""
-        s, keys = self.s, minibatches.keys
-        starts = minibatches.starts[s, k - 1]
-        if minibatches.targets is None:
-            targets = self.engine.targets_of(starts)
-        else:
-            targets = minibatches.targets[s, k - 1].to(self.engine.dtype)
-        return _Minibatch(starts, targets, None if keys is None else keys[s, k - 1])
-
-    def _gradient(self, at: Tensor, minibatch: _Minibatch) -> tuple[float, Tensor]:
-        """Loss of the model `at` some parameters (P,) on a minibatch, and its gradient (P,)."""
+    def _gradient(self, at: Tensor, k: int) -> tuple[float, Tensor]:
+        """Loss of the model `at` some parameters (P,) on minibatch `k`, from 1, and the gradient
+        (P,)."""
         terms, engine, (loss, scale) = self.terms, self.engine, self.task.objective
+        given, s = self.task.minibatches, self.s
+        starts = given.starts[s, k - 1]
         self._place(at)
         self.module.zero_grad()
-        inputs: tuple[Tensor, ...] = engine.inputs(minibatch.starts)
-        if engine.dropout is not None and minibatch.key is not None:
-            kept = engine.dropout.kept(minibatch.key, len(minibatch.starts))
-            inputs = *inputs, kept.to(engine.dtype)
+        inputs = engine.training_inputs(
+            starts, None if given.keys is None else given.keys[s, k - 1]
+        )
         output, oracle = self.module(*inputs), ORACLES.get(loss.name)
-        targets = minibatch.targets
+        targets = engine.targets_of(starts)
+        if given.targets is not None:
+            targets = given.targets[s, k - 1].to(engine.dtype)
         mean = oracle(output, targets) if oracle else loss.of(output, targets).mean()
-        total = scale * mean
-        if terms.contrast is not None:
-            total = total + self._contrastive(terms.contrast, inputs[0])
-        total.backward()
+        total = further = scale * mean
+        if terms.by_feature is not None:
+            features = self.module.features(inputs[0], terms.features)
+            further = total + (features.mT * terms.by_feature[s, k - 1]).sum()
+        further.backward()
         grads = [p.grad.flatten() for p in self.parameters if p.grad is not None]
         gradient = torch.cat(grads)
         if self.task.clip is not None:
@@ -272,14 +214,6 @@ class _Row:
             nn.utils.clip_grad_norm_(clipped, self.task.clip)
         return total.item(), gradient
 
-    def _contrastive(self, term: Contrast, x: Tensor) -> Tensor:
-        """MOON's term as its authors compute it: the cross entropy of cosines."""
-        h = self.module.features(x, term.features)
-        cosine = nn.CosineSimilarity(-1)
-        logits = torch.stack([cosine(h, o.features(x, term.features)) for o in self.others], 1)
-        first = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
-
     def _parameters(self) -> Tensor:
         """The module's parameters (P,), as a copy."""
         return nn.utils.parameters_to_vector(self.parameters).detach()
@@ -287,12 +221,6 @@ class _Row:
     def _place(self, row: Tensor) -> None:
         """Set the module's parameters to `row` (P,); the two share memory from now on."""
         nn.utils.vector_to_parameters(row, self.parameters)
-
-    def _copy(self, row: Tensor) -> Any:
-        """A separate module with the parameters `row` (P,), which are not trained."""
-        module = deepcopy(self.module).requires_grad_(False)
-        nn.utils.vector_to_parameters(row, module.parameters())
-        return module
 
 
 def _grad(parameter: nn.Parameter) -> Tensor:

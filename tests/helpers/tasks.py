@@ -43,18 +43,12 @@ def in_double(task: LocalTask) -> LocalTask:
 
 def everything(task: LocalTask) -> dict[str, Tensor]:
     """All that a training changes, with a row for each model."""
-    terms, tracked = task.terms, task.tracked
+    tracked = task.tracked
     found = {"rows": task.rows}
     if tracked.gradients is not None:
         found["gradients"] = tracked.gradients
     if tracked.average is not None:
         found["average"] = tracked.average.rows
-    if terms.storm is not None:
-        found |= {"momentum": terms.storm.momentum, "square": terms.storm.square}
-    if terms.anchor is not None:
-        found["anchor"] = terms.anchor.rows
-    if terms.mixture is not None:
-        found |= {"mixture": terms.mixture.rows, "share": terms.mixture.share[:, None]}
     return found
 
 

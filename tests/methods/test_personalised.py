@@ -78,7 +78,7 @@ def test_fine_tuning_of_fedbabu():
         (FedOpt(), "abcde"),
         (FedRep(head_steps=3, body_steps=2), "abcde"),
         (Ditto(personal_steps=3), "abcdeabc"),
-        (APFL(), "abcde"),
+        (APFL(), "aabbccddee"),
         (PerFedAvg(), "abcde"),
         (PerFedAvg(order="hf"), "abcde"),
         (PFedMe(inner_steps=2), "aabbccddee"),

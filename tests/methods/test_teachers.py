@@ -1,5 +1,6 @@
 """FedGKD, FedADC+ and MOON: what other models teach the clients."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,11 +13,10 @@ from hypothesis import strategies as st
 from plfl.experiments.train import train
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
-from plfl.training.task import Contrast
 from plfl_reproductions.methods.fedadc import FedADC
 from plfl_reproductions.methods.fedadc_plus import FedADCPlus
 from plfl_reproductions.methods.fedgkd import FedGKD
-from plfl_reproductions.methods.moon import Moon
+from plfl_reproductions.methods.moon import Moon, contrast
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, server_path, trajectory
 
@@ -144,11 +144,12 @@ def test_fedadc_plus_has_the_refusals_of_fedadc():
 
 
 class Watched(Quadratic):
-    """Quadratics that have no features, but remember what they were asked to train."""
+    """Quadratics whose features are all 1, but that remember of which models they were read."""
 
-    def train(self, task):
-        self.tasks = [*getattr(self, "tasks", []), (task, task.rows.clone())]
-        return super().train(task)
+    def features_of(self, rows, minibatches, which):
+        assert which == "penultimate"
+        self.read = [*getattr(self, "read", []), rows.clone()]
+        return super().features_of(rows, minibatches, which)
 
 
 def watched(**options):
@@ -162,13 +163,49 @@ def watched(**options):
 def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
     """However long ago that was; before the first time it is what all started from."""
     problem, seen = watched(seed=seed, participation=share)
-    for (task, rows), before, after in zip(problem.tasks, seen[:-1], seen[1:], strict=True):
+    for before, after in itertools.pairwise(seen):
         present = after.report.present
-        assert task.terms.contrast == Contrast(3, 0.5, "penultimate")
-        assert torch.equal(task.terms.previous, before.local[present])
-        # Both have the shared part that they should, and the client's own personal part.
-        assert torch.equal(rows[:, 0], before.x.expand(len(present)))
-        assert torch.equal(rows[:, 1], before.local[present, 1])
+        (start, last, first, second), problem.read = problem.read[:4], problem.read[4:]
+        assert torch.equal(last, before.local[present])
+        # It has the shared part that it should, and the client's own personal part.
+        assert torch.equal(start[:, 0], before.x.expand(len(present)))
+        assert torch.equal(start[:, 1], before.local[present, 1])
+        assert torch.equal(first, start)
+        assert not torch.equal(second, first)
+    assert not problem.read
+
+
+def test_the_term_of_the_specification():
+    h, near, far = torch.tensor([[1.0, 2], [1, 0], [0, 1]]).double()[:, None, :, None]
+    terms, _ = contrast(h, near, far, 0.5)
+    assert terms.item() == pytest.approx(1.2371950825, abs=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.1, 2))
+def test_the_term_is_the_cross_entropy_of_cosines(seed, temperature):
+    """As the authors compute it, with autograd's gradient."""
+    random = torch.Generator().manual_seed(seed)
+    h, near, far = torch.randn(3, 2, 7, 5, generator=random, dtype=torch.float64)
+    h.requires_grad_()
+    cosines = torch.stack([torch.cosine_similarity(h, other, 1) for other in (near, far)], -1)
+    first = torch.zeros(10, dtype=torch.int64)
+    logits = cosines.flatten(0, 1) / temperature
+    expected = torch.nn.functional.cross_entropy(logits, first, reduction="none")
+    terms, by_h = contrast(h.detach(), near, far, temperature)
+    torch.testing.assert_close(terms.flatten(), expected.detach())
+    torch.testing.assert_close(by_h, torch.autograd.grad(expected.sum(), h)[0])
+
+
+def test_a_term_has_the_same_bits_in_any_stack():
+    random = torch.Generator().manual_seed(0)
+    h, near, far = torch.randn(3, 64, 32, 7, generator=random)
+    whole = contrast(h, near, far, 0.5)
+    for rows in (1, 2, 5, 10, 50):
+        for some, every in zip(
+            contrast(h[:rows], near[:rows], far[:rows], 0.5), whole, strict=True
+        ):
+            assert torch.equal(some, every[:rows])
 
 
 def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():

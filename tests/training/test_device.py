@@ -23,9 +23,8 @@ WINDOWS = {"look_back": 2}
 DATASET = build(tiny.tables(rows=200), tiny.study(windows=WINDOWS).windows)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
 CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
-# The gradient of MOON's term is PyTorch's own, which a disguise cannot follow in inference mode.
-METHODS = sorted(n for n, m in methods.available().items() if n != "moon" and not m.only_task)
-STEPWISE = {"fedala"}
+METHODS = sorted(name for name, m in methods.available().items() if not m.only_task)
+STEPWISE = {"apfl", "fafed", "fedala", "moon", "per_fedavg", "pfedme"}
 """Methods that give an engine one minibatch at a time, so that each waits for the GPU."""
 
 

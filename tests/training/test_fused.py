@@ -217,7 +217,7 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
     found = everything(ours)
     for name, values in everything(theirs).items():
-        origin = torch.zeros_like(values) if name in ("momentum", "square") else begun[name]
+        origin = torch.zeros_like(values) if name == "gradients" else begun[name]
         assert error(found[name], values, origin) < 1e-5, name
     if ours.terms.frozen is not None:
         frozen = ours.terms.frozen
@@ -337,7 +337,7 @@ def test_only_float32_on_the_cpu():
 
 def test_arrays_of_another_size_are_refused():
     engine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
-    recursive = with_terms(whole, ["storm"])
+    read = with_terms(whole, ["states"])
     for wrong in (
         changed(whole, rows=whole.rows[:, 1:]),
         changed(whole, starts=whole.minibatches.starts.repeat(2, 1, 1)),
@@ -348,10 +348,7 @@ def test_arrays_of_another_size_are_refused():
         changed(whole, frozen=whole.shared[1:]),
         changed(whole, shared=whole.shared[1:]),
         changed(whole, steps=torch.tensor([1, 6, 1])),
-        *(
-            changed(recursive, storm=replace(recursive.terms.storm, **{n: whole.rows[1:]}))
-            for n in ("momentum", "square", "scale")
-        ),
+        changed(read, by_feature=read.terms.by_feature[:, 1:]),
     ):
         with pytest.raises(ValueError, match="are needed, not"):
             engine.train(wrong)
@@ -385,18 +382,14 @@ def test_any_depth_window_and_batch_agrees_with_autograd(hidden, shape, relative
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
 def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
-    """Also of the model in a mixture."""
-    fresh = with_terms(of_mlp(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
-    trained, theirs = every_set_agrees(fresh, MODEL, with_context(), 2e-5)
-    for name, ours in trained:
-        second, third, begun = (t.terms.mixture.rows for t in (ours, theirs, fresh))
-        assert error(second, third, begun) < 2e-5, name
+    fresh = with_terms(of_mlp(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
+    every_set_agrees(fresh, MODEL, with_context(), 2e-5)
 
 
 @pytest.mark.parametrize(
     ("terms", "size", "activation"),
     pairwise(
-        [[], ["lookahead", "mixture", "storm", "steps", "clip"]],
+        [[], ["pull", "steps", "clip"]],
         [5, 40],
         ["silu", "relu", "prelu"],
     ),

@@ -22,9 +22,9 @@ from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
 from tests.helpers.tasks import changed, copied, everything
 from tests.training.test_stacked import (
-    CONTRASTS,
     CPU,
     DECAYING,
+    FEATURES,
     OPTIMISERS,
     OTHERS,
     SHAPE,
@@ -109,7 +109,7 @@ def replayed(network, whole):
     assert engine.repeat.times and not engine.repeat.refused
 
 
-@pytest.mark.parametrize("terms", [*([term] for term in (*TERMS, *CONTRASTS)), TERMS], ids=str)
+@pytest.mark.parametrize("terms", [*([term] for term in (*TERMS, *FEATURES)), TERMS], ids=str)
 def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
     replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), terms))
 

@@ -1,6 +1,5 @@
 """No row's bits depend on the rows beside it, whatever the processor does with a batch."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from plfl.models.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training import stack_sizes, stacked
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask, LookAhead
+from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
 from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
 from tests.training.test_stacked import CPU, SMALL, dataset, task, with_context
@@ -106,8 +105,8 @@ def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)
     network = Mlp(hidden=(6,), dropout=0.3).network(SHAPE)
     inputs = [torch.zeros(1, 16, *sizes) for sizes in ((6, 3), (2,), (6,))]
-    assert stack_sizes.comparable(network, (2, 16), inputs, None) == (2, 16)
-    assert stack_sizes.comparable(network, (2, 8, 16), inputs, None) == (1,)
+    assert stack_sizes.comparable(network, (2, 16), inputs, "") == (2, 16)
+    assert stack_sizes.comparable(network, (2, 8, 16), inputs, "") == (1,)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 40])
@@ -136,25 +135,7 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(
     Products(monkeypatch, size)
     with elsewhere():
         inputs = [torch.zeros(1, 16, 5, 3, device=THERE), torch.zeros(1, 16, 0, device=THERE)]
-        assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, None) == left
-
-
-def test_stacks_have_sizes_that_agree_in_all_passes_of_a_task(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = work(SMALL, 4)
-    ahead = replace(whole.minibatches, starts=whole.minibatches.starts[..., :8])
-    found = {16: (2, 8, 16), 8: (16,)}
-    monkeypatch.setattr(
-        stack_sizes, "comparable", lambda network, sizes, like, contrast: found[like[0].shape[1]]
-    )
-    engine = Stacked(SMALL, windows(SMALL), CPU)
-    engine.sizes = (2, 8, 16)
-    both = replace(whole, terms=replace(whole.terms, lookahead=LookAhead(0.1, ahead)))
-    assert engine._sizes(both) == (16,)
-    found[8] = stack_sizes.ROW_BY_ROW
-    engine._compared.clear()
-    assert engine._sizes(both) == stack_sizes.ROW_BY_ROW
+        assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, "") == left
 
 
 @pytest.mark.parametrize("device", [CPU, THERE], ids=str)

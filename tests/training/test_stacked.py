@@ -24,17 +24,11 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
-from plfl.training.losses import contrastive
 from plfl.training.stacked import Stacked
 from plfl.training.task import (
-    Anchor,
     Average,
-    Contrast,
     LocalTask,
-    LookAhead,
     Minibatches,
-    Mixture,
-    Storm,
 )
 from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.tcn import Tcn
@@ -67,8 +61,8 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
     return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
 
 
-CONTRASTS = ["penultimate", "states"]
-"""The features that a contrast compares, which not all models have."""
+FEATURES = ["penultimate", "states"]
+"""Features by which a further term in the loss has a gradient. Not all models have them."""
 
 
 def drawn_terms(whole, seed=1):
@@ -89,28 +83,12 @@ def drawn_terms(whole, seed=1):
         "steps": torch.tensor([K - s % min(K, 3) for s in range(S)]),
         "gradients": normal(rows.shape),
         "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
-        "storm": Storm(
-            momentum=0.1 * normal(rows.shape),
-            square=normal(rows.shape).abs(),
-            scale=1e-2 * normal(rows.shape).abs(),
-            a=0.2,
-            beta=0.9,
-        ),
         "clip": 0.05,
         "rates": tuple(1 / k for k in range(1, K + 1)),
         "average": Average(
             rows=normal(rows.shape),
             steps=torch.arange(0, 100 * S, 100, dtype=torch.float64)[:, None],
             decay=0.9,
-        ),
-        "lookahead": LookAhead(0.05, Minibatches(starts.flip(1) + 7)),
-        "anchor": Anchor(rows + 0.1 * normal(rows.shape), every=2, rate=0.3),
-        "mixture": Mixture(
-            rows=rows + 0.1 * normal(rows.shape),
-            state=whole.optimiser.init(rows),
-            share=torch.linspace(0.3, 0.9, S, dtype=rows.dtype),
-            rate=0.5,
-            learns=2,
         ),
     }
 
@@ -119,13 +97,15 @@ TERMS = [*drawn_terms(task(SMALL, Adam()))]
 
 
 def with_terms(whole, names):
-    """A task with terms of these names, or with a contrast of these features."""
+    """A task with terms of these names, or with a gradient by these features."""
     terms = drawn_terms(whole)
-    found = {name: terms[name] for name in names if name not in CONTRASTS}
-    for features in set(CONTRASTS).intersection(names):  # rows that have trained before
-        noise = torch.randn(whole.rows.shape, generator=torch.Generator().manual_seed(2))
-        previous = whole.rows + 0.2 * noise.to(whole.rows)
-        found |= {"contrast": Contrast(1.5, 0.5, features), "previous": previous}
+    found = {name: terms[name] for name in names if name not in FEATURES}
+    for features in set(FEATURES).intersection(names):
+        S, K, B = whole.minibatches.starts.shape
+        width = {"penultimate": SMALL.mlp[-1], "states": SMALL.look_back * SMALL.hidden}[features]
+        random = torch.Generator().manual_seed(2)
+        by_feature = 0.02 * torch.randn(S, K, width, B, generator=random).to(whole.rows)
+        found |= {"features": features, "by_feature": by_feature}
     return changed(whole, **found)
 
 
@@ -162,7 +142,7 @@ DECAYING = [cls(weight_decay=0.1) for cls in clients.available().values() if cls
 
 
 SOME = [SgdMomentum(nesterov=True), ProxAdam(mu=0.5)]
-TERMS_AND_OPTIMISERS = [([term], opt) for term in [*TERMS, *CONTRASTS] for opt in SOME]
+TERMS_AND_OPTIMISERS = [([term], opt) for term in [*TERMS, *FEATURES] for opt in SOME]
 TERMS_AND_OPTIMISERS += [(TERMS, optimiser) for optimiser in OPTIMISERS]
 """Every term with some optimisers, and all terms at once with every optimiser."""
 PLAIN = [([], optimiser) for optimiser in OPTIMISERS + DECAYING]
@@ -180,20 +160,6 @@ def test_stacked_agrees_with_reference(optimiser, terms):
     found = everything(ours)
     for name, values in everything(theirs).items():
         torch.testing.assert_close(found[name], values, rtol=0, atol=1e-9)
-
-
-def test_contrastive_loss_of_the_specification():
-    h, near, far = torch.tensor([[1.0, 2], [1, 0], [0, 1]]).double()
-    assert contrastive(h, near, far, 0.5).item() == pytest.approx(1.2371950825, abs=1e-10)
-
-
-def test_a_contrast_has_the_same_bits_in_any_stack():
-    random = torch.Generator().manual_seed(0)
-    h, near, far = torch.randn(3, 64, 7, 32, generator=random)
-    whole = contrastive(h, near, far, 0.5)
-    for rows in (1, 2, 5, 10, 50):
-        some = contrastive(h[:rows], near[:rows], far[:rows], 0.5)
-        assert torch.equal(some, whole[:rows])
 
 
 SHAPE = WindowShape(inputs=3, look_back=5, context=4)
@@ -224,10 +190,6 @@ def with_keys(whole):
     random = torch.Generator().manual_seed(8)
     limit, shape = 2**62, whole.minibatches.starts.shape[:2]
     keys = torch.randint(-limit, limit, shape, generator=random)
-    look = whole.terms.lookahead
-    if look is not None:
-        ahead = replace(look.minibatches, keys=keys.flip(1))
-        whole = changed(whole, lookahead=replace(look, minibatches=ahead))
     return changed(whole, keys=keys)
 
 
@@ -283,7 +245,7 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
 
 
 def test_dropout_agrees_with_autograd_and_does_not_depend_on_company():
-    terms = ["lookahead", "mixture", "storm", "steps", "clip"]
+    terms = ["pull", "steps", "clip"]
     network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()
     fresh = with_keys(with_terms(task(network, AdamW(), rows=15), terms))
     ours, theirs, plain = (copied(fresh) for _ in range(3))

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 SOURCE = "kernel.cpp"
 HEADERS = (
     *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
-    *("contrast.h", "optimisers.h", "training.h", "prediction.h", "draws.h"),
+    *("optimisers.h", "training.h", "prediction.h", "draws.h"),
 )
 """The headers that the source includes."""
 # Without -ffast-math: a diverged model must show its NaN.

@@ -72,9 +72,6 @@ class Group {
     return mlp_.inputs_of(j);
   }
 
-  // These inputs for the model of the last `forward`.
-  const float* features(int j) const { return mlp_.inputs_of(j); }
-
   // Compare the predictions with `targets` [sample][horizon]; null: with the windows' own targets.
   // Returns the sum of the losses. The outputs are replaced by their gradient times `scale`, which
   // is zero in spare lanes.

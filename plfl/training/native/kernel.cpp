@@ -22,8 +22,8 @@
 // is the same to the bit however it was scheduled. Another build may round differently.
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
-// products.h, model.h, lstm.h, mlp.h, group.h, contrast.h, optimisers.h, training.h and
-// prediction.h; and draws.h, which draws the minibatches.
+// products.h, model.h, lstm.h, mlp.h, group.h, optimisers.h, training.h and prediction.h;
+// and draws.h, which draws the minibatches.
 
 #include <algorithm>
 #include <atomic>
@@ -112,6 +112,12 @@ int plfl_predict(const PlflNetwork* network, const PlflWindows* windows,
                  const PlflPrediction* job) {
   return run<Predictor>(*network, *windows, *job,
                         [](Predictor& predictor, std::int64_t row) { predictor.predict(row); });
+}
+
+// Compute the features of every row for its minibatches; 0 on success, 1 when memory ran out.
+int plfl_features(const PlflNetwork* network, const PlflWindows* windows, const PlflReading* job) {
+  return run<Reader>(*network, *windows, *job,
+                     [](Reader& reader, std::int64_t row) { reader.read(row); });
 }
 
 // Draw `steps` minibatches of `size` out of `windows` windows; `next` draws 32 bits from the

@@ -34,8 +34,7 @@ struct Pull {
 // the layout of the model; null: there is no such term.
 struct Optimiser {
   float *y, *m, *v, *vmax, *gradients;
-  float *momentum, *square, *previous;  // of the recursion
-  const float *anchor, *pull, *constant, *step_offset, *scale;
+  const float *anchor, *pull, *constant, *step_offset;
   const Pull* pulls;  // replaces `pull`, which has a strength for each parameter
   int pull_count;
   const std::uint16_t *shared, *frozen;
@@ -45,14 +44,6 @@ struct Optimiser {
   Correction correction;  // of shared parameters, or of all
   bool mixed;             // whether the other parameters have another correction:
   Correction personal;
-  float recall, decay, renew;  // 1 − a, β, 1 − β of the recursion
-  bool moves;                  // whether its step is not the last
-  float* point;                // the point that `look` computes
-  float ahead;                 // at this rate
-  const float* other;          // the model that is mixed with y, at `share` of y
-  float share;
-  double* product;  // ⟨y − other, gradient⟩ is added to it; null: not needed
-  void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // the function that moves y
 };
 
 // Whether the lanes of y[k : k + W] are in a mask.
@@ -62,7 +53,7 @@ inline VI lanes_of(const std::uint16_t* mask, std::ptrdiff_t k) {
 
 // The terms of a row besides the gradient of the loss. They are template parameters of `apply`,
 // because testing for every possible term at each vector would take as long as an optimiser.
-enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kRecursion = 8, kAllTerms = 16 };
+enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kAllTerms = 8 };
 
 // Steps of y[at : at + count] along `gradient`.
 template <int kind, bool nesterov, int terms>
@@ -74,16 +65,8 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
     const V before = load(o.y + k);
     V y = before, g = load(gradient + i);
     const bool mixed = other && o.mixed;
-    const VI shared = mixed || (terms & kRecursion) ? lanes_of(o.shared, k) : VI{};
+    const VI shared = mixed ? lanes_of(o.shared, k) : VI{};
     if (other && o.gradients) store(o.gradients + k, load(o.gradients + k) + g);
-    V ahead = before;
-    if (terms & kRecursion) {
-      const V m = load(o.momentum + k), v = load(o.square + k), newer = m + g;
-      store(o.momentum + k, shared ? newer : m);
-      store(o.square + k, shared ? o.decay * v + o.renew * (g * g) : v);
-      store(o.previous + k, before);
-      if (o.moves) ahead -= load(o.scale + k) * newer;
-    }
     if (terms & kPulled) {
       const V way = y - load(o.anchor + k);
       for (int p = 0; p < o.pull_count; ++p)
@@ -120,41 +103,10 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       // The root of numbers below the smallest normal one is negligible beside ε.
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
-    if (terms & kRecursion) y = shared ? ahead : y;
     if (other && o.step_offset) y += load(o.step_offset + k);
     if (other && o.frozen) y = lanes_of(o.frozen, k) ? before : y;
     store(o.y + k, y);
   }
-}
-
-// Change the recursion's momentum by a gradient at the previous point.
-void recall(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
-  for (int i = 0; i < count; i += W) {
-    const V m = load(o.momentum + at + i);
-    const V kept = o.recall * (m - load(gradient + i));
-    store(o.momentum + at + i, lanes_of(o.shared, at + i) ? kept : m);
-  }
-}
-
-// Look ahead: a point along the gradient.
-void look(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
-  for (int i = 0; i < count; i += W) {
-    const V y = load(o.y + at + i), point = y - o.ahead * load(gradient + i);
-    store(o.point + at + i, o.frozen ? (lanes_of(o.frozen, at + i) ? y : point) : point);
-  }
-}
-
-// Step a model along the gradient of a mixture of which it is a part.
-void follow(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
-  alignas(kAlignment) float own[kGradientPanels * kGradientRows * kPanel];
-  V sum{};
-  for (int i = 0; i < count; i += W) {
-    const V g = load(gradient + i);
-    if (o.product) sum += (load(o.y + at + i) - load(o.other + at + i)) * g;
-    store(own + i, o.share * g);
-  }
-  for (int i = 0; o.product && i < W; ++i) *o.product += double(sum[i]);
-  o.next(o, at, own, count);
 }
 
 typedef void (*Apply)(const Optimiser&, std::ptrdiff_t, const float*, int);

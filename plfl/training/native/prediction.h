@@ -1,4 +1,4 @@
-// Forecasts of a row.
+// Forecasts of a row, and the features that it computes.
 
 #pragma once
 
@@ -37,6 +37,45 @@ class Predictor {
   const Layout& layout_;
   const PlflWindows& windows_;
   const PlflPrediction& job_;
+  const GroupLayout at_;
+  Floats memory_, model_;
+  Group group_;
+};
+
+extern "C" struct PlflReading {
+  std::int64_t rows, steps, batch, threads;
+  std::int64_t layer;          // of the MLP, whose inputs are read
+  const float* theta;          // [rows][parameters]
+  const std::int64_t* starts;  // [rows][steps][batch]
+  const std::uint64_t* keys;   // [rows][steps] of the units that are dropped; null: none
+  float* features;             // [rows][steps][input][batch]
+};
+
+class Reader {
+ public:
+  Reader(const Layout& layout, const PlflWindows& windows, const PlflReading& job)
+      : layout_(layout), windows_(windows), job_(job), at_(layout), memory_(at_.size),
+        model_(layout.size), group_(layout, at_, memory_.get()) {}
+
+  void read(std::int64_t row) {
+    layout_.read(job_.theta, row, model_.get());
+    const int width = layout_.widths[job_.layer];
+    for (std::int64_t k = row * job_.steps; k < (row + 1) * job_.steps; ++k) {
+      for (std::int64_t i = 0; i < job_.batch; i += kLanes) {
+        const int count = int(std::min<std::int64_t>(kLanes, job_.batch - i));
+        group_.read(windows_, job_.starts + k * job_.batch + i, count);
+        group_.drop(job_.keys ? job_.keys + k : nullptr, int(i));
+        const float* inputs = group_.features(model_.get(), int(job_.layer));
+        for (int w = 0; w < width; ++w)
+          std::copy_n(inputs + w * kLanes, count, job_.features + (k * width + w) * job_.batch + i);
+      }
+    }
+  }
+
+ private:
+  const Layout& layout_;
+  const PlflWindows& windows_;
+  const PlflReading& job_;
   const GroupLayout at_;
   Floats memory_, model_;
   Group group_;

@@ -4,7 +4,6 @@
 
 #include <deque>
 
-#include "contrast.h"
 #include "optimisers.h"
 
 namespace {
@@ -21,37 +20,23 @@ extern "C" struct PlflTraining {
   std::int64_t loss;           // see `LossKind`
   const float* levels;         // [quantiles] of a pinball loss
   std::int64_t quantiles;
-  double loss_scale, a, beta;  // a and beta: of the recursion
+  double loss_scale;
   // Null if there is no such term:
   const float* pull;              // [parameters], a of a·(y − y⁰) in every gradient
   const float* constant;          // [rows][parameters], added to every gradient
   const float* step_offset;       // [rows][parameters], added after every step
   const float* targets;           // [rows][steps][batch][horizons], instead of the windows' own
   const std::int64_t* row_steps;  // [rows] steps to take, at most `steps`; null: `steps`
-  float* gradients;               // [rows][parameters], sums of gradients without terms
+  float* gradients;               // [rows][parameters], sums of gradients without terms, out
   const std::uint8_t* frozen;     // [parameters] that stay as they are
-  float *momentum, *square;       // [rows][parameters], a recursion's m and v in and out
-  const float* scale;             // [rows][parameters], its s
-  const float* previous;          // [rows][parameters], models that a contrast pushes away from
-  double contrast, temperature;   // its weight and T
-  std::int64_t features;          // layer of the MLP whose inputs it compares
+  const float* by_feature;        // [rows][steps][input][batch], gradient of a further term by the
+  std::int64_t layer;             // inputs of this layer of the MLP
   double clip;                    // largest norm of a gradient; 0: any
   const double* rates;            // [steps], factors of the rate
   float* average;                 // [rows][parameters], over the steps, in and out
   const double* averaged;         // [rows] steps averaged so far
   double limit;                   // of its decay
-  const std::int64_t* ahead;      // [rows][steps][batch], minibatches of the steps that look ahead
-  double ahead_rate;              // of these
-  float* mixed;                   // [rows][parameters], models in a mixture, in and out
-  float *mixed_m, *mixed_v, *mixed_vmax;  // their state, as the rows'
-  float* shares;                          // [rows] of these models, in and out
-  std::int64_t learned;                   // number of first steps in which the shares are learned
-  double share_rate;
-  const std::uint64_t* keys;        // [rows][steps] of the units that are dropped; null: none are
-  const std::uint64_t* ahead_keys;  // likewise, for `ahead`
-  float* anchor;                    // [rows][parameters], what pulls pull to, in and out; null: y⁰
-  std::int64_t every;               // steps after which it moves, and the moments start afresh
-  double anchor_rate;               // fraction of the way to the model that it then moves
+  const std::uint64_t* keys;      // [rows][steps] of the units that are dropped; null: none are
 };
 
 constexpr float kClose = 1e-6f;        // is added to a norm before dividing by it, as in PyTorch
@@ -60,29 +45,21 @@ constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept
 
 // The state of an optimiser; empty parts if its kind lacks them.
 struct Moments {
-  Moments(const Layout& layout, const PlflTraining& job, bool exist = true)
-      : m(exist && any(job, kMomentum) ? layout.size : 0),
-        v(exist && any(job, kAdam) ? layout.size : 0),
-        vmax(exist && any(job, kAdamAms, kAdamAms) ? layout.size : 0) {}
-
-  void clear(const Layout& layout) const {
-    for (const Floats* rows : {&m, &v, &vmax})
-      if (rows->get()) std::memset(rows->get(), 0, layout.size * sizeof(float));
-  }
+  Moments(const Layout& layout, const PlflTraining& job)
+      : m(any(job, kMomentum) ? layout.size : 0), v(any(job, kAdam) ? layout.size : 0),
+        vmax(any(job, kAdamAms, kAdamAms) ? layout.size : 0) {}
 
   // Null rows: zeros.
-  void read(const Layout& layout, std::int64_t row, const float* m_rows, const float* v_rows,
-            const float* vmax_rows) const {
-    if (m.get()) layout.read(m_rows, row, m.get());
-    if (v.get()) layout.read(v_rows, row, v.get());
-    if (vmax.get()) layout.read(vmax_rows, row, vmax.get());
+  void read(const Layout& layout, std::int64_t row, const PlflTraining& job) const {
+    if (m.get()) layout.read(job.m, row, m.get());
+    if (v.get()) layout.read(job.v, row, v.get());
+    if (vmax.get()) layout.read(job.vmax, row, vmax.get());
   }
 
-  void write(const Layout& layout, std::int64_t row, float* m_rows, float* v_rows,
-             float* vmax_rows) const {
-    if (m.get() && m_rows) layout.write(m.get(), row, m_rows);
-    if (v.get() && v_rows) layout.write(v.get(), row, v_rows);
-    if (vmax.get() && vmax_rows) layout.write(vmax.get(), row, vmax_rows);
+  void write(const Layout& layout, std::int64_t row, const PlflTraining& job) const {
+    if (m.get() && job.m) layout.write(m.get(), row, job.m);
+    if (v.get() && job.v) layout.write(v.get(), row, job.v);
+    if (vmax.get() && job.vmax) layout.write(vmax.get(), row, job.vmax);
   }
 
   const Floats m, v, vmax;
@@ -103,19 +80,11 @@ class Trainer {
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)), y_(layout.size),
         moments_(layout, job), anchor_(layout.size), pull_(job.pull ? layout.size : 0),
         constant_(job.constant ? layout.size : 0), step_offset_(job.step_offset ? layout.size : 0),
-        gradients_(job.gradients ? layout.size : 0), momentum_(job.momentum ? layout.size : 0),
-        square_(job.momentum ? layout.size : 0), previous_(job.momentum ? layout.size : 0),
-        scale_(job.momentum ? layout.size : 0), average_(job.average ? layout.size : 0),
-        near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
-        point_(job.ahead || job.mixed ? layout.size : 0), mixed_(job.mixed ? layout.size : 0),
-        mixed_moments_(layout, job, job.mixed != nullptr), shared_(layout.mask(job.shared)),
-        frozen_(layout.mask(job.frozen)) {
-    for (std::int64_t first = 0; first < job.batch; first += kLanes) {
+        gradients_(job.gradients ? layout.size : 0), average_(job.average ? layout.size : 0),
+        added_(job.by_feature ? layout.widths[job.layer] * kLanes : 0),
+        shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
+    for (std::int64_t first = 0; first < job.batch; first += kLanes)
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
-      if (contrasts()) {
-        terms_.emplace_back(layout, int(job.features), float(job.contrast), float(job.temperature));
-      }
-    }
     if (job.pull) read_pull();
   }
 
@@ -125,46 +94,29 @@ class Trainer {
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) loss += step(row, k, k + 1 == steps);
-    job_.losses[row] = loss / double(steps * (1 + bool(job_.ahead) + bool(job_.mixed)));
+    job_.losses[row] = loss / double(steps);
     write_row(row);
   }
 
  private:
-  bool contrasts() const { return job_.previous != nullptr; }
   bool clips() const { return job_.clip > 0; }
 
   // Read the model, its moments, and its part of every term.
   void read_row(std::int64_t row) {
     read(job_.theta, row, y_);
-    moments_.read(layout_, row, job_.m, job_.v, job_.vmax);
+    moments_.read(layout_, row, job_);
     read(job_.constant, row, constant_);
     read(job_.step_offset, row, step_offset_);
-    read(job_.gradients, row, gradients_);
+    if (job_.gradients) layout_.read(nullptr, row, gradients_.get());
     read(job_.average, row, average_);
-    if (job_.momentum) read_recursion(row);
-    if (job_.mixed) {
-      read(job_.mixed, row, mixed_);
-      mixed_moments_.read(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
-    }
-    if (contrasts()) {
-      copy(y_, near_);
-      read(job_.previous, row, far_);
-    }
   }
 
   // Write back everything from `read_row` that training has changed.
   void write_row(std::int64_t row) const {
-    write(y_, row, job_.theta);
-    moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
+    if (job_.rules[row].lr != 0 || job_.step_offset) write(y_, row, job_.theta);
+    moments_.write(layout_, row, job_);
     write(gradients_, row, job_.gradients);
     write(average_, row, job_.average);
-    write(anchor_, row, job_.anchor);
-    write(momentum_, row, job_.momentum);
-    write(square_, row, job_.square);
-    if (job_.mixed) {
-      write(mixed_, row, job_.mixed);
-      mixed_moments_.write(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
-    }
   }
 
   // Null rows: there is no such term.
@@ -187,33 +139,18 @@ class Trainer {
     const bool proximal = rule.proximal != 0, pulled = proximal || job_.pull;
     // The optimiser's own pull acts on shared parameters.
     pulls_[0] = {float(rule.proximal), shared_.data()};
-    if (job_.anchor)
-      read(job_.anchor, row, anchor_);
-    else if (pulled)
-      copy(y_, anchor_);
-    const bool constant = job_.constant && (!pulled || job_.anchor || !move_anchor(proximal));
+    if (pulled) copy(y_, anchor_);
+    const bool constant = job_.constant && (!pulled || !move_anchor(proximal));
     const bool each = behind(row, kShared) != behind(row, kPersonal) || rule.coupled_decay != 0;
     const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || each;
-    next_ = apply_of(rule, each * kOther);
-    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant | other * kOther |
-                                (job_.momentum != nullptr) * kRecursion);
+    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant | other * kOther);
   }
 
-  // Take step k, counted from 0; returns the sum of the losses of its minibatches. `last`: whether
-  // it is the row's last step.
+  // Take step k, counted from 0; returns the loss of its minibatch. `last`: whether it is the row's
+  // last step.
   double step(std::int64_t row, std::int64_t k, bool last) {
-    const std::int64_t since = job_.anchor ? k % job_.every : k;
-    const std::int64_t* starts = starts_of(job_.starts, row, k);
-    const std::uint64_t* key = key_of(job_.keys, row, k);
-    double loss = 0.0;
-    optimiser_ = at_step(row, k, since, last);
-    if (job_.momentum) pass(previous_.get(), recall, starts, key, row, k, true);
-    if (job_.mixed) loss += step_of_mixed(row, k, at_step(row, k, k, last));
-    if (job_.ahead)
-      loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k),
-                   row, -1, last);
-    loss += pass(job_.ahead ? point_.get() : y_.get(), apply_, starts, key, row, k, last);
-    if (job_.anchor && since + 1 == job_.every) advance_anchor();
+    optimiser_ = at_step(row, k);
+    const double loss = pass(row, k, last);
     if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
     return loss;
   }
@@ -261,42 +198,21 @@ class Trainer {
     return true;
   }
 
-  void read_recursion(std::int64_t row) {
-    layout_.read(job_.momentum, row, momentum_.get());
-    layout_.read(job_.square, row, square_.get());
-    layout_.read(job_.scale, row, scale_.get());
-    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
-      const V y = load(y_.get() + k);
-      const V ahead = y + load(scale_.get() + k) * load(momentum_.get() + k);
-      store(previous_.get() + k, lanes_of(shared_.data(), k) ? ahead : y);
-    }
-  }
-
   // Include the model in the average as its step `t`.
   void advance_average(double t) {
-    follow_model(average_, float(1 - std::min((1 + t) / (10 + t), job_.limit)));
-  }
-
-  void advance_anchor() {
-    follow_model(anchor_, float(job_.anchor_rate));
-    moments_.clear(layout_);
-  }
-
-  // Move `rows` a part of the way to the model.
-  void follow_model(const Floats& rows, float part) const {
+    const float part = float(1 - std::min((1 + t) / (10 + t), job_.limit));
     for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
-      const V own = load(rows.get() + k);
-      store(rows.get() + k, own + part * (load(y_.get() + k) - own));
+      const V own = load(average_.get() + k);
+      store(average_.get() + k, own + part * (load(y_.get() + k) - own));
     }
   }
 
-  // The optimiser at local step k. `since`: its number since the moments started afresh. Both are
-  // counted from 0.
-  Optimiser at_step(std::int64_t row, std::int64_t k, std::int64_t since, bool last) const {
+  // The optimiser at local step k, counted from 0.
+  Optimiser at_step(std::int64_t row, std::int64_t k) const {
     PlflRule rule = job_.rules[row];
     if (job_.rates) rule.lr *= job_.rates[k];
-    const std::int64_t shared = behind(row, kShared) + since + 1;
-    const std::int64_t personal = behind(row, kPersonal) + since + 1;
+    const std::int64_t shared = behind(row, kShared) + k + 1;
+    const std::int64_t personal = behind(row, kPersonal) + k + 1;
     Optimiser o{};
     o.y = y_.get();
     o.m = moments_.m.get();
@@ -322,16 +238,6 @@ class Trainer {
     o.correction = correction(rule, shared);
     o.mixed = shared != personal;
     if (o.mixed) o.personal = correction(rule, personal);
-    o.momentum = momentum_.get();
-    o.square = square_.get();
-    o.previous = previous_.get();
-    o.scale = scale_.get();
-    o.recall = float(1 - job_.a);
-    o.decay = float(job_.beta);
-    o.renew = float(1 - job_.beta);
-    o.moves = !last;
-    o.point = point_.get();
-    o.ahead = float(job_.ahead_rate);
     return o;
   }
 
@@ -347,74 +253,32 @@ class Trainer {
     return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2)), 0.0f};
   }
 
-  // The windows of minibatch k of a row.
-  const std::int64_t* starts_of(const std::int64_t* all, std::int64_t row, std::int64_t k) const {
-    return all + (row * job_.steps + k) * job_.batch;
-  }
-
-  const std::uint64_t* key_of(const std::uint64_t* all, std::int64_t row, std::int64_t k) const {
-    return all ? all + row * job_.steps + k : nullptr;
-  }
-
-  // Let `mover` step the model in the mixture along the gradient of the mixture; returns the loss
-  // of the mixture.
-  float step_of_mixed(std::int64_t row, std::int64_t k, const Optimiser& mover) {
-    const float share = job_.shares[row], rest = 1.0f - share;
-    for (std::ptrdiff_t i = 0; i < layout_.size; i += W)
-      store(point_.get() + i, share * load(mixed_.get() + i) + rest * load(y_.get() + i));
-    double product = 0.0;
-    const bool learns = k < job_.learned;
-    const Optimiser own = optimiser_;
-    optimiser_ = mover;
-    optimiser_.other = y_.get();
-    optimiser_.share = share;
-    optimiser_.product = learns ? &product : nullptr;
-    optimiser_.next = next_;
-    optimiser_.y = mixed_.get();
-    optimiser_.m = mixed_moments_.m.get();
-    optimiser_.v = mixed_moments_.v.get();
-    optimiser_.vmax = mixed_moments_.vmax.get();
-    optimiser_.gradients = nullptr;
-    optimiser_.pull = optimiser_.step_offset = nullptr;
-    optimiser_.frozen = nullptr;
-    const float loss = pass(point_.get(), follow, starts_of(job_.starts, row, k),
-                            key_of(job_.keys, row, k), row, k, true);
-    optimiser_ = own;
-    if (learns) {
-      const float moved = share - float(job_.share_rate) * float(product);
-      job_.shares[row] = moved < 0.0f ? 0.0f : moved > 1.0f ? 1.0f : moved;
-    }
-    return loss;
-  }
-
-  // Call `apply` with the gradient of a minibatch at `model`, tile by tile; returns the loss there.
-  // `key`: selects the units that are dropped, if any. `k`: number of the row's minibatch, which
-  // may have its own targets; k < 0: another minibatch.
-  float pass(const float* model, Apply apply, const std::int64_t* starts, const std::uint64_t* key,
-             std::int64_t row, std::int64_t k, bool last) {
-    const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
+  // Call `apply_` with the gradient of minibatch `k` of a row, tile by tile; returns its loss.
+  float pass(std::int64_t row, std::int64_t k, bool last) {
+    const std::int64_t batch = job_.batch, minibatch = row * job_.steps + k, at = minibatch * batch;
+    const std::int64_t* starts = job_.starts + at;
+    const float* model = y_.get();
     const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
-    float sum = 0.0f, contrast = 0.0f;
+    float sum = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
-      group.drop(key, int(first));
-      Contrast* term = contrasts() ? &terms_[first / kLanes] : nullptr;
-      if (term) term->prepare(group, near_.get(), far_.get());
+      group.drop(job_.keys ? job_.keys + minibatch : nullptr, int(first));
       group.forward(model);
       const float* targets =
-          job_.targets && k >= 0 ? job_.targets + (at + first) * windows_.horizons : nullptr;
+          job_.targets ? job_.targets + (at + first) * windows_.horizons : nullptr;
       sum += group.compare(loss_, windows_, starts + first, targets, count, scale);
-      if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
     const auto use = [&](std::ptrdiff_t at, const float* gradient, int count) {
-      apply(optimiser_, at, gradient, count);
+      apply_(optimiser_, at, gradient, count);
     };
     upcoming_ = starts + batch;
     upcoming_end_ = last ? upcoming_ : upcoming_ + batch;
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
-      const bool contrasted = contrasts() && j == job_.features;
-      for (std::size_t g = 0; g < groups_.size(); ++g)
-        groups_[g].mlp_backward(model, j, contrasted ? terms_[g].gradient() : nullptr);
+      const bool added = job_.by_feature && j == job_.layer;
+      for_each_group([&](Group& group, std::int64_t first, int count) {
+        if (added) read_added(minibatch, first, count);
+        group.mlp_backward(model, j, added ? added_.get() : nullptr);
+      });
       if (!clips()) gradient_of_mlp(j, use);
     }
     if (layout_.recurrent()) {
@@ -422,9 +286,16 @@ class Trainer {
       if (!clips()) gradient_of_lstm(use);
     }
     if (clips()) clipped(use);
-    float loss = sum * scale;
-    if (contrasts()) loss += contrast;
-    return loss;
+    return sum * scale;
+  }
+
+  // The further gradient of a group's features, zero in spare lanes.
+  void read_added(std::int64_t minibatch, std::int64_t first, int count) const {
+    const int width = layout_.widths[job_.layer];
+    const float* from = job_.by_feature + minibatch * width * job_.batch + first;
+    for (int w = 0; w < width; ++w)
+      std::fill_n(std::copy_n(from + w * job_.batch, count, added_.get() + w * kLanes),
+                  kLanes - count, 0.0f);
   }
 
   // Call `use` with the tiles of the gradient, clipped to its largest norm. The gradient is
@@ -540,18 +411,13 @@ class Trainer {
   Floats memory_, y_;
   Moments moments_;
   Floats anchor_, pull_, constant_, step_offset_, gradients_;
-  Floats momentum_, square_, previous_, scale_;  // of the recursion
-  Floats average_;                               // of the model over its steps
-  Floats near_, far_;                            // models of the contrast
-  Floats point_;                                 // ahead, or of a mixture
-  Floats mixed_;                                 // model in the mixture
-  Moments mixed_moments_;
+  Floats average_;  // of the model over its steps
+  Floats added_;    // see `read_added`
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
-  std::vector<Contrast> terms_;  // of the groups, where there is a contrast
   const std::int64_t *upcoming_ = nullptr, *upcoming_end_ = nullptr;  // windows to be fetched
   Optimiser optimiser_{};
-  Apply apply_ = nullptr, next_ = nullptr;
+  Apply apply_ = nullptr;
   std::vector<Pull> pulls_{1};  // the optimiser's pull, then those of `job_.pull`
   std::deque<Mask> masks_;      // of these
   bool dense_ = false;          // whether they are in `pull_` instead
