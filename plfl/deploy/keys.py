@@ -16,11 +16,11 @@ are therefore also sealed from the server's rounds to the client's worker (`Seal
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import logging
 import os
 import re
-import shutil
 import socket
 import ssl
 from collections.abc import Iterable, Sequence
@@ -30,10 +30,19 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from plfl.base.errors import PlflError
@@ -79,7 +88,7 @@ class ServerKeys:
 
     def seals(self, names: Iterable[str]) -> dict[str, Seal]:
         """What seals the messages to clients, and opens theirs, by name."""
-        own = serialization.load_pem_private_key((self.folder / SERVER_KEY).read_bytes(), None)
+        own = load_pem_private_key((self.folder / SERVER_KEY).read_bytes(), None)
         assert isinstance(own, ec.EllipticCurvePrivateKey)
         clients = self.clients
         return {name: Seal(own, clients[name], b"server", b"client") for name in names}
@@ -148,7 +157,7 @@ class ClientKeys:
                 "keys` with --host"
             ) from None
         public = x509.load_der_x509_certificate(shown or b"").public_key()
-        own = serialization.load_ssh_private_key(self.key.read_bytes(), None)
+        own = load_ssh_private_key(self.key.read_bytes(), None)
         assert isinstance(own, ec.EllipticCurvePrivateKey)
         if not isinstance(public, ec.EllipticCurvePublicKey):
             raise PlflError(f"the server at {address} has no key of `plfl deploy keys`")
@@ -210,45 +219,51 @@ def make(
         if name in ("", "..") or Path(name).name != name:
             raise PlflError(f"--client {name!r}: give a name, not a path")
     wanted = [folder / "clients" / name for name in clients]
-    for host in hosts:
-        _alternative(host)
+    names = [_alternative(host) for host in (*ALWAYS, *hosts)]
     has_ca = (folder / CA_KEY).exists()
     if hosts or not has_ca:
         wanted.insert(0, folder / "server")
-    existing = [str(path) for path in wanted if _private_key(path).exists()]
+    existing = [
+        str(path)
+        for path in wanted
+        if (path / (SERVER_KEY if path.name == "server" else CLIENT_KEY)).exists()
+    ]
     if existing and not replace:
         raise PlflError(
             f"keys exist already: {', '.join(existing)}; --replace overwrites them, and hosts "
             "with the old keys are then refused"
         )
     private_folder(folder)
-    ca_key, ca = _ca(folder) if has_ca else _new_ca(folder)
-    end = min(datetime.now(UTC) + LIFE, ca.not_valid_after_utc)
+    ca_key = _ca_key(folder) if has_ca else _new_ca(folder)
+    ca = (folder / CA).read_bytes()
+    end = min(datetime.now(UTC) + LIFE, expiry(folder / CA))
     for path in wanted:
         private_folder(path.parent)
         private_folder(path)
-        _write(path / CA, _pem(ca))
+        _write(path / CA, ca)
+    server = folder / "server"
+    private_folder(server / "clients")
     if hosts or not has_ca:
-        _make_server(folder / "server", ca_key, [*ALWAYS, *hosts], end)
-    private_folder(folder / "server" / "clients")
+        key = ec.generate_private_key(ec.SECP384R1())
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        extensions = [usage, x509.SubjectAlternativeName(names)]
+        _write(server / SERVER_KEY, _private_pem(key, PrivateFormat.PKCS8))
+        _write(server / SERVER, _certificate("plfl server", key, ca_key, end, extensions))
     for name in clients:
-        _make_client(folder, name, ca_key, end)
+        key, path = ec.generate_private_key(ec.SECP384R1()), folder / "clients" / name
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        # The subject is no name, which can be too long for it.
+        certificate = _certificate("plfl client", key, ca_key, end, [usage])
+        _write(path / CLIENT_KEY, _private_pem(key, PrivateFormat.OpenSSH))
+        _write(path / CLIENT_PEM, _private_pem(key, PrivateFormat.PKCS8) + certificate)
+        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        _write(ServerKeys(server).file(name), public + b"\n")
     return wanted
 
 
 def expiry(certificate: Path) -> datetime:
     """The time after which a certificate is not accepted."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
-
-
-def make_temporary(folder: Path, clients: Sequence[str]) -> None:
-    """Create keys for one run on this machine, and remove those of an earlier run."""
-    shutil.rmtree(folder, ignore_errors=True)
-    make(folder, clients)
-
-
-def _private_key(folder: Path) -> Path:
-    return folder / (SERVER_KEY if folder.name == "server" else CLIENT_KEY)
 
 
 def _check(folder: Path, public: Iterable[str], key: str, option: str) -> None:
@@ -276,108 +291,64 @@ def _check_valid(certificate: Path) -> None:
 
 def _public(path: Path) -> ec.EllipticCurvePublicKey | None:
     try:
-        key = serialization.load_ssh_public_key(path.read_bytes())
+        key = load_ssh_public_key(path.read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         log.warning("%s: not a public key (%s); remove the file", path, error)
         return None
     return key if isinstance(key, ec.EllipticCurvePublicKey) else None
 
 
-def _ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _ca_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    """The key of the CA in a folder, which must still be valid."""
     _check(folder, [CA], CA_KEY, "--folder NEW")
     _check_valid(folder / CA)
-    key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
+    key = load_pem_private_key((folder / CA_KEY).read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise PlflError(
             f"{folder / CA_KEY}: not a key of an elliptic curve; create keys in a new folder"
         )
-    return key, x509.load_pem_x509_certificate((folder / CA).read_bytes())
+    return key
 
 
-def _new_ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _new_ca(folder: Path) -> ec.EllipticCurvePrivateKey:
+    """The key of a new CA, whose certificate and key are written to a folder."""
     key = ec.generate_private_key(ec.SECP384R1())
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    builder = (
-        _certificate("plfl CA", "plfl CA", key, datetime.now(UTC) + LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-    )
-    ca = builder.sign(key, hashes.SHA384())
-    _write(folder / CA_KEY, _pkcs8(key))
-    _write(folder / CA, _pem(ca))
-    return key, ca
-
-
-def _make_server(
-    folder: Path, ca_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], end: datetime
-) -> None:
-    key = ec.generate_private_key(ec.SECP384R1())
-    builder = _certificate("plfl server", "plfl CA", key, end).add_extension(
-        x509.SubjectAlternativeName([_alternative(h) for h in hosts]), False
-    )
-    certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.SERVER_AUTH)
-    _write(folder / SERVER_KEY, _pkcs8(key))
-    _write(folder / SERVER, _pem(certificate))
-
-
-def _make_client(
-    folder: Path, name: str, ca_key: ec.EllipticCurvePrivateKey, end: datetime
-) -> None:
-    key = ec.generate_private_key(ec.SECP384R1())
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    builder = _certificate("plfl client", "plfl CA", key, end)  # names can be too long for it
-    certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.CLIENT_AUTH)
-    _write(folder / "clients" / name / CLIENT_KEY, private)
-    _write(folder / "clients" / name / CLIENT_PEM, _pkcs8(key) + _pem(certificate))
-    _write(ServerKeys(folder / "server").file(name), public + b"\n")
-
-
-def _signed(
-    builder: x509.CertificateBuilder,
-    ca_key: ec.EllipticCurvePrivateKey,
-    usage: x509.ObjectIdentifier,
-) -> x509.Certificate:
-    """A certificate of the CA for one usage."""
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    return (
-        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), False)
-        .add_extension(issuer, False)
-        .sign(ca_key, hashes.SHA384())
-    )
+    uses = dict.fromkeys(inspect.signature(x509.KeyUsage).parameters, False)
+    usage = x509.KeyUsage(**uses | {"key_cert_sign": True, "crl_sign": True})
+    end = datetime.now(UTC) + LIFE
+    _write(folder / CA_KEY, _private_pem(key, PrivateFormat.PKCS8))
+    _write(folder / CA, _certificate("plfl CA", key, key, end, [usage]))
+    return key
 
 
 def _certificate(
-    subject: str, issuer: str, key: ec.EllipticCurvePrivateKey, end: datetime
-) -> x509.CertificateBuilder:
-    return (
+    subject: str,
+    key: ec.EllipticCurvePrivateKey,
+    ca_key: ec.EllipticCurvePrivateKey,
+    end: datetime,
+    extensions: Iterable[x509.ExtensionType],
+) -> bytes:
+    """A certificate for `key`, as PEM: that of the CA itself, or one that the CA signs."""
+    is_ca = key is ca_key
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in (subject, "plfl CA")]
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .subject_name(names[0])
+        .issuer_name(names[1])
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         # The clocks of hosts differ.
         .not_valid_before(datetime.now(UTC) - timedelta(hours=1))
         .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(is_ca, path_length=0 if is_ca else None), True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
     )
+    if not is_ca:
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+        builder = builder.add_extension(issuer, False)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=is_ca)
+    return builder.sign(ca_key, hashes.SHA384()).public_bytes(Encoding.PEM)
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -389,16 +360,8 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pkcs8(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+def _private_pem(key: ec.EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
+    return key.private_bytes(Encoding.PEM, form, NoEncryption())
 
 
 def _write(path: Path, content: bytes) -> None:

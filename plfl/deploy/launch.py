@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,18 +179,29 @@ def federate(
     keys = None
     if not insecure:
         # Not at the top: needs cryptography, which comes with the extra `deploy`.
-        from plfl.deploy.keys import make_temporary
+        from plfl.deploy.keys import make
 
         keys = deploy / "keys"
-        make_temporary(keys, names)
-    commands = _Commands(config, folders.cell, rounds, keys, free_port())
+        shutil.rmtree(keys, ignore_errors=True)
+        make(keys, names)
+    port = str(free_port())
+
+    def command(what: str, own_keys: Path, *options: str) -> list[str]:
+        words = [sys.executable, "-P", "-m", "plfl", "deploy", what, "--config", str(config)]
+        words += ["--cell", str(folders.cell), *(["--rounds", str(rounds)] if rounds else [])]
+        secured = ["--insecure"] if keys is None else ["--keys", str((keys / own_keys).resolve())]
+        return [*words, *secured, *options]
+
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
 
         def start(name: str) -> None:
-            processes.start(name, commands.client(name), folder=folders.root)
+            options = ["--building", name, "--server", f"127.0.0.1:{port}"]
+            client = command("client", Path("clients", name), *options)
+            processes.start(name, client, folder=folders.root)
 
-        command = commands.server(policy)
-        server = processes.start("server", command, folder=folders.root, shown=True)
+        options = [f"--{key}={value}" for key, value in asdict(policy).items()]
+        serving = command("server", Path("server"), "--port", port, *options)
+        server = processes.start("server", serving, folder=folders.root, shown=True)
         for name in names:
             start(name)
         tell(f"{folders.cell}: a server and {len(names)} clients; logs in {processes.logs}")
@@ -204,36 +216,3 @@ def federate(
             time.sleep(PAUSE)
         if code:
             raise PlflError(f"the server ended with status {code}; see its messages above")
-
-
-@dataclass(frozen=True)
-class _Commands:
-    """The commands for separate hosts, all of them on this machine."""
-
-    config: Path
-    cell: Cell
-    rounds: int | None
-    keys: Path | None
-    """Folder of the keys; None: no encryption, no authentication."""
-    port: int
-    """Port of the server."""
-
-    def server(self, policy: RoundPolicy) -> list[str]:
-        """The command of the server."""
-        command = [*self._command("server", Path("server")), "--port", str(self.port)]
-        command += ["--minimum", str(policy.minimum), "--patience", str(policy.patience)]
-        return [*command, "--timeout", str(policy.timeout)]
-
-    def client(self, name: str) -> list[str]:
-        """The command of the client of this name."""
-        command = [*self._command("client", Path("clients", name)), "--building", name]
-        return [*command, "--server", f"127.0.0.1:{self.port}"]
-
-    def _command(self, what: str, own_keys: Path) -> list[str]:
-        command = [sys.executable, "-P", "-m", "plfl", "deploy", what]
-        command += ["--config", str(self.config), "--cell", str(self.cell)]
-        if self.rounds:
-            command += ["--rounds", str(self.rounds)]
-        if self.keys is None:
-            return [*command, "--insecure"]
-        return [*command, "--keys", str((self.keys / own_keys).resolve())]
