@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from plfl.config.study import Cell, Study
-from plfl.report.reporting import Judged, Reporting
+from plfl.report.reporting import Reporting
 from plfl_images.data import EXAMPLES, skew_of
 
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
+    from plfl.results.variants import Variant
     from plfl_images.data.dataset import ImageDataset
 
 _CAPTIONS = {
@@ -66,15 +67,10 @@ class Images(Reporting):
             f"{tuned}"
         )
 
-    def judged(self, results: Path, study: Study) -> Judged:
-        from plfl.results.claims import as_json, as_text
-        from plfl_images.results import label_claims
+    def variants(self, study: Study, folder: Path) -> list[Variant]:
         from plfl_images.results.variants import Results
 
-        found = label_claims.verdicts(Results.all_of(study, results))
-        about = label_claims.about(study)
-        text = as_text(study, found, f"claims about classifiers\n{about}")
-        return Judged(text, as_json(study, found, about=about))
+        return list(Results.all_of(study, folder))
 
     def captions(self, study: Study) -> dict[str, str]:
         return _CAPTIONS

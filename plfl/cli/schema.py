@@ -1,4 +1,4 @@
-"""`plfl schema`: the files that are generated from the typed configuration and the claims."""
+"""`plfl schema`: the files that are generated from the typed configuration."""
 
 import argparse
 from pathlib import Path
@@ -18,6 +18,5 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
     from plfl.config.generated import write
-    from plfl.results import claim
 
-    print("\n".join(map(str, [*write(Path()), claim.write(Path())])))
+    print("\n".join(map(str, write(Path()))))

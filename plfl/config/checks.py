@@ -18,8 +18,8 @@ from plfl.config.sections import (
     Baselines,
     Calendar,
     Channel,
+    Claim,
     Compute,
-    Contrast,
     Data,
     Federation,
     Grid,
@@ -66,29 +66,29 @@ def of_names(
 
 
 def of_claims(
-    claims: Sequence[Contrast],
+    claims: Sequence[Claim],
     grid: Grid,
     axes: Sequence[Axis],
-    task: TaskRules,
+    states: Sequence[str],
     baselines: Baselines,
 ) -> Iterator[str]:
     """Report claims about values that the grid lacks, and about baselines that the study lacks."""
-    if claims and not task.forecasts:
-        yield "claims: compare forecasts; remove them"
-    values = {axis.key: list(axis.choices) for axis in axes}
+    values = {axis.key: list(axis.choices) for axis in axes} | {"data.states": list(states)}
     for i, claim in enumerate(claims):
+        sides = 0 if claim.score == "loads" else 2
+        if sum(map(bool, (claim.better, claim.than))) != sides:
+            lacking = "compares no sides; remove" if sides == 0 else "has two sides; fill"
+            yield f"claims.{i}: {lacking} `better` and `than`"
         for name in (*claim.better, *claim.than):
             try:
                 _, forecaster = parsed(name, axes)
             except ValueError as error:
                 yield f"claims.{i}: {name!r}: {error}"
                 continue
-            sharing, dash, method = forecaster.removesuffix("-global").partition("-")
-            named = baselines.names if sharing == BASELINE else grid.method
-            if sharing not in (BASELINE, *grid.sharing):
-                yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
-            elif dash and method not in named:
-                yield f"claims.{i}: {name!r} is unknown; {allowed(method, named)}"
+            for part, known in _parts_of(forecaster, grid, baselines):
+                if part not in known:
+                    yield f"claims.{i}: {name!r} is unknown; {allowed(part, known)}"
+                    break
         for key in claim.where:
             if key not in values:
                 yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
@@ -99,6 +99,27 @@ def of_claims(
                     yield f"claims.{i}.where.{key}: {value} is unknown; {known}"
         if set(claim.better) & set(claim.than):
             yield f"claims.{i}: a forecaster is on both sides; remove it from one"
+
+
+WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
+"""Names of all forecasters of a kind in claims, by what clients exchange: models, nothing, raw
+data."""
+
+
+def _parts_of(
+    forecaster: str, grid: Grid, baselines: Baselines
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """The parts of a forecaster's name in a claim, each with its known values."""
+    if forecaster in WHOLE_KINDS:
+        return
+    sharing, *rest = forecaster.removesuffix("-global").split("-", 3)
+    if sharing == BASELINE:
+        yield "-".join(rest), baselines.names
+        return
+    yield sharing, [*grid.sharing, BASELINE, "*"]
+    axes = (grid.method, grid.client_opt, grid.server_opt)
+    for part, known in zip(rest, axes, strict=False):
+        yield part, [*known, "*"]
 
 
 def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:

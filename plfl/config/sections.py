@@ -971,18 +971,31 @@ class Baselines(Section):
         return [name for name in every if name not in self.leave_out]
 
 
-class Contrast(Section):
-    """A comparison that a study names before it runs."""
+class Claim(Section):
+    """A comparison that a study names before it runs (docs/claims.md)."""
 
-    better: Patterns = Field(min_length=1)
-    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several; with a value of an axis,
-    `up=q3/P2`."""
-    than: Patterns = Field(min_length=1)
+    better: Patterns = []
+    """Forecasters, of which the best on validation is taken: `P2`, `P2-fedprox`, `P1-global`,
+    `baseline-ridge`, with `*` for any, as in `*-*-adam`, with a value of an axis as in
+    `history=1/P1`, or the best of a kind: `best federation`,
+    `best alone`, `best on raw data`."""
+    than: Patterns = []
     """The other side."""
+    each: list[Literal["state", "variant", "sharing", "method", "client_opt", "server_opt"]] = []
+    """The claim is made for each value of these. Where the sides differ in one, it is made for
+    every pair."""
+    where: dict[str, list[Any] | str | int | float] = {}
+    """Axes: `{windows.history: [1, 4]}`, or `{data.states: CA}`."""
+    score: str = ""
+    """What is lower on the better side: the error (default), its `spread` between clients, or a
+    counted quantity: `bytes`, `bytes_down`, `seconds`, `waiting`. `loads`: the clients' loads
+    differ by more than the factor `share`."""
     margin: float = Field(0.0, ge=0)
     """How much worse `better` may be: 0.02 for 2 %."""
-    where: dict[str, list[Any] | str | int | float] = {}
-    """Axes: `{windows.history: [1, 4]}`."""
+    share: float | None = Field(None, gt=0)
+    """What share of a counted quantity the better side has, as rounded here; missing: less."""
+    text: str = ""
+    """The claim in words, if not those of plfl."""
 
     def labels(self, key: str) -> list[str]:
         """The values of an axis that it is about, in the form of names."""
@@ -990,11 +1003,8 @@ class Contrast(Section):
         return [as_label(value) for value in (values if isinstance(values, list) else [values])]
 
     def __str__(self) -> str:
-        """The comparison in words."""
-        sides = " or ".join(self.better), " or ".join(self.than)
-        at = [f"{key} {' or '.join(self.labels(key))}" for key in self.where]
-        verb = f" is at most {100 * self.margin:g} % worse than " if self.margin else " beats "
-        return verb.join(sides) + (f", at {' and '.join(at)}" if at else "")
+        """Everything that decides what is compared, to recognise the claim."""
+        return json.dumps(self.model_dump(exclude={"text"}, exclude_defaults=True))
 
 
 def as_label(value: Any) -> str:

@@ -35,8 +35,8 @@ from plfl.config.search import Candidate
 from plfl.config.sections import (
     Baselines,
     Channel,
+    Claim,
     Compute,
-    Contrast,
     Data,
     Federation,
     Grid,
@@ -111,8 +111,8 @@ class Study(Section):
     channel: Channel = Channel()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
-    claims: list[Contrast] = []
-    """Comparisons to test. Their p values are corrected for their number."""
+    claims: list[Claim] = []
+    """Comparisons to judge. Their p values are corrected for their number."""
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
     """Forecasts of the test set to keep: the first week of every cell (`week`), or in addition
@@ -188,7 +188,7 @@ class Study(Section):
         has_axes = self.grid.model_extra or len(self.data.cuts) > 1
         problems = list(self._problems_of_axes() if has_axes else self._problems())
         problems = problems or list(
-            checks.of_claims(self.claims, self.grid, self.axes, self.task, self.baselines)
+            checks.of_claims(self.claims, self.grid, self.axes, self.data.states, self.baselines)
         )
         if problems:
             raise ValueError("\n".join(problems))

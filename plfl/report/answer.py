@@ -1,36 +1,41 @@
-"""The first screen of the page: whether a federation is worth it here, client by client."""
+"""The first screen of the page: whether a federation is worth it here, client by client; and
+sentences about the best forecasters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from plfl.config.study import Study
+from plfl.report.clients import score
 from plfl.report.forest import Scale
-from plfl.report.opening import listed
-from plfl.results.findings import LOCAL_TRAINING, Findings
-from plfl.results.labels import spaced
-from plfl.results.meters import ALONE, BOOSTING, FEDERATION, Choice, Meter, choices, meters
+from plfl.results import words
+from plfl.results.comparisons import duel, gains
+from plfl.results.contest import Candidate, Contest, best, candidates
+from plfl.results.labels import baseline_label, spaced
+from plfl.results.scores import pooled
 from plfl.results.tables import Tables
-from plfl.results.verdict import Answer as Judged
+from plfl.results.variants import Variant
 
-KINDS = {FEDERATION: "federation", ALONE: "training alone", BOOSTING: "LightGBM"}
-"""The kinds of forecasters that are drawn for each client, and their names."""
-WITHOUT = {ALONE: "with training alone", BOOSTING: "with LightGBM, which needs no federation"}
-"""The rivals of the federation, as words in a sentence."""
-SHORT: dict[Judged, str] = {
-    "holds": "Yes",
-    "does not hold": "No",
-    "undecided": "Not on this evidence",
+KINDS = {"federation": "federation", "alone": "best without one"}
+"""The forecasters that are drawn for each client, and their names."""
+SHORT = {
+    "holds": "Yes: the best federation has a lower error than the best forecaster without one.",
+    "does not hold": "No: the best forecaster without a federation has a lower error.",
+    "undecided": "Not on this evidence: it is undecided.",
 }
+UNNAMED = " (No claim of the study is about it, so there is no verdict.)"
 MOST = 40
 """Largest number of clients of a state with a row; if there are more, those that gain and lose
 most."""
+FEW = 3
+"""Largest number of states or clients that a sentence lists one by one."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,12 @@ class Row:
     """A client: its gain, and the errors of the forecasters."""
 
     name: str
-    answer: Judged
+    clear: str
+    """"gains" or "loses" if the interval of its gain excludes zero."""
     gain: str
     """Gain in MASE with its interval."""
     share: str
-    """Gain in percent of the error without the federation; all percentages refer to this error."""
+    """Gain in percent of the error without the federation."""
     energy: str
     """Gain in kWh per month; empty if loads have another unit."""
     dots: list[tuple[str, float, str]]
@@ -59,90 +65,119 @@ class Answer:
     states: dict[str, list[Row]]
     left_out: int
     """Clients without a row."""
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """The kinds of forecasters in the plot, with their names."""
-        drawn = {kind for rows in self.states.values() for row in rows for kind, _, _ in row.dots}
-        return {kind: name for kind, name in KINDS.items() if kind in drawn}
-
-    @property
-    def has_intervals(self) -> bool:
-        """Whether the test set has enough weeks for intervals."""
-        return any("[" in row.gain for rows in self.states.values() for row in rows)
-
-    @property
-    def in_energy(self) -> bool:
-        """Whether gains are also given in kWh."""
-        return any(row.energy for rows in self.states.values() for row in rows)
+    has_intervals: bool
+    """Whether the test set has enough weeks for intervals."""
+    in_energy: bool
+    """Whether gains are also given in kWh."""
+    tested: str
+    """The period in which the forecasts were tested."""
 
 
-def answer(tables: Tables, findings: Findings) -> Answer | None:
+def compared(tables: Tables, state: str = "") -> Contest | None:
+    """The best federation against the best forecaster without one, in one state or in all; None if
+    the study lacks one of them."""
+    study, states = tables.study, [state] if state else []
+    here = [Variant("", {}, tables)]
+    return duel(study, here, [words.FEDERATION], [words.ALONE], states=states)
+
+
+def answer(tables: Tables, comparisons: pd.DataFrame) -> Answer | None:
     """The answer; None if there is no federation, no rival, or no table of errors by day."""
     if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
         return None
-    found = [(choice, meters(tables, choice)) for choice in choices(tables)]
-    found = [(choice, some) for choice, some in found if some]
-    if not found:
+    found = compared(tables)
+    if found is None:
         return None
-    every = [one for _, some in found for one in some]
+    study, energy = tables.study, tables.load_unit.startswith("kWh")
+    clients = pd.DataFrame(gains(found))
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
-    sizes = np.array([1, *(v for one in every for v in one.mase.values() if math.isfinite(v))])
+    sizes = np.append(clients[["mase_federated", "mase_alone"]].to_numpy(float).ravel(), 1.0)
     unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
     scale = Scale(float(sizes.min()), float(sizes.max()), unit, marked=1.0)
-    energy = tables.load_unit.startswith("kWh")
-    judged = {choice.state: _judged(findings, choice.state) for choice, _ in found}
-    shown = {choice.state: _extremes(some) for choice, some in found}
+    shown = {str(state): _extremes(here) for state, here in clients.groupby("state", sort=False)}
+    short, *needed = _short(comparisons)
+    sentences = [_difference(study, comparisons, found), *needed]
+    if len(shown) > 1:
+        sentences.append(_by_state(comparisons))
+    sentences += [_who(clients, energy, study.participant), *left_out(tables)]
     return Answer(
-        _short(judged),
-        [
-            *(text for choice, some in found for text in _compared(tables, choice, some, energy)),
-            _tested(tables),
-        ],
+        short,
+        sentences,
         scale,
-        {state: [_row(one, scale, energy) for one in some] for state, some in shown.items()},
-        len(every) - sum(map(len, shown.values())),
+        {state: [_row(one, scale, energy) for one in here] for state, here in shown.items()},
+        len(clients) - sum(map(len, shown.values())),
+        bool(clients["low"].notna().any()),
+        energy,
+        _tested(tables),
     )
 
 
-def _judged(findings: Findings, state: str) -> Judged:
-    """Whether the federation is better than training alone and than the best LightGBM."""
-    rivals = (LOCAL_TRAINING, "the best LightGBM")
-    answers = [v.answer for v in findings.verdicts if v.state == state and v.claim in rivals]
-    if "does not hold" in answers:
-        return "does not hold"
-    return "holds" if answers and all(one == "holds" for one in answers) else "undecided"
+def _of_federation(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """The rows about the best federation against the best without one: over all states, then of
+    each."""
+    rows = comparisons[comparisons["about"] == "federation"]
+    return rows[rows["than"] == words.ALONE]
 
 
-def _short(judged: dict[str, Judged]) -> str:
-    if len(set(judged.values())) == 1:
-        return f"{SHORT[next(iter(judged.values()))]}."
-    parts = []
-    for one, states in groupby(
-        sorted(judged, key=lambda s: list(SHORT).index(judged[s])), judged.get
-    ):
-        assert one is not None
-        parts.append(f"{SHORT[one]} in {listed(states)}")
-    return f"{'; '.join(parts)}."
+def _short(comparisons: pd.DataFrame) -> list[str]:
+    """The answer in a few words, and what would decide it."""
+    claims = comparisons[comparisons["about"] == "claim"]
+    named = (claims["better"] == words.FEDERATION) & (claims["than"] == words.ALONE)
+    for row in claims[named].to_dict("records"):
+        if row["verdict"] in SHORT:
+            return [SHORT[row["verdict"]], *([row["needed"]] if row["needed"] else [])]
+    low, high = _of_federation(comparisons)[["low", "high"]].iloc[0]
+    if low > 0 or high < 0:
+        return [f"The federation has the {'lower' if low > 0 else 'higher'} error here.{UNNAMED}"]
+    return [f"Neither is clearly ahead here.{UNNAMED}"]
 
 
-def _compared(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
-    """Which forecaster is better and by how much, and how many clients gain and lose."""
-    where = f"{choice.state}: " if len(tables.study.data.states) > 1 else ""
-    means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.best}
-    rivals = [f"{means[kind]:.2f} {text}" for kind, text in WITHOUT.items() if kind in means]
-    rival = means[choice.rival]
-    share = (rival - means[FEDERATION]) / rival if rival else 0.0
-    compared = f"{_percent(abs(share))} {'better' if share > 0 else 'worse'} than"
+def _difference(study: Study, comparisons: pd.DataFrame, found: Contest) -> str:
+    """Which side is better, and by how much."""
+    row = _of_federation(comparisons).iloc[0]
+    federated, alone = row["error"], row["error_than"]
+    share = (alone - federated) / alone if alone else 0.0
+    better = f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
     if abs(share) < 0.005:
-        compared = "as good as"
-    beaten = ", which none of them beats" if min(means.values()) >= 1 else ""
-    yield (
-        f"{where}The mean error was {means[FEDERATION]:.2f} with the federation, "
-        f"{' and '.join(rivals)}; 1 is the error of repeating the last reading (MASE){beaten}. "
-        f"The federation is {compared} {KINDS[choice.rival]}. "
-        f"{_who(some, energy, tables.study.participant)}"
+        better = "as good as equal"
+    interval = ""
+    if math.isfinite(row["low"]):
+        interval = f" (difference {row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}])"
+    beaten = ", which neither beats" if min(federated, alone) >= 1 else ""
+    return study.worded(
+        f"The mean error was {federated:.2f} with the federation ({found.label(0)}) and "
+        f"{alone:.2f} without one ({found.label(1)}); 1 is the error of repeating the last reading "
+        f"(MASE){beaten}. The error with the federation is {better}{interval}."
     )
+
+
+def _by_state(comparisons: pd.DataFrame) -> str:
+    rows = _of_federation(comparisons).iloc[1:]
+    groups = {
+        "lower in": rows[rows["low"] > 0],
+        "higher in": rows[rows["high"] < 0],
+        "not clearly different in": rows[~((rows["low"] > 0) | (rows["high"] < 0))],
+    }
+    parts = [f"{what} {_some(here['state'])}" for what, here in groups.items() if len(here)]
+    return f"State by state it is {'; '.join(parts)} (95 % intervals)."
+
+
+def _some(states: Iterable[str]) -> str:
+    every = list(states)
+    return words.listed(every) if len(every) <= FEW else f"{len(every)} states"
+
+
+def left_out(tables: Tables) -> Iterator[str]:
+    """The clients without a MASE, which all means leave out."""
+    clients = tables.clients
+    names = clients.loc[clients["persistence_mae_test"] == 0, "client"].tolist()
+    if names:
+        listed = words.listed([*names[:FEW], *([f"{len(names) - FEW} more"] * (len(names) > FEW))])
+        their, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")
+        yield (
+            f"{listed} {are} left out of all means: {their} never changed in the test set, so "
+            "there is no MASE."
+        )
 
 
 def _tested(tables: Tables) -> str:
@@ -156,46 +191,124 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _who(some: Sequence[Meter], energy: bool, one_of_them: str) -> str:
-    n = len(some)
-    gains, losses = (sum(one.answer == sign for one in some) for sign in (1, -1))
-    if all(math.isnan(one.low) for one in some):
+def _who(clients: pd.DataFrame, energy: bool, participant: str) -> str:
+    """How many clients gain and lose, and which most."""
+    up, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
+    if clients["low"].isna().all():
         clearly = "The test set has too few weeks to say who clearly gains."
-    elif not gains and not losses:
-        clearly = f"None of the {n} {one_of_them}s clearly gains or loses."
+    elif not up and not down:
+        clearly = f"None of the {len(clients)} {participant}s clearly gains or loses."
     else:
-        clearly = f"Of {n} {one_of_them}s, {gains or 'none'} clearly gain{'s' * (gains < 2)}"
-        clearly += f" and {losses or 'none'} clearly lose{'s' * (losses < 2)}."
-    worst, best = (choose(some, key=lambda one: one.gain) for choose in (min, max))
+        clearly = f"Of {len(clients)} {participant}s, {up or 'none'} clearly gain{'s' * (up < 2)}"
+        clearly += f" and {down or 'none'} clearly lose{'s' * (down < 2)}."
     parts = []
-    for one, word in ((best, "gains"), (worst, "loses")):
-        if one.gain * (1 if word == "gains" else -1) > 0:
-            saved = f", {spaced(abs(one.energy))} kWh of errors a month" if energy else ""
-            share = _percent(abs(one.share))
-            doubt = "" if one.answer or math.isnan(one.low) else ", but not clearly"
-            parts.append(f"{one.client} {word} most{doubt}: {abs(one.gain):.2f} ({share}{saved})")
-    return " ".join([clearly, *(f"{part}." for part in parts)])
+    ordered = clients.sort_values("gain", kind="stable")
+    for one, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
+        if one["gain"] * (1 if word == "gains" else -1) > 0:
+            saved = f", {spaced(abs(one['kwh_a_month']))} kWh of errors a month" if energy else ""
+            share = _percent(abs(one["percent"]) / 100)
+            open_ = bool(one["low"] <= 0 <= one["high"])
+            parts.append(
+                f"{one['client']} {word} most{', but not clearly' * open_}: "
+                f"{abs(one['gain']):.2f} ({share}{saved})."
+            )
+    return " ".join([clearly, *parts])
 
 
-def _extremes(some: Sequence[Meter]) -> list[Meter]:
-    ordered = sorted(some, key=lambda one: one.gain, reverse=True)
+def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:
+    ordered = clients.sort_values("gain", ascending=False, kind="stable").to_dict("records")
     if len(ordered) <= MOST:
         return ordered
     return [*ordered[: MOST // 2], *ordered[-MOST // 2 :]]
 
 
-def _row(one: Meter, scale: Scale, energy: bool) -> Row:
-    words: dict[int, Judged] = {1: "holds", 0: "undecided", -1: "does not hold"}
-    interval = f" [{one.low:+.2f}, {one.high:+.2f}]" if math.isfinite(one.low) else ""
+def _row(one: dict[Any, Any], scale: Scale, energy: bool) -> Row:
+    interval = f" [{one['low']:+.2f}, {one['high']:+.2f}]" if math.isfinite(one["low"]) else ""
+    saved = one["kwh_a_month"]
+    errors = {"federation": one["mase_federated"], "alone": one["mase_alone"]}
     return Row(
-        one.client,
-        words[one.answer],
-        f"{one.gain:+.2f}{interval}",
-        f"{100 * one.share:+.0f}",
-        f"{'-' if one.energy < 0 else '+'}{spaced(abs(one.energy))}" if energy else "",
+        one["client"],
+        "gains" if one["low"] > 0 else "loses" if one["high"] < 0 else "",
+        f"{one['gain']:+.2f}{interval}",
+        f"{one['percent']:+.0f}",
+        f"{'-' if saved < 0 else '+'}{spaced(abs(saved))}" if energy else "",
         [
-            (kind, scale.at(one.mase[kind]), f"{one.mase[kind]:.2f}")
+            (kind, scale.at(errors[kind]), f"{errors[kind]:.2f}")
             for kind in reversed(KINDS)  # the federation on top
-            if math.isfinite(one.mase.get(kind, math.nan))
         ],
     )
+
+
+# -- how sure is this ------------------------------------------------------------------------------
+
+
+def sentences(tables: Tables) -> list[str]:
+    """What is best, what it costs, and on how much data this is based, in sentences."""
+    study, variant = tables.study, Variant("", {}, tables)
+    every = [words.FEDERATION, words.ALONE, words.RAW]
+    by_state = {
+        state: best(candidates(study, [variant], state, every)) for state in study.data.states
+    }
+    chosen = {state: one for state, one in by_state.items() if one}
+    parts = [
+        f"{one.label}{_kind(tables, one)}: test MASE {_interval(one)}"
+        + f" in {state}" * (len(study.data.states) > 1)
+        for state, one in list(chosen.items())[:FEW]
+    ]
+    told = f"The best forecaster on validation is {'; '.join(parts)}."
+    if not chosen:
+        told = "No forecaster has a score on validation."
+    found = compared(tables)
+    if not study.federated:
+        told += " The study has no federation: no sharing scheme of its grid shares parameters."
+    return [told, *_costs(tables, found), _basis(tables)]
+
+
+def _kind(tables: Tables, one: Candidate) -> str:
+    if not one.forecaster.is_baseline:
+        return ""
+    name = one.forecaster.axes[1]
+    kind = words.kind(tables.study, one.forecaster.shown.partition("-")[2])
+    seen = ", which was trained on these data before" * (name in tables.have_seen_the_data)
+    raw = ", which needs all raw data in one place" * (kind == words.RAW)
+    return f" (a baseline{raw}{seen})"
+
+
+def _interval(one: Candidate) -> str:
+    own = pooled([], [one.forecaster], not one.forecaster.is_baseline)
+    if not own.scored:
+        return "n/a"
+    low, high = own.interval
+    return score(own.effect) + (f" [{score(low)}, {score(high)}]" if math.isfinite(low) else "")
+
+
+def _costs(tables: Tables, found: Contest | None) -> Iterator[str]:
+    """The bytes of the best federation, and of the baselines that send data."""
+    study = tables.study
+    if found is None or not found.bytes(0):
+        return
+    rounds = study.federation.rounds
+    whole = f"all {rounds} rounds" if rounds > 1 else "its only round"
+    table, clients = tables.baseline_scores, len(tables.clients)
+    sent = [
+        f"{baseline_label(str(name))}: {spaced(rows['bytes'].sum() / clients)} bytes of "
+        f"{rows['crosses'].iloc[0]}, once"
+        for name, rows in table[table["crosses"] != "nothing"].groupby("baseline", sort=False)
+    ]
+    further = f" ({'; '.join(sent)})" if sent else ""
+    yield (
+        f"The best federation sends {spaced(found.bytes(0))} bytes per {study.participant} in "
+        f"{whole}, both directions together{further}."
+    )
+
+
+def _basis(tables: Tables) -> str:
+    """The numbers of seeds and participants that the study is based on."""
+    states, seeds = tables.study.data.states, len(tables.study.grid.seeds)
+    by_state = tables.clients["state"].value_counts()
+    count = int(by_state.sum())
+    clients = f"{count} {tables.study.participant}{'s' * (count > 1)}"
+    if len(states) > 1:
+        clients += f" in {len(states)} states"
+        clients += f" ({by_state.iloc[0]} in each)" if len(set(by_state)) == 1 else ""
+    return f"This rests on {seeds} seed{'s' * (seeds > 1)} and {clients}."

@@ -20,11 +20,11 @@ from scipy import special
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
 from plfl.report import intervals
-from plfl.report.answer import KINDS
+from plfl.report.answer import KINDS, compared
 from plfl.report.clients import detailed
 from plfl.report.standings import without_seed
+from plfl.results.contest import Contest
 from plfl.results.labels import VALUE_LABELS, baseline_label
-from plfl.results.meters import ALONE, FEDERATION, Choice, choices
 from plfl.results.ranking import widest
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
@@ -219,7 +219,6 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
     """
     weeks = {}
     states = tables.study.data.states
-    compared = {choice.state: choice for choice in choices(tables)}
     for state in states if tables.keeps_forecasts else []:
         cell = tables.shown_cell(state)
         if cell is None:
@@ -234,8 +233,8 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         here = here[: max(lines - 2, 2)]
         ranked = tables.test_scores(cell).sort_values(kind="stable").index.tolist()
         whole = [ranked[i] for i in _ranks(len(ranked), count)]
-        kind = FEDERATION if cell.sharing in tables.study.federated else ALONE
-        chief = _chief(compared.get(state), {KINDS[kind]: cell}, forecasters)
+        kind = "federation" if cell.sharing in tables.study.federated else "alone"
+        chief = _chief(compared(tables, state), {KINDS[kind]: cell}, forecasters)
         some = dict.fromkeys([*whole, *sorted(detailed(tables, state))])
         wanted = {client: here if client in whole else chief.values() for client in some}
         week = _week(tables, state, own, wanted, forecasters)
@@ -246,13 +245,17 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
 
 
 def _chief(
-    choice: Choice | None, shown: dict[str, Cell], forecasters: Sequence[dict[str, Any]]
+    found: Contest | None, shown: dict[str, Cell], forecasters: Sequence[dict[str, Any]]
 ) -> dict[str, int]:
     """The numbers, by name, of the forecasters that the answer compares; without an answer, of
     those `shown`."""
     axes = {name: list(without_seed(cell).values()) for name, cell in shown.items()}
-    if choice:
-        axes |= {KINDS[kind]: [one.state, *one.axes] for kind, one in choice.best.items()}
+    if found:
+        chosen = dict(zip(KINDS, found.pairs[0], strict=True))
+        axes |= {
+            KINDS[kind]: [one.forecaster.state, *one.forecaster.axes]
+            for kind, one in chosen.items()
+        }
     places = [one["axes"] for one in forecasters]
     return {name: places.index(wanted) for name, wanted in axes.items()}
 

@@ -1,24 +1,25 @@
-"""A forest plot: a row per verdict, with its effect and interval on a common axis.
+"""A forest plot: a row per comparison, with its difference and interval on a common axis.
 
 The page draws it with HTML and CSS, so that its text stays legible on a narrow screen. This module
-computes the positions.
+computes the positions. Only comparisons that the study names have a verdict.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
+import pandas as pd
 
+from plfl.config.study import Study
+from plfl.report.named import span
 from plfl.report.rendering import ticks
-from plfl.results.claims import describe, estimate
-from plfl.results.verdict import Answer, Verdict
+from plfl.results.claims import COUNTED, LOADS, estimate, scope
 
-MARKS: dict[Answer, str] = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
-"""A symbol for each answer, so that colour is not its only sign."""
+MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
+"""A symbol for each verdict, so that colour is not its only sign."""
 _WIDE = 20
 """The axis is compressed if the longest bar ends at this multiple of the median bar's end, or
 further out."""
@@ -40,10 +41,9 @@ class Scale:
     """The value on the axis that always has a mark."""
 
     @classmethod
-    def of(cls, verdicts: Iterable[Verdict]) -> Scale:
-        """The scale on which all effects, their intervals, and zero fit."""
-        numbers = (v for verdict in verdicts for v in (verdict.effect, verdict.low, verdict.high))
-        values = [v for v in numbers if v is not None]
+    def of(cls, numbers: Iterable[float]) -> Scale:
+        """The scale on which all numbers that are known, and zero, fit."""
+        values = [v for v in numbers if math.isfinite(v)]
         sizes = np.abs([v for v in values if v] or [1.0])
         unit = float(np.median(sizes))
         wide = sizes.max() > _WIDE * unit
@@ -79,31 +79,27 @@ class Scale:
 
 @dataclass(frozen=True)
 class Row:
-    """A verdict, drawn."""
+    """A comparison, drawn."""
 
-    label: str
-    """The state and the model that it is about, if the verdicts differ in them."""
-    answer: Answer
+    text: str
+    """The comparison in words, with its name if it is a claim."""
+    verdict: str
+    """Empty if the study does not name it."""
     mark: str
     effect: str
-    """The effect with its interval; empty if there is none."""
-    size: str
-    """Clients × weeks × seeds of the effect."""
+    """The difference with its interval; empty if there is none."""
+    p: str
+    scope: str
+    """The data that it is based on."""
+    without: str
+    """The range of the difference without one of the states."""
     at: float | None
-    """Position of the effect; None for effects of another unit, which are not on the axis."""
+    """Position of the difference; None if it is not on the axis."""
     start: float | None
     """Positions of the ends of the interval; None if it has none."""
     end: float | None
     evidence: str
-    """How the verdict came about, and what would decide it."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """The rows of one claim."""
-
-    title: str
-    rows: list[Row]
+    """How the difference came about, and what would decide the claim."""
 
 
 @dataclass(frozen=True)
@@ -111,67 +107,47 @@ class Forest:
     """The plot."""
 
     scale: Scale
-    groups: list[Group]
-    about: str
-    """The heading of the rows' labels, such as "State, model"; empty if rows have no labels."""
-    single_seed: bool
-    """Whether all verdicts about scores are undecided because there is only one seed."""
+    rows: list[Row]
+    judged: bool
+    """Whether its comparisons have verdicts."""
+
+    @property
+    def by_state(self) -> bool:
+        """Whether there are ranges without one of the states."""
+        return any(row.without for row in self.rows)
 
 
-def forest(verdicts: Sequence[Verdict]) -> Forest | None:
-    """The plot of the verdicts that the study can give; None if there are none."""
-    drawn = [verdict for verdict in verdicts if verdict.answer in MARKS]
-    if not drawn:
+def forest(study: Study, comparisons: pd.DataFrame) -> Forest | None:
+    """The plot of some comparisons of a study; None if there are none."""
+    if comparisons.empty:
         return None
-    scores = [verdict for verdict in drawn if verdict.unit == "MASE"]
-    scale = Scale.of(scores)
-    # Values that all verdicts have in common are not shown.
-    about = [(v.state or "", v.model or "") for v in drawn]
-    told = [i for i in (0, 1) if len({pair[i] for pair in about} - {""}) > 1]
-    labels = [", ".join(filter(None, (pair[i] for i in told))) for pair in about]
-    return Forest(
-        scale,
-        [
-            Group(title, [_row(verdict, label, scale) for verdict, label in some])
-            for title, some in groupby(
-                zip(drawn, labels, strict=True), key=lambda pair: pair[0].text
-            )
-        ],
-        ", ".join(("state", "model")[i] for i in told).capitalize(),
-        any(verdict.seeds == 1 for verdict in scores)
-        and all(verdict.seeds <= 1 and verdict.answer == "undecided" for verdict in scores),
+    drawn = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
+    scale = Scale.of(drawn[["difference", "low", "high"]].to_numpy(float).ravel())
+    rows = [_row(study, row, scale) for _, row in comparisons.iterrows()]
+    return Forest(scale, rows, bool((comparisons["verdict"] != "").any()))
+
+
+def _row(study: Study, row: pd.Series, scale: Scale) -> Row:
+    place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
+    at, start, end = (
+        scale.at(row[column])
+        if row["score"] not in (*COUNTED, LOADS) and math.isfinite(row[column])
+        else None
+        for column in ("difference", "low", "high")
     )
-
-
-def left_out(verdicts: Sequence[Verdict]) -> list[tuple[str, list[str]]]:
-    """The claims that the study cannot test, each with what the study lacks."""
-    lacking: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        reasons = lacking.setdefault(verdict.text, [])
-        if verdict.answer not in MARKS and verdict.reason not in reasons:
-            reasons.append(verdict.reason)
-    return [(text, reasons) for text, reasons in lacking.items() if reasons]
-
-
-def _row(verdict: Verdict, label: str, scale: Scale) -> Row:
-    on_axis = verdict.unit == "MASE" and verdict.effect is not None
-    ends = [end for end in (verdict.low, verdict.high) if end is not None]
-    start, end = map(scale.at, ends) if on_axis and len(ends) == 2 else (None, None)
-    size = " × ".join(str(n) for n in (verdict.clients, verdict.weeks, verdict.seeds) if n)
+    sides = f"{row['chosen']} against {row['chosen_than']}" if row["chosen_than"] else ""
+    told = [row["reason"] or sides, row["needed"].rstrip(".")]
+    sentences = [text[0].upper() + text[1:] for text in told if text]
     return Row(
-        label,
-        verdict.answer,
-        MARKS[verdict.answer],
-        "" if verdict.effect is None else estimate(verdict).replace(" MASE", ""),
-        size if verdict.clients else "",
-        scale.at(verdict.effect) if on_axis and verdict.effect is not None else None,
+        f"{row['claim']}: {row['text']}" if row["claim"] else f"{place}{row['text']}",
+        row["verdict"],
+        MARKS.get(row["verdict"], ""),
+        estimate(row),
+        f"{row['p']:.2g}" if math.isfinite(row["p"]) else "",
+        scope(row, study.participant == "meter"),
+        span(row["lowest"], row["highest"]),
+        at,
         start,
         end,
-        _evidence(verdict),
+        ". ".join(sentences) + "." * bool(sentences),
     )
-
-
-def _evidence(verdict: Verdict) -> str:
-    facts = [describe(verdict)] if verdict.effect is not None else []
-    told = filter(None, [*facts, verdict.reason, verdict.needed.rstrip(".")])
-    return ". ".join(sentence[0].upper() + sentence[1:] for sentence in told) + "."

@@ -14,8 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from plfl.config.axes import Axis
 from plfl.report.figures.style import COLOURS, PAGE, fit, mark_sample, panels
 from plfl.report.named import with_interval
-from plfl.results.overview import Overview
-from plfl.results.worth import MAP, shown
+from plfl.results.overview import MAP, Overview, shown
 
 STEM = "heat_map"
 CAPTION = (

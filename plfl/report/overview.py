@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,15 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.named import named_claims
+from plfl.report.forest import forest
 from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, write_page
-from plfl.results.contrasts import CLAIMS
+from plfl.results import comparisons, words
+from plfl.results.claims import in_sentences
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
-from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview, along
+from plfl.results.overview import BEST, INTERVALS, KINDS, MAP, METERS, Overview, along, shown
 from plfl.results.power import notes
-from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
-from plfl.results.worth import KINDS, MAP, METERS, shown
 
 STEM = "overview"
 CAPTION = (
@@ -52,8 +51,7 @@ FILLS = ("full", "none", "left", "right", "top", "bottom")
 """Marks of the combinations of a sharing scheme and a method over bytes."""
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
-    EFFECTS: "differences between variants",
-    CLAIMS: "verdicts on the claims that the study names",
+    comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
     MAP: "the best way of forecasting at each place on the axes",
     METERS: "what each client gains from the federation",
     "summary.csv": "scores of every cell of every variant",
@@ -239,6 +237,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
     overview = Overview(results)
     with fitting(results):
         best = overview.table(BEST).fillna({"cell": ""})
+        about = dict(list(overview.comparisons.groupby("about")))
+        none = overview.comparisons[:0]
         write_page(
             out,
             "overview.html.jinja",
@@ -247,7 +247,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
             source=source_of(overview.study),
             places=overview.about["variants"],
             links={label: _link(results / label, out) for label in overview.about["variants"]},
-            claims_named=named_claims(overview.table(CLAIMS), results),
+            claims=forest(overview.study, about.get("claim", none)),
+            dated=in_sentences(overview.study, results),
             notes=notes(overview.study),
             found=list(found(overview)),
             map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
@@ -264,8 +265,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             scores=list(_scores(overview)),
             best=best.to_dict("records"),
             of_intervals=_of_intervals(best),
-            effects=overview.table(EFFECTS).to_dict("records"),
-            alpha=ALPHA,
+            effects=forest(overview.study, about.get("axis", none)),
             files={name: (link(results / name, out), text) for name, text in FILES.items()},
         )
 
@@ -273,18 +273,20 @@ def write(results: Path, figures: Path, out: Path) -> None:
 def found(overview: Overview) -> Iterator[str]:
     """A sentence about where a federation is ahead of the best forecaster without one, and where it
     is behind."""
-    table = overview.table(MAP).dropna(subset=["lead_low", "lead_high"])
-    ahead, behind = table[table["lead_low"] > 0], table[table["lead_high"] < 0]
+    table = overview.comparisons
+    table = table[(table["about"] == "federation") & (table["than"] == words.ALONE)]
+    table = table[(table["state"] == "") & table["low"].notna()]
+    ahead, behind = table[table["low"] > 0], table[table["high"] < 0]
     for word, rows in (("ahead", ahead), ("behind", behind)):
         if not len(rows):
             continue
-        first = rows.loc[rows["lead"].abs().sort_values(ascending=False).index[:FEW]]
+        first = rows.loc[rows["difference"].abs().sort_values(ascending=False).index[:FEW]]
+        such = " The largest differences in MASE:" if len(rows) > FEW else " MASE:"
         told = "; ".join(
-            f"{_place(overview.study, row)}, {score(row['mase_federated'])} ({row['federated']})"
-            f" against {score(row['mase_alone'])} ({row['alone']})"
+            f"{row['place'] or 'everywhere'}, {score(row['error'])} ({row['chosen']}) against "
+            f"{score(row['error_than'])} ({row['chosen_than']})"
             for row in first.to_dict("records")
         )
-        such = " The largest differences in MASE:" if len(rows) > FEW else " MASE:"
         yield (
             f"The federation is clearly {word} at {len(rows)} of {len(table)} places.{such} {told}."
         )
@@ -292,19 +294,14 @@ def found(overview: Overview) -> Iterator[str]:
         yield f"At {others} of {len(table)} places neither is clearly ahead."
 
 
-def _place(study: Study, row: Mapping[Any, Any]) -> str:
-    """A place of the map: `history=1, clients=12`."""
-    return ", ".join(
-        f"{axis.short}={row[axis.column]}" for axis in shown(study) if len(axis.choices) > 1
-    )
-
-
 def _meters(overview: Overview) -> list[dict[Any, Any]]:
     """The gains of clients at each place of the map, in words if they are clear."""
     table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
     rows = table.rename(columns={"low": "gain_low", "high": "gain_high"}).to_dict("records")
     for row in rows:
-        row["place"] = _place(overview.study, row)
+        row["place"] = words.place(
+            overview.study, {str(column): label for column, label in row.items()}
+        )
         row["answer"] = "gains" if row["gain_low"] > 0 else "loses" if row["gain_high"] < 0 else ""
     return rows
 

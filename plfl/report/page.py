@@ -12,19 +12,16 @@ import pandas as pd
 from markupsafe import Markup
 
 from plfl.config.study import Cell, Study
-from plfl.report.answer import answer
+from plfl.report.answer import KINDS, answer, sentences
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
-from plfl.report.forest import forest, left_out
+from plfl.report.forest import forest
 from plfl.report.grid import grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
-from plfl.report.named import named_claims
-from plfl.report.opening import sentences
 from plfl.report.rendering import figures_of, link, write_page
 from plfl.report.standings import standings, without_seed
-from plfl.results import contrasts
-from plfl.results.claims import verdicts
-from plfl.results.findings import findings
+from plfl.results import comparisons
+from plfl.results.claims import in_sentences
 from plfl.results.labels import baseline_label
 from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
@@ -37,6 +34,7 @@ FILES = {
     "errors.parquet": "errors of every cell, baseline, client and day",
     "forecasts.parquet": "one week of forecasts of every cell",
     "baseline_forecasts.parquet": "forecasts of the same week by the baselines",
+    comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
     "study.json": "configuration, versions and sources of the data",
 }
 
@@ -49,7 +47,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
     """
     tables = Tables(results)
     with fitting(results):
-        found, judged = findings(tables), verdicts(tables)
+        compared = comparisons.read(results, tables.study)
+        about = dict(list(compared.groupby("about")))
+        none = compared[:0]
         write_page(
             out,
             "page.html.jinja",
@@ -73,14 +73,12 @@ def write(results: Path, figures: Path, out: Path) -> None:
             shares=shares(tables),
             sorted_by=SCORES[sorted_by(tables)],
             margins=MARGINS[tables.study.task.margins],
-            answer=answer(tables, found),
-            sentences=sentences(tables, found),
-            findings=forest(found.verdicts),
-            claims=forest(judged),
-            left_out=left_out(judged),
-            claims_named=named_claims(
-                contrasts.table(contrasts.of_folder(results, tables.study), results), results
-            ),
+            answer=answer(tables, compared),
+            kinds=KINDS,
+            sentences=sentences(tables),
+            findings=forest(tables.study, about.get("federation", none)),
+            claims=forest(tables.study, about.get("claim", none)),
+            dated=in_sentences(tables.study, results),
             notes=notes(tables.study),
             trials=int(tables.summary["trials"].max()),
             grid=grid(tables),

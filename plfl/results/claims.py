@@ -1,193 +1,355 @@
-"""Questions of users and claims of papers, tested on the tables of a study.
+"""How the claims that a study names are judged.
 
-The questions of users are in `baseline_claims`; they are judged state by state. The claims of PL-FL
-(arXiv 2404.01517) are in `paper_claims`, those of the methods' papers in `method_claims`.
-
-A claim is a list of comparisons that must **all** come out in its favour. It
+A claim is one comparison or several (`plfl.config.sections.Claim`). It
 
 - *holds* if every comparison supports it significantly (an intersection-union test: no correction
   is needed, the weakest comparison decides);
-- *does not hold* if at least one comparison contradicts it significantly. Any comparison may do so,
-  corrected for their number (Bonferroni); in (e) only the cell selected on validation may, without
-  correction;
-- is *undecided* otherwise.
+- *does not hold* if at least one comparison contradicts it significantly, corrected for their
+  number (Bonferroni);
+- is *undecided* otherwise, with what would decide it (`plfl.results.power`).
 
-The test is that of `plfl.results.statistics`, over clients, weeks and seeds together. P values are
-two-sided and corrected by Holm's method over all claims and models. With a single client, week or
-seed, the variation between clients, weeks or seeds is unknown, so claims about scores are
-undecided. An undecided verdict says how many more would decide it (`plfl.results.power`).
+P values are two-sided, and corrected by Holm's method for the number of the study's claims. With a
+single client, week or seed, the variation between clients, weeks or seeds is unknown, so claims
+about errors are undecided.
 
-The best cell of a claim is selected on validation, never on the test set.
+The claims are written down when the workflow starts, unless a cell or a baseline has been scored
+already, so that claims which are added after results are recognised.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from plfl.base.text import some
+import numpy as np
+import pandas as pd
+from pydantic import TypeAdapter
+from scipy import special
+
+from plfl.base.errors import ResultsError
+from plfl.base.files import write_text
+from plfl.config.sections import Claim
 from plfl.config.study import Study
-from plfl.results import baseline_claims, method_claims, paper_claims
-from plfl.results.claim import texts
-from plfl.results.records import MODELS, Model
-from plfl.results.scores import Scores, scores
-from plfl.results.statistics import ALPHA
-from plfl.results.tables import Tables, fitting
-from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
+from plfl.results import words
+from plfl.results.contest import Contest, NotInStudyError, contests
+from plfl.results.power import FEWEST, advice
+from plfl.results.records import TRAINED
+from plfl.results.scores import AXES
+from plfl.results.statistics import ALPHA, Array, Comparison, holm
+from plfl.results.variants import Variant
 
-CLAIMS = texts("users", "paper", "methods")
-"""The claims by name, those of users first."""
-ABOUT_SCORES: dict[str, Question] = {
-    **baseline_claims.ABOUT_SCORES,
-    **paper_claims.ABOUT_SCORES,
-    **method_claims.ABOUT_SCORES,
-}
-"""The claims about scores; those of `baseline_claims` are judged for one state at a time."""
+FILE = "claims.json"
+"""The claims that a study had before its results, in the results folder of the whole study."""
+Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
+COUNTED = ("bytes", "bytes_down", "seconds", "waiting")
+"""Scores of claims that are counted in the summary and not estimated."""
+LOADS = "loads"
+"""The score of a claim about the loads of the clients."""
+FINITE = "Train the diverged cells with hyperparameters that give finite scores."
 
 
-def verdicts(tables: Tables) -> list[Verdict]:
-    """The verdict on every claim, in the order of `CLAIMS`; claims about scores for both models.
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of a study on a claim."""
 
-    The claims about methods are left out if the study has only one method.
-    """
-    about = [paper_claims, *([method_claims] if len(tables.study.grid.method) > 1 else [])]
-    names = [name for claims in (baseline_claims, *about) for name in claims.ABOUT_SCORES]
-    with fitting(tables.folder):
-        judgements = [verdict for claims in about for verdict in claims.about_tables(tables)]
-        for model in MODELS:
-            of_states = scores(tables, model, baselines=True)
-            judgements += judged(names, model, tables.study, of_states)
-    claims, states = list(CLAIMS), [None, *tables.study.data.states]
-    texts = {claim: tables.study.worded(text) for claim, text in CLAIMS.items()}
-    named = [replace(verdict, text=texts[verdict.claim]) for verdict in judgements]
-    return settle(
-        sorted(
-            named,
-            key=lambda v: (claims.index(v.claim), states.index(v.state), v.model == "global"),
+    answer: Answer
+    row: dict[str, Any]
+    """The deciding difference, and the data that it is based on; see `contest.told`."""
+    p: float | None = None
+    """P value of the answer, corrected by Holm's method over all claims."""
+    p_alone: float | None = None
+    """The p value before this correction, but corrected for the number of comparisons if any one of
+    them is sufficient."""
+    deciding: Comparison | None = None
+    """The comparison that decides; None for counted quantities."""
+    sufficient: int = 1
+    """Of how many comparisons any one could have decided the claim."""
+    reason: str = ""
+    """The evidence for the answer, in words."""
+    needed: str = ""
+    """What would decide an undecided claim, in words."""
+
+
+def judged(study: Study, variants: Sequence[Variant], folder: Path) -> list[dict[str, Any]]:
+    """The claims of a study with their verdicts: rows of `plfl.results.comparisons`. `folder`: the
+    results folder of the whole study."""
+    verdicts = settle([_judged(claim, study, variants) for claim in study.claims])
+    before = noted(folder)
+    rows = []
+    for i, (claim, verdict) in enumerate(zip(study.claims, verdicts, strict=True), 1):
+        rows.append(
+            {
+                "claim": f"c{i}",
+                "text": words.claim(study, claim),
+                "better": ", ".join(claim.better),
+                "than": ", ".join(claim.than),
+                "score": claim.score,
+                **verdict.row,
+                "verdict": verdict.answer,
+                "p": verdict.p,
+                "p_alone": verdict.p_alone,
+                "named": dated(str(claim), before),
+                "reason": study.worded(verdict.reason),
+                "needed": study.worded(verdict.needed),
+            }
         )
-    )
+    return rows
 
 
-def judged(
-    names: Iterable[str],
-    model: Model,
-    study: Study,
-    of_states: Mapping[str, Scores],
-) -> Iterator[Verdict]:
-    """The verdicts of the scores of one model on some claims, each in all states or state by
-    state."""
-    for name in names:
-        if name not in baseline_claims.ABOUT_SCORES:
-            yield about_scores(name, model, study, of_states)
-            continue
-        for state, of_state in of_states.items():
-            verdict = about_scores(name, model, study, {state: of_state})
-            yield replace(verdict, state=state)
-
-
-def about_scores(
-    claim: str, model: Model, study: Study, of_states: Mapping[str, Scores]
-) -> Verdict:
-    """The verdict of the scores of one model on a claim, before correction for all claims."""
-    blank = Verdict(claim, model, metered=study.participant == "meter")
+def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
+    columns = {axis.key: axis.column for axis in study.axes}
+    about = [
+        variant
+        for variant in variants
+        if all(variant.place[columns[k]] in claim.labels(k) for k in claim.where if k in columns)
+    ]
+    states = claim.labels("data.states") if "data.states" in claim.where else ()
+    each: Sequence[str] = claim.each
+    if claim.score in COUNTED:
+        each = ["state", "variant", *AXES]
     try:
-        evidence = ABOUT_SCORES[claim](study, of_states)
-    except NotInStudyError as lacking:
-        return replace(blank, answer="not in this study", reason=str(lacking))
-    return judge(blank, evidence)
-
-
-def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[str, Any]:
-    """The verdicts as data for JSON, with further facts `about` them."""
-    return {
-        "study": study.name,
-        "sample_data": study.data.is_sample,
-        **about,
-        "alpha": ALPHA,
-        "verdicts": [asdict(verdict) for verdict in judgements],
-    }
-
-
-ABOUT = (
-    "claims at the last round\nExploratory: not named by the study. Differences of test MASE are "
-    "positive where they support the claim. Brackets: 95 % intervals over clients, weeks and "
-    "seeds. p: Holm's."
-)
-"""The line about the claims of `CLAIMS`, below the name of the study."""
-
-
-def as_text(study: Study, judgements: Sequence[Verdict], about: str = ABOUT) -> str:
-    """The verdicts as text: a line `about` them, then each claim with its evidence below."""
-    title = f"{study.name}{study.data.sample_suffix}: {about}"
-    return "\n".join([title, *_listed(judgements)])
-
-
-def _listed(judgements: Sequence[Verdict]) -> Iterator[str]:
-    """The lines of some verdicts, below the claims that they are about."""
-    for i, verdict in enumerate(judgements):
-        if i == 0 or judgements[i - 1].claim != verdict.claim:
-            yield from ("", f"({verdict.claim}) {verdict.text}")
-        yield from _lines(verdict)
-
-
-def _lines(verdict: Verdict) -> Iterator[str]:
-    asked = ", ".join(filter(None, [verdict.state, verdict.where, verdict.model]))
-    model = f"{asked}: " if asked else ""
-    facts = [describe(verdict)] if verdict.effect is not None else []
-    yield f"  {model}{verdict.answer.upper()}" + "".join(f"; {fact}" for fact in facts)
-    if verdict.reason:
-        yield f"      {verdict.reason}"
-    if verdict.needed:
-        yield f"      {verdict.needed}"
-    if verdict.cells:
-        # In the form that `plfl compare` accepts.
-        yield f"      decided by {some([c.removesuffix('-none-none') for c in verdict.cells], 6)}"
-    if verdict.diverged:
-        yield f"      diverged: {some(verdict.diverged, 6)}"
-
-
-def describe(verdict: Verdict) -> str:
-    """Effect, interval, p value and scope: "0.12 MASE [0.05, 0.20], p = 0.003, 12 clients, …"."""
-    text = estimate(verdict)
-    if verdict.p is not None and verdict.spread is None:
-        text += f", p = {verdict.p:.2g}"
-    elif verdict.spread is not None and all(p.freedom for p in verdict.spread.parts.values()):
-        text += f", p = {verdict.p:.2g} ({verdict.p_alone:.2g} alone)"
-    return ", ".join(filter(None, [text, scope(verdict)]))
-
-
-def scope(verdict: Verdict) -> str:
-    """The data that a verdict is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds, 0.01
-    to 0.03 without one site". A single state or origin is not mentioned."""
-    client, state = ("meter", "site") if verdict.metered else ("client", "state")
-    counted = (
-        (verdict.clients, client),
-        (verdict.states * (verdict.states > 1), state),
-        (verdict.origins * (verdict.origins > 1), "origin"),
-        (verdict.weeks, "week"),
-        (verdict.seeds, "seed"),
-    )
-    said = [f"{n} {name}{'s' * (n > 1)}" for n, name in counted if n]
-    if verdict.without_one_state:
-        low, high = verdict.without_one_state
-        said.append(f"{low:+.3g} to {high:+.3g} without one {state}")
-    return ", ".join(said)
-
-
-def estimate(verdict: Verdict) -> str:
-    """Effect and interval: "0.12 MASE [0.05, 0.20]"."""
-
-    def number(value: float | None) -> str:
-        if value is None:
-            return "–"
-        if verdict.unit == "share":
-            return f"{value:.2%}"
-        if verdict.unit == "factor" and value >= 1000:
-            return "over 1,000"  # intervals of two or three clients can be that wide
-        if verdict.unit == "points" and abs(value) < 0.01:
-            return f"{value:+.2f}"
-        return (
-            f"{value:+.3g}" if verdict.unit in ("MASE", "points", "doublings") else f"{value:.3g}"
+        if claim.score == LOADS:
+            return _loads(about[0], claim.share or 1.0)
+        found = contests(
+            study, about, claim.better, claim.than, each, claim.score, claim.margin, states
         )
+        return _counted(claim, found) if claim.score in COUNTED else judge(found)
+    except NotInStudyError as lacking:
+        return Verdict("not in this study", {}, reason=str(lacking))
 
-    unit = {"factor": "-fold", "share": ""}.get(verdict.unit, f" {verdict.unit}")
-    return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
+
+def judge(found: Sequence[Contest]) -> Verdict:
+    """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
+    correction."""
+    scored = [one for one in found if one.comparison.scored]
+    blocking, excused = (sorted({n for one in found for n in one.lost[i]}) for i in (0, 1))
+    lost = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
+    if not scored:
+        return Verdict("undecided", {}, reason="every cell of a side diverged", needed=FINITE)
+    different = [one for one in scored if not one.comparison.identical]
+    if not different:
+        return Verdict(
+            "undecided",
+            scored[0].row,
+            reason="both sides have identical results",
+            needed="Nothing would: they are the same.",
+        )
+    if alike := len(scored) - len(different):
+        lost.append(f"{alike} further {'pair has' if alike == 1 else 'pairs have'} equal results")
+    supporting = sum(one.comparison.effect > 0 for one in different)
+    holds = supporting == len(different)
+    if holds:
+        deciding = max(different, key=lambda one: (one.comparison.p, -one.comparison.effect))
+        p = deciding.comparison.p
+    else:
+        deciding = min(
+            different,
+            key=lambda one: (
+                one.comparison.p if one.comparison.effect < 0 else 1.0,
+                one.comparison.effect,
+            ),
+        )
+        p = min(1.0, len(different) * deciding.comparison.p)
+    answer: Answer = "holds" if holds else "does not hold"
+    reasons = [_evidence(deciding, different, supporting), *lost]
+    needed = ""
+    if holds and blocking:
+        answer, needed = "undecided", FINITE
+        reasons.append("the side that should be better has diverged")
+    sufficient = 1 if holds else len(different)
+    reason = "; ".join(filter(None, reasons))
+    return Verdict(answer, deciding.row, p, p, deciding.comparison, sufficient, reason, needed)
+
+
+def _evidence(deciding: Contest, different: Sequence[Contest], supporting: int) -> str:
+    sides = f"{deciding.label(0)} against {deciding.label(1)}"
+    if len(different) > 1:
+        return f"{supporting} of {len(different)} comparisons support it; decided by {sides}"
+    by_state = zip(deciding.comparison.scored, deciding.comparison.clients(), strict=True)
+    effects = [f"{state} {gains.mean():+.3g}" for state, gains in by_state]
+    return f"{sides}: {', '.join(effects)}" if len(effects) > 1 else sides
+
+
+def settle(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Correct the p values for their number; make verdicts undecided that are not significant."""
+    adjusted = iter(holm([v.p for v in verdicts if v.p is not None]).tolist())
+    settled = [v if v.p is None else replace(v, p=next(adjusted)) for v in verdicts]
+    # Holm's level for the next verdict, corrected for all that are undecided.
+    open_ones = sum(v.p is not None and v.p >= ALPHA for v in settled)
+    level = ALPHA / max(1, open_ones)
+    return [v if v.p is None or v.p < ALPHA else _undecided(v, level) for v in settled]
+
+
+def _undecided(verdict: Verdict, level: float) -> Verdict:
+    """The verdict as undecided, with the reason and what would decide it at this `level`."""
+    if verdict.deciding is None:
+        return replace(verdict, answer="undecided")
+    needed = verdict.needed or advice(verdict.deciding, level, verdict.sufficient)
+    reason = f"{verdict.reason}; {_doubt(verdict.deciding)}"
+    return replace(verdict, answer="undecided", reason=reason, needed=needed)
+
+
+def _doubt(comparison: Comparison) -> str:
+    """Why a verdict is undecided: which variation is unknown, or which is the largest."""
+    if lacking := comparison.lacking:
+        one = (f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking)
+        return ", ".join(one)
+    parts = comparison.parts
+    most = max(parts, key=lambda factor: parts[factor].variance)
+    levels = parts[most].levels
+    if levels < FEWEST[most]:
+        return f"{levels} {most} are too few to show how much they vary"
+    return f"the {levels} {most} vary too much"
+
+
+def _counted(claim: Claim, found: Sequence[Contest]) -> Verdict:
+    """A claim about a counted quantity, in every pair of cells that differ only as it says."""
+    if claim.score == "bytes":
+        both = [tuple(one.bytes for one in pair) for contest in found for pair in contest.pairs]
+    else:
+        pairs = [pair for contest in found for pair in contest.pairs]
+        both = [tuple(one.counted(claim.score) for one in pair) for pair in pairs]
+    table = np.array([pair for pair in both if pair[1] > 0], float).reshape(-1, 2)
+    if not len(table):
+        raise NotInStudyError("the quantity is 0 on the other side")
+    ratios = table[:, 0] / table[:, 1]
+    if claim.share is None:
+        holds = bool((ratios < 1).all())
+    else:
+        digits = len(str(claim.share).partition(".")[2])
+        holds = bool((np.round(ratios, digits) == claim.share).all())
+    total = table.sum(axis=0)
+    ends = {"difference": total[0] / total[1], "low": ratios.min(), "high": ratios.max()}
+    reason = f"counted in {len(ratios)} pairs of cells, whose range is in brackets; no test"
+    return Verdict("holds" if holds else "does not hold", ends, reason=reason)
+
+
+def _loads(variant: Variant, strong: float) -> Verdict:
+    """The claim that clients differ strongly: the geometric standard deviation of the mean loads of
+    a state's clients, and that of the standard deviations of their loads, exceed `strong`."""
+    spreads = {
+        f"{name} of the load in {state}": _spread(of_state[column].to_numpy(float), strong)
+        for state, of_state in variant.tables.clients.groupby("state", sort=False)
+        for column, name in (("mean", "mean"), ("std", "standard deviation"))
+        if (of_state[column] > 0).sum() > 1
+    }
+    if not spreads:
+        raise NotInStudyError("no state has two clients")
+    contrary = {name: found for name, found in spreads.items() if found[0] <= strong}
+    if contrary:
+        name = min(contrary, key=lambda name: contrary[name][3])
+        p = min(1.0, len(spreads) * contrary[name][3])
+    else:
+        name = max(spreads, key=lambda name: spreads[name][3])
+        p = spreads[name][3]
+    effect, low, high, _, clients = spreads[name]
+    row = {"difference": effect, "low": low, "high": high, "clients": clients}
+    reason = f"decided by the {name}"
+    return Verdict("does not hold" if contrary else "holds", row, p, p, reason=reason)
+
+
+def _spread(values: Array, strong: float) -> tuple[float, float, float, float, int]:
+    """The geometric standard deviation of positive `values`, its 95 % interval, the two-sided p
+    value of a χ² test against `strong`, and the number of values."""
+    logs = np.log(values[values > 0])
+    freedom = len(logs) - 1
+    squares = logs.var() * len(logs)
+    below = special.chdtr(freedom, squares / np.log(strong) ** 2)
+    ends = squares / np.array([freedom, *special.chdtri(freedom, [ALPHA / 2, 1 - ALPHA / 2])])
+    effect, low, high = np.exp(np.sqrt(ends)).tolist()
+    return effect, low, high, float(2 * min(below, 1 - below)), freedom + 1
+
+
+# -- when claims were named ------------------------------------------------------------------------
+
+
+def note(study: Study) -> None:
+    """Write down the claims of a study, unless it has results."""
+    known = (TRAINED, "**/baselines/*.parquet")
+    if any(any(study.results.glob(pattern)) for pattern in known):
+        return
+    write_text(study.results / FILE, json.dumps(list(map(str, study.claims)), indent=1) + "\n")
+
+
+def noted(folder: Path) -> list[str] | None:
+    """The claims that a study had before its results, given its results folder; None if not
+    recorded."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        return TypeAdapter(list[str]).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path}: not a list of claims ({error}); remove it") from None
+
+
+def dated(claim: str, before: Sequence[str] | None) -> str:
+    """When a claim was named, given those that were `noted`."""
+    if before is None:
+        return "undated"
+    return "named before" if claim in before else "named later"
+
+
+def in_sentences(study: Study, folder: Path) -> str:
+    """When the claims of a study were named, in sentences, given its results folder."""
+    before = noted(folder)
+    if before is None:
+        return "It is not recorded whether the study named them before it had results."
+    now = {str(claim): f"c{i}" for i, claim in enumerate(study.claims, 1)}
+    later = [name for claim, name in now.items() if claim not in before]
+    text = "The study named them before it had results."
+    if later:
+        text = f"Named when the study had results already: {', '.join(later)}."
+    if gone := [claim for claim in before if claim not in now]:
+        gone = [words.claim(study, Claim.model_validate_json(claim)) for claim in gone]
+        text += f" Named before it had results, and missing here: {'; '.join(gone)}."
+    return text
+
+
+# -- in print --------------------------------------------------------------------------------------
+
+
+def number(value: float | None, score: str) -> str:
+    """A difference, or for counted quantities a ratio, in print; a dash if it is unknown."""
+    if value is None or pd.isna(value):
+        return "–"
+    if score in COUNTED:
+        return f"{value:.2%}" if value < 1 else f"{value:.3g}"
+    if score == LOADS:  # intervals of two or three clients can be wide
+        return "over 1,000" if value >= 1000 else f"{value:.3g}"
+    return f"{value:+.3g}"
+
+
+def estimate(row: Any) -> str:
+    """The difference of a row with its interval: "+0.12 [+0.05, +0.2]"; empty if there is none."""
+    if pd.isna(row.get("difference")):
+        return ""
+    effect, low, high = (number(row[end], row["score"]) for end in ("difference", "low", "high"))
+    return effect if low == high == "–" else f"{effect} [{low}, {high}]"
+
+
+def scope(row: Any, meters: bool) -> str:
+    """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
+    single state or origin is not mentioned."""
+    client, state = ("meter", "site") if meters else ("client", "state")
+    least = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
+    least |= {"weeks": (1, "week"), "seeds": (1, "seed")}
+    counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in least}
+    return ", ".join(
+        f"{counts[name]} {word}{'s' * (counts[name] > 1)}"
+        for name, (fewest, word) in least.items()
+        if counts[name] >= fewest
+    )
+
+
+def as_text(study: Study, rows: Iterable[Any], about: str) -> str:
+    """The claims as text: a line `about` them, then each with its verdict and evidence."""
+    lines = [f"{study.name}{study.data.sample_suffix}: {about}"]
+    for row in rows:
+        p = "" if pd.isna(row["p"]) else f"p = {row['p']:.2g}"
+        told_of = filter(None, [estimate(row), p, scope(row, study.participant == "meter")])
+        lines += ["", f"({row['claim']}) {row['text']}"]
+        lines.append(f"  {row['verdict'].upper()}" + "".join(f"; {fact}" for fact in told_of))
+        lines += [f"      {row[column]}" for column in ("reason", "needed") if row[column]]
+    return "\n".join(lines)

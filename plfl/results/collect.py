@@ -15,6 +15,7 @@ from plfl.config.study import Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.receipts import read_receipt
 from plfl.data.units import known
+from plfl.results import comparisons
 from plfl.results.records import (
     CELL,
     Files,
@@ -25,6 +26,8 @@ from plfl.results.records import (
     write_table,
 )
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
+from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl.tasks import metrics
 
 log = logging.getLogger(__name__)
@@ -140,6 +143,9 @@ def collect(
         "cells": {str(cell): cell_digest(own.records) for cell, own in files.cells.items()},
     }
     conclude(folder, gather(study, files, folder), about, git)
+    if study.task.forecasts:
+        whole = comparisons.table(study, [Variant("", {}, Tables(folder))], folder)
+        write_csv(whole, folder / comparisons.FILE)
 
 
 def conclude(

@@ -1,4 +1,4 @@
-"""Compare two studies or two cells client by client, with intervals and tests."""
+"""Compare two studies or two cells client by client, with intervals."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,11 +10,9 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
 from plfl.base.text import printed
-from plfl.baselines import BASELINE
-from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import AXES, Forecaster, scores
-from plfl.results.statistics import Comparison, holm
+from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 
 EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
@@ -27,18 +25,14 @@ class Compared:
     rows: pd.DataFrame
     """One row per pair of cells and model: `a`, `b` (names), `model` ("baseline" if both sides are
     baselines), `mase_a`, `mase_b` (means over clients and seeds), `difference` with its interval
-    `low`, `high` and its `p` value, corrected by Holm's method over all rows (see
-    `plfl.results.statistics`; NaN unless trained sides have at least two seeds in common, clients
-    and weeks), `clients`, `weeks`, `seeds`, `hyperparameters_a`, `hyperparameters_b` (the
-    tuned values; "" without tuning)."""
+    `low`, `high`, `clients`, `weeks`, `seeds`, `hyperparameters_a`, `hyperparameters_b` (the tuned
+    values; "" without tuning)."""
     clients: pd.DataFrame
     """One row per pair, model and client: `a`, `b`, `model`, `client`, `mase_a`, `mase_b`,
     `difference`; means over seeds."""
     notes: list[str]
     """Caveats: clients or cells that only one side has, different seeds, data or tuned
     hyperparameters."""
-    best_baselines: list[str]
-    """For two studies, the best baseline of each state that sends no data, by validation MASE."""
 
 
 @dataclass(frozen=True)
@@ -73,30 +67,22 @@ def compare(a: str, b: str) -> Compared:
     with fitting(*(side.tables.folder for side in sides)):
         notes: list[str] = list(_data_notes(*sides))
         for model in MODELS:
-            cells = [_cells(side, model) for side in sides]
-            given = [_hyperparameters(side.tables, model) for side in sides]
-            pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
-            without_model = not any(cell.seeds for pair in pairs for cell in pair)
-            label = BASELINE if without_model else model
-            for one, other in pairs:
-                row, table = _compare(one, other, notes if model == MODELS[0] else [])
-                about = {"a": one.name, "b": other.name, "model": label}
-                for name, of, cell in zip("ab", given, (one, other), strict=True):
-                    about[f"hyperparameters_{name}"] = of.get(
-                        "-".join([cell.state, *cell.axes]), ""
-                    )
+            pairs = _pairs(sides, [_cells(side, model) for side in sides], notes)
+            label: str = model
+            for pair in pairs:
+                label = "baseline" if all(one.is_baseline for one in pair) else model
+                row, table = _compare(*pair, notes)
+                about = {"a": pair[0].shown, "b": pair[1].shown, "model": label}
+                for name, side, one in zip("ab", sides, pair, strict=True):
+                    about[f"hyperparameters_{name}"] = _tuned(side.tables, model, one)
                 rows.append(about | row)
-                clients.append(table.assign(a=one.name, b=other.name, model=label))
-            if without_model:
+                clients.append(table.assign(**{key: about[key] for key in ("a", "b", "model")}))
+            if label == "baseline":
                 break
         compared = pd.DataFrame(rows)
         notes += _hyperparameter_notes(compared)
-        tested = compared["p"].notna()
-        compared.loc[tested, "p"] = holm(compared.loc[tested, "p"].tolist())
-        best = [] if sides[0].cell else list(_best_baselines(*sides))
-    return Compared(
-        compared, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)), best
-    )
+    whole = pd.concat(clients, ignore_index=True)
+    return Compared(compared, whole, list(dict.fromkeys(notes)))
 
 
 def _side(text: str) -> _Side:
@@ -108,23 +94,15 @@ def _side(text: str) -> _Side:
 
 
 def _cells(side: _Side, model: Model) -> dict[str, Forecaster]:
-    """All combinations of a study, each with all seeds, or the one cell or baseline of the side.
-
-    Baselines have no seeds; their only row of MASE stands for every seed.
-    """
+    """All combinations of a study, each with all seeds, or the one cell or baseline of the side."""
     of_states = scores(side.tables, model, baselines=side.cell is not None)
-    cells = {}
-    for one in (one for of_state in of_states.values() for one in of_state.those()):
-        if one.is_baseline:
-            name = one.name.removesuffix("-none-none")
-            one = replace(one, name=name, seeds=(), weekly=one.weekly[:, :1])
-        cells[one.name] = one
+    cells = {one.shown: one for of_state in of_states.values() for one in of_state.those()}
     if side.cell is None:
         return cells
     single = {
         f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), weekly=c.weekly[:, [i]])
         for name, c in cells.items()
-        for i, seed in enumerate(c.seeds)
+        for i, seed in enumerate(() if c.is_baseline else c.seeds)
     }
     known = cells | single
     if side.cell not in known:
@@ -134,21 +112,20 @@ def _cells(side: _Side, model: Model) -> dict[str, Forecaster]:
     return {side.cell: known[side.cell]}
 
 
-def _hyperparameters(tables: Tables, model: Model) -> dict[str, str]:
-    """The tuned hyperparameters by name of the cell without its seed; they are the same for all."""
+def _tuned(tables: Tables, model: Model, cell: Forecaster) -> str:
+    """The tuned hyperparameters of a cell, which are the same for all its seeds."""
     table = tables.summary
     table = table[(table["model"] == model) & (table["chosen"] == "last")]
-    names = table[["state", *AXES]].agg("-".join, axis=1)
-    return dict(zip(names, table["hyperparameters"], strict=True))
+    rows = table[(table[["state", *AXES]] == [cell.state, *cell.axes]).all(axis=1)]
+    return str(rows["hyperparameters"].iloc[0]) if len(rows) else ""
 
 
 def _pairs(
     sides: tuple[_Side, _Side], cells: list[dict[str, Forecaster]], notes: list[str]
-) -> Iterator[tuple[Forecaster, Forecaster]]:
+) -> list[tuple[Forecaster, Forecaster]]:
     first, second = cells
     if sides[0].cell is not None:
-        yield next(iter(first.values())), next(iter(second.values()))
-        return
+        return [(next(iter(first.values())), next(iter(second.values())))]
     common = [name for name in first if name in second]
     if not common:
         raise ResultsError(
@@ -158,36 +135,40 @@ def _pairs(
     for side, names in zip(sides, (first, second), strict=True):
         if only := len(names) - len(common):
             notes.append(f"{only} combinations exist only in {side.label}")
-    yield from ((first[name], second[name]) for name in common)
+    return [(first[name], second[name]) for name in common]
 
 
 def _compare(
     one: Forecaster, other: Forecaster, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    one, other = _for_seeds_of(one, other), _for_seeds_of(other, one)
+    names = f"{one.shown} and {other.shown}"
     common = [client for client in one.clients if client in other.clients]
     if not common:
         raise ResultsError(
-            f"{one.name} and {other.name}: have no client in common; compare results of the same "
-            "data and state"
+            f"{names}: have no client in common; compare results of the same data and state"
         )
     if lone := len(set(one.clients) ^ set(other.clients)):
-        notes.append(f"{lone} clients of {one.name} and {other.name} exist on one side only")
+        notes.append(f"{lone} clients of {names} exist on one side only")
     a, b = one.of(common), other.of(common)
-    seeds = [seed for seed in one.seeds if seed in other.seeds]
-    trained = bool(one.seeds or other.seeds)
-    if seeds:
+    trained = not (one.is_baseline and other.is_baseline)
+    # A baseline has the same errors for every seed.
+    seeds = [
+        seed
+        for seed in (other if one.is_baseline else one).seeds
+        if other.is_baseline or seed in other.seeds
+    ]
+    if seeds and trained:
         a, b = (
-            table[:, [cell.seeds.index(seed) for seed in seeds]]
+            table[:, [cell.seeds.index(s) for s in seeds]]
+            if not cell.is_baseline
+            else table[:, :1].repeat(len(seeds), axis=1)
             for table, cell in ((a, one), (b, other))
         )
     elif trained:
-        notes.append(
-            f"{one.name} and {other.name} have no seed in common: means over their own seeds"
-        )
+        notes.append(f"{names} have no seed in common: means over their own seeds")
         a, b = a.mean(axis=1, keepdims=True), b.mean(axis=1, keepdims=True)
     if a.shape[2] != b.shape[2]:
-        notes.append(f"{one.name} and {other.name} have other test weeks: only their sums compare")
+        notes.append(f"{names} have other test weeks: only their sums compare")
         a, b = a.sum(axis=2, keepdims=True), b.sum(axis=2, keepdims=True)
     means = {name: side.sum(axis=2).mean(axis=1) for name, side in (("mase_a", a), ("mase_b", b))}
     table = pd.DataFrame({"client": common, **means})
@@ -195,25 +176,16 @@ def _compare(
     row: dict[str, Any] = {
         "mase_a": table["mase_a"].mean(),
         "mase_b": table["mase_b"].mean(),
+        **dict.fromkeys(["difference", "low", "high"], np.nan),
         "clients": int(np.isfinite(table["difference"]).sum()),
         "weeks": a.shape[2],
-        "seeds": len(seeds) or np.nan,
-        **dict.fromkeys(["difference", "low", "high", "p"], np.nan),
+        "seeds": len(seeds) if seeds and trained else np.nan,
     }
-    comparison = Comparison((one.name, other.name), {one.state: b - a}, trained)
+    comparison = Comparison((one.shown, other.shown), {one.state: b - a}, trained)
     if comparison.scored:
         row["difference"] = comparison.effect
         row["low"], row["high"] = comparison.interval
-        row["p"] = np.nan if comparison.lacking else comparison.p
     return row, table
-
-
-def _for_seeds_of(cell: Forecaster, other: Forecaster) -> Forecaster:
-    """The cell; if it is a baseline, repeated for each seed of the other side."""
-    if cell.seeds or not other.seeds:
-        return cell
-    weekly = np.repeat(cell.weekly, len(other.seeds), axis=1)
-    return replace(cell, seeds=other.seeds, weekly=weekly)
 
 
 def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
@@ -228,26 +200,6 @@ def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
         f"tuned hyperparameters differ in {len(differ)} of {len(tuned)} comparisons, such as "
         f"{' and '.join(such)}"
     )
-
-
-def _best_baselines(one: _Side, other: _Side) -> Iterator[str]:
-    """The best baseline of every state that both sides have; one name if both agree."""
-    states = one.tables.study.data.states
-    for state in (state for state in states if state in other.tables.study.data.states):
-        found = {side.label: _best_baseline(side.tables, state) for side in (one, other)}
-        if len(set(found.values())) > 1:
-            text = "; ".join(f"{label}: {best}" for label, best in found.items())
-        else:
-            text = found[one.label]
-        yield f"Best baseline in {state}: {text}"
-
-
-def _best_baseline(tables: Tables, state: str) -> str:
-    best = tables.best_baseline(state)
-    if best is None:
-        return "none"
-    mase = tables.baseline_scores["mase_mean"].to_dict()[state, best]
-    return f"{baseline_label(best)}, test MASE {mase:.3g}"
 
 
 def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
@@ -266,7 +218,7 @@ def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
 def as_text(compared: Compared) -> str:
     """The comparison as text; for a single pair of cells, with every client."""
     lines = []
-    columns = ["mase_a", "mase_b", "difference", "low", "high", "p", "clients", "weeks", "seeds"]
+    columns = ["mase_a", "mase_b", "difference", "low", "high", "clients", "weeks", "seeds"]
     if compared.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
         first = compared.rows.iloc[0]
         lines += [f"A: {first['a']}", f"B: {first['b']}", ""]
@@ -283,5 +235,4 @@ def as_text(compared: Compared) -> str:
         "over clients, weeks and seeds.",
         printed(table, index=True),
     ]
-    notes = [f"- {note}" for note in (EXPLORATORY, *compared.notes)]
-    return "\n".join([*lines, *notes, *compared.best_baselines])
+    return "\n".join([*lines, *(f"- {note}" for note in (EXPLORATORY, *compared.notes))])

@@ -2,15 +2,15 @@
 
 `records.parquet` and `summary.csv` are those of all variants, with a column `variant` and one
 column for each axis, named after its key, such as `federation.participation` (`model.*` if its
-values are whole blocks). `best.csv` has the
-best cell of each variant, state, sharing scheme and method, `effects.csv` the differences between
-variants that differ on one axis.
+values are whole blocks). `best.csv` has the best cell of each variant, state, sharing scheme and
+method, `map.csv` the best way of forecasting at each place on the axes, `meters.csv` what each
+client gains there, and `comparisons.csv` all comparisons (`plfl.results.comparisons`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,26 +23,27 @@ from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.results import contrasts, worth
+from plfl.results import words
+from plfl.results.comparisons import FILE, ORIGINS, duel, gains, places, read, table
+from plfl.results.contest import Contest
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
-from plfl.results.scores import AXES, Forecaster
-from plfl.results.statistics import Comparison, holm
+from plfl.results.scores import AXES, Forecaster, best
+from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
-from plfl.results.variants import V, Variant
+from plfl.results.variants import Variant
 
 BEST = "best.csv"
-EFFECTS = "effects.csv"
+MAP, METERS = "map.csv", "meters.csv"
 INTERVALS = re.compile(r"(scaled_crps|(?:coverage|width)_[\d.]+)(_mean)?")
 """Columns of tables with the test scores of intervals."""
-_EFFECT = ["state", "sharing", "method", "model"]
-"""Columns that both sides of an effect have in common, besides the values of the axes."""
+KINDS = ("alone", "federated", "raw")
+"""The kinds of ways of forecasting, by what clients exchange: nothing, models, raw data."""
 
 
 def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, found), ignore_index=True)
-    named = {contrasts.CLAIMS: contrasts.table(contrasts.verdicts(study, found), study.results)}
-    return {BEST: best, EFFECTS: effects(study, found)} | named | worth.tables(study, found)
+    return {BEST: best, FILE: table(study, found, study.results)} | _maps(study, found)
 
 
 def gather(
@@ -83,7 +84,8 @@ def best_cells(variant: Variant) -> pd.DataFrame:
         for sharing, method in variant.tables.kinds():
             for model in variant.models(sharing, method):
                 row = {"state": state, "sharing": sharing, "method": method, "model": model}
-                if found := variant.best(model, state, sharing=sharing, method=method):
+                of_state = variant.scores[model][state]
+                if found := best(of_state.those(sharing=sharing, method=method)):
                     row |= _scored(found)
                     summarised = variant.summarised(model, row["cell"])
                     row["bytes"] = (summarised["bytes_down"] + summarised["bytes_up"]).mean()
@@ -124,79 +126,53 @@ def _scored(one: Forecaster) -> dict[str, Any]:
     }
 
 
-def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
-    """The effect of the values of an axis: see `changes`.
+def shown(study: Study) -> list[Axis]:
+    """The axes of the map, the one with most values first."""
+    axes = [axis for axis in study.axes if axis.key != ORIGINS]
+    return sorted(axes, key=lambda axis: -len(axis.choices))
 
-    Both sides are the best cells of their variant, state, sharing scheme and method, each chosen on
-    validation; see `best_cells`. Differences are paired client by client and seed by seed.
 
-    Further columns: `state`, `sharing`, `method`, `model`; `mase` and `mase_against`; `difference`
-    (negative: the `value` is better) with its interval `low`, `high` and its `p` value; `clients`,
-    `seeds`; `family`, which is "exploratory". Pairs without a common client, or in which the error
-    of persistence differs, are left out: their MASE cannot be compared.
+def _maps(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
+    """The tables of the map and of the meters, by the names of their files.
+
+    `map.csv` has a row per place: the axes but `data.origins`; `best`, the best way without raw
+    data, and `alone`, `federated`, `raw`, the best way of each kind, with their test MASE; `lead`,
+    the MASE of `alone` minus that of `federated`, and `price`, that of `best` minus that of `raw`,
+    each with its 95 % interval and its range without one of the states; bytes of a client
+    (`bytes_best`, …); numbers of clients, states, origins and weeks.
+
+    `meters.csv` has a row per place and client with the columns of `comparisons.gains`.
     """
-    table = changes(study, found, _compared, _EFFECT)
-    return table.assign(family=contrasts.EXPLORATORY) if len(table) else table
+    rows, meters = [], []
+    for _, group in places(study, found):
+        place = {c: v for c, v in group[0].place.items() if c != ORIGINS}
+        row, lead = _of_place(study, group)
+        rows.append(place | row)
+        meters += [place | gain for gain in gains(lead)] if lead else []
+    columns = [*(axis.column for axis in shown(study)), "state", "client", "mase_alone"]
+    columns += ["mase_federated", "gain", "low", "high", "percent", "kwh_a_month"]
+    return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(meters, columns=columns)}
 
 
-def changes(
-    study: Study,
-    found: Sequence[V],
-    compare: Callable[[V, V], Iterable[Mapping[Any, Any]]],
-    first: Sequence[str],
-) -> pd.DataFrame:
-    """The effect of each value of an axis, compared with the axis's first value, all else being
-    equal.
-
-    `compare` returns the rows for a variant and the one with the first value. They begin with the
-    columns `first`; their `p` are corrected by Holm's method over all rows (see
-    `plfl.results.statistics`). Columns before these: `axis`, `value`, `against`, and all axes,
-    where `axis` itself has the `value`.
-    """
-    by_place = {tuple(variant.place.values()): variant for variant in found}
-    rows: list[dict[Any, Any]] = []
-    for axis in study.axes:
-        least = next(iter(axis.choices))
-        for variant in found:
-            if variant.place[axis.column] == least:
-                continue
-            other = by_place[tuple((variant.place | {axis.column: least}).values())]
-            about = {"axis": axis.key, "value": variant.place[axis.column], "against": least}
-            rows += [about | variant.place | dict(row) for row in compare(variant, other)]
-    if not rows:
-        axes = (axis.column for axis in study.axes)
-        return pd.DataFrame(columns=["axis", "value", "against", *axes, *first])
-    table = pd.DataFrame(rows)
-    tested = table["p"].notna()
-    table.loc[tested, "p"] = holm(table.loc[tested, "p"].tolist())
-    return table
-
-
-def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
-    for sharing, method in one.tables.kinds():
-        for model in one.models(sharing, method):
-            for state in one.scores[model]:
-                both = [v.best(model, state, sharing=sharing, method=method) for v in (other, one)]
-                there, here = both
-                if there is None or here is None or not here.is_comparable(there):
-                    continue
-                change = there.lead(here)
-                a, b = (side.of(change.clients) for side in (there, here))
-                comparison = Comparison((there.name, here.name), {state: change.weekly})
-                if not comparison.scored:
-                    continue
-                low, high = comparison.interval
-                yield {
-                    **dict(zip(_EFFECT, (state, sharing, method, model), strict=True)),
-                    "mase": np.nanmean(b.sum(axis=-1)),
-                    "mase_against": np.nanmean(a.sum(axis=-1)),
-                    "difference": comparison.effect,
-                    "low": low,
-                    "high": high,
-                    "p": comparison.p,
-                    "clients": len(comparison.scored[state]),
-                    "seeds": len(here.seeds),
-                }
+def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], Contest | None]:
+    """The row of a place in `map.csv`, and the comparison of the best federation there."""
+    sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
+    own = {kind: duel(study, group, names, names) for kind, names in sides.items()}
+    scored = {kind: one.validation[0] for kind, one in own.items() if one and kind != "raw"}
+    first = min(scored, key=lambda kind: scored[kind], default=None)
+    own = {"best": own[first] if first else None} | own
+    row: dict[str, Any] = {name: one.label(0) if one else "" for name, one in own.items()}
+    row |= {f"mase_{name}": one.error(0) if one else np.nan for name, one in own.items()}
+    lead = duel(study, group, sides["federated"], sides["alone"])
+    price = duel(study, group, sides["raw"], sides[first]) if first else None
+    columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
+    for name, found in (("lead", lead), ("price", price)):
+        of = found.row if found else {}
+        row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
+    row |= {f"bytes_{name}": one.bytes(0) if one else np.nan for name, one in own.items()}
+    if own["best"]:
+        row |= {name: own["best"].row[name] for name in ("clients", "states", "origins", "weeks")}
+    return row, lead
 
 
 def along(study: Study) -> tuple[Axis, dict[str, str]]:
@@ -252,16 +228,20 @@ class Overview:
         found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
         return found.reset_index()
 
+    @cached_property
+    def comparisons(self) -> pd.DataFrame:
+        """All comparisons; see `plfl.results.comparisons`."""
+        return read(self.folder, self.study)
+
     def table(self, name: str) -> pd.DataFrame:
         """A table that compares the variants, by the name of its file."""
         path = self.folder / name
-        about = ["variant", "axis", "value", "against", *_EFFECT, *CELL, "hyperparameters"]
-        about += ["client", "claim", "text", "answer", "scope", "needed", "best", *worth.KINDS]
-        text: Mapping[str, Callable[[str], str]] = dict.fromkeys(
+        about = ["variant", "state", "model", *CELL, "hyperparameters", "client", "best", *KINDS]
+        text: Mapping[str, type] = dict.fromkeys(
             [*about, *(a.column for a in self.study.axes)], str
         )
         try:
-            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)  # type: ignore[arg-type]
+            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
         except (OSError, ValueError) as error:
             raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
 

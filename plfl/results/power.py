@@ -13,8 +13,6 @@ V₀ and ν₀ are those of all factors together.
 import bisect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Self
 
 from scipy import special
 
@@ -31,37 +29,28 @@ FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The parts of the variance of an effect."""
+Parts = Mapping[str, Part]
+"""The parts of the variance of an effect, by factor."""
 
-    parts: Mapping[str, Part]
-    comparisons: int = 1
-    """Number of comparisons of which any one is sufficient."""
 
-    @classmethod
-    def of(cls, comparison: Comparison, comparisons: int = 1) -> Self:
-        """The spread of a comparison."""
-        return cls(comparison.parts, comparisons)
+def _at(parts: Parts, levels: Mapping[str, int]) -> Parts:
+    """The expected parts if some factors had other numbers of levels."""
+    changed = dict(parts)
+    for factor, n in levels.items():
+        part = parts[factor]
+        # Each state loses one degree of freedom.
+        freedom = part.freedom * (n - 1) / (part.levels - 1)
+        changed[factor] = Part(n, part.variance * part.levels / n, freedom)
+    return changed
 
-    def at(self, levels: Mapping[str, int]) -> Self:
-        """The expected spread if some factors had other numbers of levels."""
-        parts = dict(self.parts)
-        for factor, n in levels.items():
-            part = parts[factor]
-            # Each state loses one degree of freedom.
-            freedom = part.freedom * (n - 1) / (part.levels - 1)
-            parts[factor] = Part(n, part.variance * part.levels / n, freedom)
-        return replace(self, parts=parts)
 
-    def decides(self, effect: float, level: float) -> bool:
-        """Whether an effect would be significant at a level with probability `POWER`."""
-        tail = level / (2 * self.comparisons)
-        tested = sources(self.parts)
-        least = max(-special.stdtrit(p.freedom, tail) * math.sqrt(p.variance) for p in tested)
-        whole = tested[0]
-        scatter = special.stdtrit(whole.freedom, POWER) * math.sqrt(whole.variance)
-        return bool(abs(effect) >= least + scatter)
+def _decides(parts: Parts, effect: float, level: float) -> bool:
+    """Whether an effect would be significant at a level with probability `POWER`."""
+    tested = sources(parts)
+    least = max(-special.stdtrit(p.freedom, level / 2) * math.sqrt(p.variance) for p in tested)
+    whole = tested[0]
+    scatter = special.stdtrit(whole.freedom, POWER) * math.sqrt(whole.variance)
+    return bool(abs(effect) >= least + scatter)
 
 
 def too_few(lacking: list[str]) -> str:
@@ -129,37 +118,38 @@ _HOW = {
 }
 
 
-def advice(effect: float, spread: Spread, level: float) -> str:
-    """How many more seeds, clients or weeks would decide a claim, in one sentence.
+def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
+    """How many seeds, clients or weeks would decide a claim, in one sentence.
 
-    `level`: the significance level after correction for all other claims.
+    `level`: the significance level after correction for all other claims; `sufficient`: of how many
+    comparisons any one could have decided it.
     """
-    if lacking := [factor for factor, part in spread.parts.items() if not part.freedom]:
-        return too_few(lacking)
-    found = []
-    for factor in ("seeds", "clients", "weeks"):
-        if factor not in spread.parts:
+    parts, effect, level = comparison.parts, comparison.effect, level / sufficient
+    if comparison.lacking:
+        return too_few(comparison.lacking)
+    enough, not_enough = [], []
+    for factor in ("clients", "weeks", "seeds"):
+        if factor not in parts:
             continue
-        have = spread.parts[factor].levels
-        numbers = range(have + 1, MOST[factor] + 1)
-        n = _first(numbers, lambda n, f=factor: spread.at({f: n}).decides(effect, level))  # type: ignore[misc]
-        if n is not None:
-            more = n - have
-            found.append(f"{more} more {factor[:-1] if more == 1 else factor} ({n} in all)")
-    if found:
-        return f"{_ASSUMED} about {' or '.join(found)} would decide it."
+        numbers = range(parts[factor].levels + 1, MOST[factor] + 1)
+        n = _first(numbers, lambda n, f=factor: _decides(_at(parts, {f: n}), effect, level))  # type: ignore[misc]
+        if n is None:
+            not_enough.append(factor)
+        else:
+            enough.append(f"{n} {factor}{' of test' * (factor == 'weeks')}")
+    if enough:
+        text = f"It would be decided with about {' or '.join(enough)} in all"
+        text += f", if the difference is as large as it seems here; more {' or '.join(not_enough)}"
+        return f"{text} do not suffice." if not_enough else f"{text.rpartition(';')[0]}."
 
     def grown(factor: int) -> dict[str, int]:
-        return {name: part.levels * factor for name, part in spread.parts.items()}
+        return {name: part.levels * factor for name, part in parts.items()}
 
-    times = _first(range(2, 11), lambda n: spread.at(grown(n)).decides(effect, level))
+    times = _first(range(2, 11), lambda n: _decides(_at(parts, grown(n)), effect, level))
     if times is None:
-        return f"Even ten times as many {' and '.join(spread.parts)} would not decide it."
+        return f"Even ten times as many {' and '.join(parts)} would not decide it."
     listed = " and ".join(f"{n} {name}" for name, n in grown(times).items())
-    return f"{_ASSUMED} about {listed} in all would decide it, but no one of these increases."
-
-
-_ASSUMED = "If the true effect is as large as observed here,"
+    return f"It would be decided with about {listed} in all; no one of these alone suffices."
 
 
 def _first(numbers: range, enough: Callable[[int], bool]) -> int | None:

@@ -1,4 +1,5 @@
-"""The scores of a study as arrays: combination by combination, seed by seed, client by client."""
+"""The scores of a study as arrays: combination by combination, seed by seed, client by client; and
+those of several states and origins of the test set put together."""
 
 from __future__ import annotations
 
@@ -12,15 +13,89 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
-from plfl.results.pooling import Piece
 from plfl.results.records import CELL, Model
-from plfl.results.statistics import Array
+from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables
 
 DAYS = 7
 """Fewest days of a block of the test set; see `plfl.results.statistics`."""
 AXES = [axis for axis in CELL if axis not in ("state", "seed")]
 """Axes of the grid within a state; each combination of them is trained once per seed."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The share of each week of a variant in the scores of a state, or in differences of them."""
+
+    state: str
+    origin: str
+    clients: tuple[str, ...]
+    weekly: Array
+    """Shape (clients, seeds, weeks)."""
+
+    def of(self, clients: Sequence[str]) -> Array:
+        """The part of these clients, in this order."""
+        return self.weekly[[self.clients.index(client) for client in clients]]
+
+    def lead(self, other: Piece, margin: float = 0.0) -> Piece:
+        """(1 + margin) times the scores of another piece minus these, for common clients: positive
+        where these are lower."""
+        common = tuple(client for client in self.clients if client in other.clients)
+        left = (1 + margin) * other.of(common) - self.of(common)
+        return Piece(self.state, self.origin, common, left)
+
+
+@dataclass(frozen=True)
+class StateScores:
+    """The pieces of a state put together: the mean over the variants of each origin, and one origin
+    after the other."""
+
+    clients: list[str]
+    """The clients that all pieces have."""
+    weekly: Array
+    """Shape (clients, seeds, weeks); its sums over weeks are means over the origins."""
+    weeks: tuple[int, ...]
+    """The number of weeks of each origin."""
+
+
+def by_state(pieces: Sequence[Piece]) -> dict[str, StateScores]:
+    """The pieces of each state put together."""
+    found = {}
+    for state in dict.fromkeys(piece.state for piece in pieces):
+        here = [piece for piece in pieces if piece.state == state]
+        clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
+        tables = [
+            _mean([piece.of(clients) for piece in here if piece.origin == origin])
+            for origin in dict.fromkeys(piece.origin for piece in here)
+        ]
+        weekly = np.concatenate(tables, axis=2) / len(tables)
+        found[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
+    return found
+
+
+def pooled(
+    names: Sequence[str], pieces: Sequence[Piece], trained: bool = True, shared: bool = False
+) -> Comparison:
+    """The comparison over states and origins. `shared`: all clients share one test set, so that
+    nothing varies over clients and weeks."""
+    states = by_state(pieces)
+    return Comparison(
+        tuple(dict.fromkeys(names)),
+        {
+            state: scores.weekly.sum(axis=-1) if shared else scores.weekly
+            for state, scores in states.items()
+        },
+        trained,
+        {} if shared else {state: scores.weeks for state, scores in states.items()},
+        sampled=not shared,
+    )
+
+
+def _mean(tables: Sequence[Array]) -> Array:
+    """The mean of tables with the same clients and seeds. Surplus weeks are added to the last."""
+    weeks = range(min(table.shape[2] for table in tables))
+    mean: Array = np.mean([np.add.reduceat(table, weeks, axis=2) for table in tables], axis=0)
+    return mean
 
 
 @dataclass(frozen=True)
@@ -36,6 +111,8 @@ class Forecaster(Piece):
     """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     persistence: Array
     """Each client's error of persistence in the test set, the denominator of its MASE."""
+    model: Model = "local"
+    """Its model, if it is a cell."""
 
     @property
     def is_baseline(self) -> bool:
@@ -43,10 +120,9 @@ class Forecaster(Piece):
         return self.axes[AXES.index("sharing")] == BASELINE
 
     @property
-    def over_persistence(self) -> Array:
-        """The MASE minus 1, the MASE of persistence, as (clients, seeds, weeks)."""
-        left: Array = self.weekly - 1 / self.weekly.shape[-1]
-        return left
+    def shown(self) -> str:
+        """The name in the form that `plfl compare` accepts."""
+        return self.name.removesuffix("-none-none")
 
     def is_comparable(self, other: Forecaster) -> bool:
         """Whether both MASE have the same meaning: persistence has the same error for common
@@ -121,6 +197,16 @@ class Scores:
             )
             for k in np.flatnonzero(among).tolist()
         ]
+
+    @property
+    def spread(self) -> Scores:
+        """The distance of each client's MASE from the median over clients in place of the MASE, as
+        in the test of Brown and Forsythe."""
+        scored = np.isfinite(self.mase).any(axis=(0, 1))
+        median = np.median(self.mase[..., scored], axis=-1, keepdims=True)
+        side = np.sign(self.mase - median)[..., None]
+        apart = side * (self.weekly - median[..., None] / self.weekly.shape[-1])
+        return replace(self, weekly=apart)
 
     def those(self, **equal: str | list[str]) -> list[Forecaster]:
         """The combinations that have these values; see `where`."""

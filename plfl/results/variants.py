@@ -1,16 +1,16 @@
 """The variants of a study with their tables."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import pandas as pd
 
 from plfl.config.study import Study
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Forecaster, Scores, best, scores
+from plfl.results.scores import AXES, Scores, scores
 from plfl.results.tables import Tables
 
 
@@ -22,6 +22,8 @@ class Variant:
     place: dict[str, str]
     """Its label on each axis, by the column of the axis."""
     tables: Tables
+    shares_tests: ClassVar[bool] = False
+    """Whether all clients share one test set, so that scores vary only over seeds."""
 
     @classmethod
     def all_of(cls, study: Study, folder: Path) -> list[Self]:
@@ -37,9 +39,18 @@ class Variant:
         ]
 
     @cached_property
-    def scores(self) -> dict[Model, dict[str, Scores]]:
+    def scores(self) -> Mapping[Model, Mapping[str, Scores]]:
         """The scores of each model and of the baselines by state, at the last round."""
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
+
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, Scores]]:
+        """As `scores`, with the score that a claim names; "" is the error."""
+        if score != "spread":
+            return self.scores
+        return {
+            model: {state: one.spread for state, one in of_states.items()}
+            for model, of_states in self.scores.items()
+        }
 
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:
         """The different models: where clients train alone, there is only one."""
@@ -47,9 +58,10 @@ class Variant:
             MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
         )
 
-    def best(self, model: Model, state: str, **equal: str) -> Forecaster | None:
-        """The best forecaster of a state with these values on the axes; see `Scores.where`."""
-        return best(self.scores[model][state].those(**equal))
+    @property
+    def prefix(self) -> str:
+        """What its cells are called after, where variants are told apart."""
+        return f"{self.label}/" if self.label else ""
 
     @property
     def columns(self) -> dict[str, str]:

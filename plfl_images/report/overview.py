@@ -22,17 +22,17 @@ from plfl.config import axes
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.report.forest import forest
 from plfl.report.overview import positions
 from plfl.report.rendering import drawing, write_page
-from plfl.results.overview import BEST, EFFECTS, Overview, along
-from plfl.results.statistics import ALPHA
+from plfl.results import comparisons
+from plfl.results.overview import BEST, Overview, along
 from plfl.results.tables import fitting
 from plfl_images.report.figures import draw_curve, grouped, legend_below, look
-from plfl_images.report.page import judged, percent
+from plfl_images.report.page import percent
 from plfl_images.report.tables import ABOUT_BASELINES, label
-from plfl_images.results.classification import GROUP, TAIL, of_row, rows_of
-from plfl_images.results.label_claims import about
-from plfl_images.results.variants import CURVES, SCORES, Results
+from plfl_images.results.classification import TAIL, of_row, rows_of
+from plfl_images.results.variants import CURVES
 
 CAPTIONS = {
     "overview": f"Test accuracy of the global models, mean of the last {TAIL} evaluated rounds:"
@@ -43,7 +43,7 @@ CAPTIONS = {
 """The figures by the stem of their files."""
 FILES = {
     BEST: "accuracies of every row of the grid in every variant",
-    EFFECTS: "differences between variants",
+    comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
     CURVES: "test accuracy against rounds",
     "summary.csv": "scores of every cell of every variant",
     "records.parquet": "scores and bytes of every client and round of every variant",
@@ -216,6 +216,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
     places = overview.about["variants"]
     with fitting(results):
         lines = Lines(overview)
+        about = dict(list(overview.comparisons.groupby("about")))
+        none = overview.comparisons[:0]
         write_page(
             out,
             "variants.html.jinja",
@@ -233,11 +235,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
             ],
             about_baselines=ABOUT_BASELINES,
-            **judged(Results.all_of(overview.study, results)),
-            about_claims=about(overview.study),
-            effects=list(_changes(lines)),
-            percent=percent,
-            alpha=ALPHA,
+            claims=forest(overview.study, about.get("claim", none)),
+            effects=forest(overview.study, about.get("axis", none)),
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
                 for stem, caption in CAPTIONS.items()
@@ -282,10 +281,3 @@ def _briefly(chosen: str) -> str:
     values = dict(pair.split("=", 1) for pair in chosen.split(", ") if pair)
     names = axes.short_names(values)
     return ", ".join(map("=".join, zip(names, values.values(), strict=True)))
-
-
-def _changes(lines: Lines) -> Iterator[dict[Any, Any]]:
-    """The rows of the table of effects, with the names of rows of the grid and scores."""
-    for row in lines.found.table(EFFECTS).to_dict("records"):
-        name = label({column: row[column] for column in GROUP}, lines.rows)
-        yield row | {"row": name, "score": SCORES[row["score"]]}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from plfl.report import reporting
-from plfl.report.forest import MARKS
+from plfl.report.forest import forest
 from plfl.report.rendering import drawing, write_page
-from plfl.results.claims import estimate
+from plfl.results import comparisons
 from plfl_images.report import paper
 from plfl_images.report.tables import ABOUT_BASELINES, label, results_in
-from plfl_images.results import classification, label_claims
+from plfl_images.results import classification
 from plfl_images.results.variants import Results
 
 
@@ -41,6 +39,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         PlflError: the file cannot be written.
     """
     found = results_in(results)
+    compared = comparisons.read(results, found.study, [found])
     write_page(
         out,
         "page.html.jinja",
@@ -52,8 +51,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         local=_standings(found, "local"),
         baselines=_baselines(found),
         about_baselines=ABOUT_BASELINES,
-        **judged([found]),
-        about_claims=label_claims.about(found.study),
+        claims=forest(found.study, compared[compared["about"] == "claim"]),
         tail=classification.TAIL,
         drawings=[
             (drawing(figures / f"{stem}.svg", caption), caption)
@@ -103,12 +101,6 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
         )
         for row in rows
     ]
-
-
-def judged(found: Sequence[Results]) -> dict[str, Any]:
-    """The values for the template `claims`: the verdicts on the claims that a study can test."""
-    verdicts = [one for one in label_claims.verdicts(found) if one.answer in MARKS]
-    return {"claims": verdicts, "marks": MARKS, "effect_of": estimate}
 
 
 def percent(mean: float, spread: float = np.nan) -> str:

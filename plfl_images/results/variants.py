@@ -1,37 +1,41 @@
-"""Compares the variants of a study of classifiers: accuracies, effects of the axes, curves.
+"""Compares the variants of a study of classifiers: accuracies, comparisons, curves.
 
 A study without further axes is its own only variant. `plfl.results.overview` has the same for
-forecasts, whose score is MASE.
+forecasts, whose score is MASE. All clients share the held-out images, so an accuracy varies over
+seeds alone.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Study
-from plfl.results.overview import BEST, EFFECTS, changes
-from plfl.results.records import read_table
-from plfl.results.statistics import Array, Comparison
+from plfl.results import comparisons
+from plfl.results.overview import BEST
+from plfl.results.records import MODELS, Model, read_table
+from plfl.results.scores import AXES, Scores
 from plfl.results.variants import Variant
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP
 
 CURVES = "curves.csv"
-SCORES = {"accuracy_quarter": "at a quarter of the rounds", "accuracy_tail": "at the end"}
-"""The scores of global models that effects and claims compare, in words."""
+SCORES = {"": "accuracy_tail", "quarter": "accuracy_quarter", "own": "own_accuracy"}
+"""The columns of the summary by the scores of claims: at the end, at a quarter of the rounds, and
+on the clients' own labels."""
 
 
 @dataclass(frozen=True)
 class Results(Variant):
     """A variant with its results; every access raises ResultsError if a file is damaged."""
+
+    shares_tests: ClassVar[bool] = True
 
     @property
     def study(self) -> Study:
@@ -68,10 +72,32 @@ class Results(Variant):
         """The rows of the grid; see `classification.rows_of`."""
         return classification.rows_of(self.summary)
 
-    def scored(self, row: Mapping[str, str], score: str, model: str = "global") -> pd.Series[float]:
-        """A score of a row of the grid, by seed; NaN where a model diverged."""
-        chosen = classification.of_row(self.summary[self.summary["model"] == model], row)
-        return chosen.set_index("seed")[score]
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, Scores]]:
+        """The errors in points of every row of the grid, by model and state."""
+        return {model: self._scores(model, SCORES[score]) for model in MODELS}
+
+    def _scores(self, model: Model, column: str) -> dict[str, Scores]:
+        rows = self.summary[self.summary["model"] == model]
+        found = {}
+        for state, here in rows.groupby("state", sort=False):
+            seeds = here["seed"].unique().tolist()
+            wide = here.pivot(index=AXES, columns="seed", values=[column, "validation_accuracy"])
+            wide = wide.reindex(pd.MultiIndex.from_frame(here[AXES].drop_duplicates()))
+            errors = 100 - 100 * wide[column][seeds].to_numpy(float)
+            diverged = np.isnan(errors).any(axis=1)
+            errors[diverged] = np.nan
+            validation = 1 - wide["validation_accuracy"].to_numpy(float).mean(axis=1)
+            found[str(state)] = Scores(
+                str(state),
+                tuple(tuple(map(str, row)) for row in wide.index),
+                tuple(seeds),
+                ("",),
+                errors[..., None, None],
+                np.where(diverged, np.nan, validation),
+                diverged,
+                np.ones(1),
+            )
+        return found
 
 
 def compared(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
@@ -80,7 +106,7 @@ def compared(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     parts = [one.marked(one.curves) for one in of_images]
     return {
         BEST: best(of_images),
-        EFFECTS: effects(study, of_images),
+        comparisons.FILE: comparisons.table(study, of_images, study.results),
         CURVES: pd.concat(parts, ignore_index=True),
     }
 
@@ -103,35 +129,3 @@ def best(found: Sequence[Results]) -> pd.DataFrame:
         ]
         parts.append(one.marked(pd.concat(rows, ignore_index=True)))
     return pd.concat(parts, ignore_index=True)
-
-
-def effects(study: Study, found: Sequence[Results]) -> pd.DataFrame:
-    """The effect of the values of an axis: see `plfl.results.overview.changes`.
-
-    Further columns: `GROUP`; `score`, one of `SCORES`, of the global models; `accuracy` and
-    `accuracy_against`, means over the seeds that both sides have; `difference` with its 95 %
-    interval `low` to `high` and `p`, by a t-test paired over seeds; `seeds`.
-    """
-    return changes(study, found, _compared, [*GROUP, "score"])
-
-
-def _compared(one: Results, other: Results) -> Iterator[dict[str, Any]]:
-    for row, score in itertools.product(one.rows, SCORES):
-        here, there = (of.scored(row, score) for of in (one, other))
-        both = pd.concat([here, there], axis=1, keys=["here", "there"]).dropna()
-        means: dict[str, Any] = {"accuracy": both["here"].mean()}
-        means |= {"accuracy_against": both["there"].mean()}
-        tested = dict.fromkeys(["difference", "low", "high", "p"], np.nan)
-        comparison = over_seeds("", both["here"] - both["there"])
-        if comparison.scored:
-            tested["difference"] = comparison.effect
-            tested["low"], tested["high"] = comparison.interval
-            tested["p"] = np.nan if comparison.lacking else comparison.p
-        yield row | {"score": score} | means | tested | {"seeds": len(both)}
-
-
-def over_seeds(name: str, ahead: pd.Series[float]) -> Comparison:
-    """A comparison, given how far one side is ahead of the other, seed by seed; NaN if a side
-    diverged. All clients share the held-out images, so results vary only over seeds."""
-    scored: Array = np.asarray(ahead.dropna(), np.float64)
-    return Comparison((name,), {"": scored[None, :]} if len(scored) else {}, sampled=False)

@@ -21,24 +21,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     data = {"states": ["NY"], "clients": 12}
     rounds = {"rounds": 2, "evaluate_every": 1}
-    write(
-        folder, config(data=data, grid={"client_opt": ["adam"]}, federation=rounds), level, noise=0
-    )
+    of = config(data=data, grid={"client_opt": ["adam"]}, federation=rounds)
+    write(folder, of | {"claims": [{"better": "P2", "than": "P1"}]}, level, noise=0.001)
     return folder
 
 
 def test_claims_prints_the_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["claims", str(folder)]) == 0
-    assert "(c1) PL-FL (P2) beats FL (P1)\n  local: HOLDS; +1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "(c1) Body shared has a lower error than everything shared\n  HOLDS; +0.999 [" in said
 
 
 def test_claims_for_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["claims", str(folder), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    (verdict,) = [v for v in said["verdicts"] if (v["claim"], v["model"]) == ("c1", "global")]
-    assert verdict["answer"] == "holds"
-    assert verdict["cells"] == ["NY-P2-fedopt-adam-fedavg", "NY-P1-fedopt-adam-fedavg"]
-    assert verdict["low"] <= verdict["effect"] <= verdict["high"]
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["claim"], row["verdict"], row["named"]) == ("c1", "holds", "undated")
+    assert (row["chosen"], row["chosen_than"]) == ("body shared", "everything shared")
+    assert row["low"] <= row["difference"] <= row["high"]
+
+
+def test_compare_lists_the_comparisons_of_a_study(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compare", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "The best federation against the best without one\n    -1.44 [" in said
+    assert "HOLDS" not in said and "c1" not in said
 
 
 def test_compare_prints_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,7 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
     raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     study = Study.parse(raw, "config.yaml")
     plain = {"tuning": Tuning(), "grid": study.grid.model_copy(update={"seeds": [10]})}
+    plain["claims"] = []
     federation = Federation(evaluate_every=10)
     assert study.model_copy(update=plain) == Study(federation=federation)
     assert study.grid.seeds == [10, 11, 12]

@@ -6,12 +6,14 @@ prints the table of error rates in docs/claims.md.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from plfl.baselines import BASELINE, catalogue
 from plfl.config.study import Study
@@ -19,9 +21,17 @@ from plfl.results import claims
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array
-from plfl.results.verdict import Verdict, settle
+from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from tests.helpers.fake_results import Level
+from tests.helpers.repository import ROOT
 
+PAPER: list[dict[str, Any]] = [
+    claim
+    for claim in yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["claims"]
+    if claim.get("score") not in ("bytes", "loads")
+]
+"""The claims of the paper's study that are about errors; the first is that of users."""
 CONFIG: dict[str, Any] = {
     "name": "constructed",
     "data": {"source": "sample", "clients": 12},
@@ -72,16 +82,18 @@ def scored(
     return found
 
 
-def judged(
-    names: Iterable[str], level: Level, study: Study, **chance: Any
-) -> dict[tuple[str, str | None], Verdict]:
-    """The verdicts on some claims about `scored`, by claim and model."""
-    found = [
-        verdict
-        for model in MODELS
-        for verdict in claims.judged(names, model, study, scored(study, level, model, **chance))
-    ]
-    return {(v.claim, v.model): v for v in settle(found)}
+def variant(study: Study, of_models: Mapping[str, dict[str, Scores]]) -> Variant:
+    """A study without files that has these scores of each model."""
+    found = Variant("", {}, Tables(Path("nowhere")))
+    vars(found.tables)["study"] = study
+    vars(found)["scores"] = of_models
+    return found
+
+
+def judged(study: Study, level: Level, **chance: Any) -> list[dict[str, Any]]:
+    """The verdicts on the claims of a study about `scored`, in their order."""
+    made_up = {model: scored(study, level, model, **chance) for model in MODELS}
+    return claims.judged(study, [variant(study, made_up)], Path("nowhere"))
 
 
 def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
@@ -151,21 +163,15 @@ def null(
 
 def wrong_verdicts(
     study: Study, repetitions: int, seed: int = 0, **chance: Any
-) -> Iterator[list[Verdict]]:
+) -> Iterator[list[dict[str, Any]]]:
     """For each repetition the verdicts that decide something, each of them wrongly."""
     rng = np.random.default_rng(seed)
     for _ in range(repetitions):
-        found = [
-            verdict
-            for model in MODELS
-            for verdict in claims.judged(
-                claims.ABOUT_SCORES, model, study, null(study, rng, **chance)
-            )
-        ]
+        of_models = {model: null(study, rng, **chance) for model in MODELS}
         # Half of the time would go into advice on studies that would decide.
-        with mock.patch("plfl.results.verdict.advice", return_value=""):
-            settled = settle(found)
-        yield [v for v in settled if v.answer in ("holds", "does not hold")]
+        with mock.patch("plfl.results.claims.advice", return_value=""):
+            found = claims.judged(study, [variant(study, of_models)], Path("nowhere"))
+        yield [row for row in found if row["verdict"] in ("holds", "does not hold")]
 
 
 SETTINGS: list[tuple[int, int, dict[str, Any]]] = [
@@ -185,10 +191,10 @@ def main(repetitions: int) -> None:
     print("| seeds | clients | noise | shock | between | any wrong | worst claim |")
     print("|---|---|---|---|---|---|---|")
     for seeds, clients, chance in SETTINGS:
-        config = {"data": {"source": "sample", "clients": clients}}
+        config = {"data": {"source": "sample", "clients": clients}, "claims": PAPER}
         study = Study.parse({**config, "grid": {"seeds": list(range(seeds))}}, "null")
         found = list(wrong_verdicts(study, repetitions, **chance))
-        wrong = pd.Series([f"({v.claim}) {v.model}" for some in found for v in some], dtype=str)
+        wrong = pd.Series([row["claim"] for some in found for row in some], dtype=str)
         worst = f"{wrong.value_counts().max() / repetitions:.1%}" if len(wrong) else "0 %"
         values = [str(seeds), str(clients), *(f"{value:g}" for value in chance.values())]
         values += [f"{np.mean([bool(some) for some in found]):.1%}", worst]

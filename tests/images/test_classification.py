@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from plfl_images.results import classification
-from plfl_images.results.variants import over_seeds
 from tests.helpers import classified
 
 CELL = {"state": "d", "sharing": "all", "client_opt": "sgd", "server_opt": "fedavg"}
@@ -58,12 +57,3 @@ def test_standings_are_sorted_by_the_tail() -> None:
     # Two seeds: Student's t is 12.7, so both intervals would extend beyond 0 and 1.
     assert table["low"].tolist() == [0, 0]
     assert table["high"].tolist() == [1, 1]
-
-
-def test_paired_differences() -> None:
-    found = over_seeds("", pd.Series([0.2, 0.21, 0.19, np.nan]))
-    assert found.parts["seeds"].levels == 3
-    assert found.effect == pytest.approx(0.2)
-    # By hand: the standard error is 0.01 / √3, and Student's t with two degrees of freedom 4.303.
-    assert found.interval[1] - found.effect == pytest.approx(4.303 * 0.01 / 3**0.5, rel=1e-3)
-    assert found.p < 0.05

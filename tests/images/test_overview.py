@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 from plfl.cli.main import main
+from plfl.config.sections import Claim
 from plfl.config.study import Cell, Study
+from plfl.results.comparisons import table
 from plfl.results.overview import Overview, gather, study_of
 from plfl_images.report import overview
 from plfl_images.results.variants import CURVES, Results, compared
@@ -62,17 +64,43 @@ def test_accuracies_of_every_variant_with_intervals(folder: Path) -> None:
     assert set(best.loc[best["model"] == "baseline", "method"]) == {"majority"}
 
 
-def test_effects_are_paired_over_seeds_and_corrected(folder: Path) -> None:
-    found = Overview(folder).table("effects.csv")
-    # Two further values of s at two participations, one further participation at three s.
+def test_effects_are_paired_over_seeds_and_have_no_verdict(folder: Path) -> None:
+    found = Overview(folder).comparisons
+    found = found[found["about"] == "axis"]
+    # Two further values of s at two participations, one further participation at three s, for two
+    # methods and both models.
     assert len(found) == (2 * 2 + 3) * 2 * 2
-    labels = found[(found["axis"] == "data.skew.s") & (found["value"] == "5")]
-    assert labels["against"].unique().tolist() == ["1"]
-    assert labels["difference"].to_numpy() == pytest.approx(0.08, abs=0.02)
-    assert (labels["seeds"] == 3).all()
-    shares = found[found["axis"] == "federation.participation"]
+    assert (found["verdict"] == "").all() and found["p"].isna().all()
+    assert (found["seeds"] == 3).all() and (found["clients"] == 0).all()
+    labels = found[found["text"].str.startswith("s 5 instead of s 1")]
+    labels = labels[labels["better"].str.endswith("-global")]
+    assert labels["difference"].to_numpy() == pytest.approx(8, abs=2)  # points
+    shares = found[found["text"].str.startswith("participation")]
     assert shares["difference"].to_numpy() == pytest.approx(0, abs=1e-9)
-    assert (shares["p"] == 1).all()
+
+
+def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
+    named = [
+        {"better": "all-fedadc-global", "than": "all-fedopt-global", "each": ["variant"]},
+        {"better": "s=1/*-global", "than": "s=5/*-global", "each": ["method", "variant"]},
+        {"better": "*", "than": "*-global", "score": "own", "each": ["method", "variant"]},
+    ]
+    study = swept().model_copy(update={"claims": [Claim(**claim) for claim in named]})
+    found = table(study, Results.all_of(study, folder), folder)
+    first, second, third = found[found["about"] == "claim"].to_dict("records")
+    assert [row["verdict"] for row in (first, second, third)] == ["holds", "does not hold", "holds"]
+    assert "decided by" in first["reason"] and "6 of 6" in first["reason"]
+    tests = []
+    for variant in Results.all_of(study, folder):
+        rows = variant.summary[variant.summary["model"] == "global"]
+        by_method = dict(list(rows.groupby("method")["accuracy_tail"]))
+        tests.append(stats.ttest_rel(by_method["fedadc"], by_method["fedopt"]))
+    weakest = max(tests, key=lambda test: test.pvalue)
+    assert first["p_alone"] == pytest.approx(weakest.pvalue, rel=1e-3)
+    interval = weakest.confidence_interval()
+    assert (first["low"], first["high"]) == pytest.approx(
+        (100 * interval.low, 100 * interval.high), rel=1e-3
+    )
 
 
 def test_curves_are_means_over_seeds(folder: Path) -> None:
@@ -100,7 +128,7 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
     best = Overview(folder).table("best.csv")
     accuracy = 100 * best.loc[best["model"] == "global", "accuracy_tail"]
     cells = [f"{value:.1f} ± " for value in accuracy]
-    for shown in ("FedADC", "FedAvg", "majority", "5 against 1", *cells):
+    for shown in ("FedADC", "FedAvg", "majority", "s 5 instead of s 1", *cells):
         assert shown in text
     assert text.count("<img") == len(overview.CAPTIONS)
     assert "MASE" not in text

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.files import write_text
+from plfl.config.sections import Claim
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
@@ -20,7 +21,9 @@ from tests.images.test_classify import images, study
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
+    named = Claim(better=["all-fedadc-global"], than=["all-fedopt-global"])
     of = study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
+    of = of.model_copy(update={"claims": [named]})
     data = images(of)
     data.pool.save(folder / "pool.npz")
     cells = {}
@@ -54,7 +57,7 @@ def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
     assert list(render_all(folder, folder)) == list(reporting.of(study()).captions(study()))
     page.write(folder, folder, folder / "index.html")
     text = (folder / "index.html").read_text(encoding="utf-8")
-    for shown in ("FedADC", "FedAvg", "logistic pooled", "B1: FedADC reaches"):
+    for shown in ("FedADC", "FedAvg", "logistic pooled", "c1: FedADC is more accurate"):
         assert shown in text
     assert text.count("<img") == 2
     assert "MASE" not in text

@@ -103,7 +103,7 @@ def test_weeks_are_those_of_the_table(tables: Tables, data: Any) -> None:
     cell = tables.shown_cell("IL")
     assert cell is not None
     week = data["weeks"]["IL"]
-    assert list(week["chief"]) == ["federation", "training alone", "LightGBM"]
+    assert list(week["chief"]) == ["federation", "best without one"]
     shown = week["chief"]["federation"]
     assert list(data["forecasters"][shown]["axes"]) == [*asdict(cell).values()][:-1]
     (client, own), *_ = week["clients"].items()

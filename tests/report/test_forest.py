@@ -3,26 +3,24 @@
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from plfl.report.forest import Scale, forest
-from plfl.results.verdict import Answer, Verdict
+from plfl.results.comparisons import COLUMNS, NUMBERS
+from tests.helpers import tiny
 
 
-def verdict(
-    effect: float | None = 0.5,
-    low: float | None = 0.2,
-    high: float | None = 0.8,
-    answer: Answer = "holds",
-    text: str = "a",
-    **more: Any,
-) -> Verdict:
-    numbers: dict[str, Any] = {"effect": effect, "low": low, "high": high, "seeds": 3, "weeks": 5}
-    return Verdict(text, "local", "CA", answer=answer, clients=12, text=text, **numbers | more)
+def comparisons(*rows: dict[str, Any]) -> pd.DataFrame:
+    """A table of comparisons with these values."""
+    numbers = dict.fromkeys(NUMBERS, np.nan) | {"seeds": 3.0, "weeks": 5.0, "clients": 12.0}
+    blank = dict.fromkeys(COLUMNS, "") | numbers
+    return pd.DataFrame([blank | row for row in rows], columns=COLUMNS)
 
 
 def test_positions_are_linear_and_zero_is_inside() -> None:
-    scale = Scale.of([verdict(), verdict(-0.3, -0.4, 0.1)])
+    scale = Scale.of([0.5, 0.2, 0.8, -0.3, -0.4, 0.1, np.nan])
     assert scale.unit is None
     assert scale.at(-0.4) == 6 and scale.at(0.8) == 94
     assert scale.at(0.2) == pytest.approx(50)
@@ -36,7 +34,7 @@ def test_positions_are_linear_and_zero_is_inside() -> None:
 
 
 def test_far_effects_do_not_flatten_the_others() -> None:
-    scale = Scale.of([verdict() for _ in range(9)] + [verdict(-80, -200, -20)])
+    scale = Scale.of([0.5, 0.2, 0.8] * 9 + [-80, -200, -20])
     assert scale.unit == pytest.approx(0.5)
     assert scale.at(0.8) - scale.at(0.2) > 4, "of a linear axis it would be 0.3"
     places = [scale.at(x) for x in (-200, -80, -20, 0, 0.2, 0.8)]
@@ -44,23 +42,26 @@ def test_far_effects_do_not_flatten_the_others() -> None:
     assert {text for _, text in scale.ticks} >= {"0", "-100"}
 
 
-def test_a_row_has_its_numbers_its_mark_and_its_size() -> None:
-    plot = forest([verdict(), verdict(-0.4, -0.5, -0.3, "does not hold", "b")])
-    assert plot is not None and plot.about == ""
-    (first,), (second,) = (group.rows for group in plot.groups)
-    assert [group.title for group in plot.groups] == ["a", "b"]
-    assert (first.effect, first.size, first.mark) == ("+0.5 [+0.2, +0.8]", "12 × 5 × 3", "✓")
-    assert (second.answer, second.mark, second.label) == ("does not hold", "✗", "")
+def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
+    plot = forest(
+        tiny.study(),
+        comparisons(
+            {"claim": "c1", "text": "A beats B", "difference": 0.5, "low": 0.2, "high": 0.8}
+            | {"verdict": "holds", "p": 0.004, "reason": "a against b"},
+            {"place": "1 week of history", "text": "A against B", "difference": -0.4}
+            | {"low": -0.5, "high": -0.3, "chosen": "a", "chosen_than": "b"},
+            {"claim": "c2", "text": "Bytes", "score": "bytes", "difference": 0.0581}
+            | {"verdict": "holds", "low": 0.0581, "high": 0.0581},
+        ),
+    )
+    assert plot is not None and plot.judged
+    first, second, counted = plot.rows
+    assert (first.text, first.mark, first.p) == ("c1: A beats B", "✓", "0.004")
+    assert (first.effect, first.scope) == ("+0.5 [+0.2, +0.8]", "12 clients, 5 weeks, 3 seeds")
+    assert (second.text, second.verdict, second.mark) == ("1 week of history: A against B", "", "")
+    assert (first.evidence, second.evidence) == ("A against b.", "A against b.")
     assert first.start is not None and first.at is not None and first.end is not None
     assert second.end is not None
     assert second.end < plot.scale.at(0) < first.start < first.at < first.end
-    assert not plot.single_seed
-
-
-def test_one_seed_is_said_once() -> None:
-    one = verdict(0.2, 0.1, 0.3, "undecided", seeds=1)
-    share = Verdict("d", None, answer="holds", effect=0.05, unit="share", seeds=1, text="d")
-    plot = forest([one, share])
-    assert plot is not None and plot.single_seed
-    several = forest([verdict(answer="undecided")])
-    assert several is not None and not several.single_seed
+    assert (counted.effect, counted.at) == ("5.81% [5.81%, 5.81%]", None)
+    assert forest(tiny.study(), comparisons().head(0)) is None

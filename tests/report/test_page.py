@@ -18,10 +18,9 @@ from plfl.base.errors import ResultsError
 from plfl.config.study import Study
 from plfl.report import clients as clients_shown
 from plfl.report import page
+from plfl.report.answer import sentences
 from plfl.report.figures import available
-from plfl.report.opening import sentences
-from plfl.results.claims import verdicts
-from plfl.results.findings import findings
+from plfl.results.comparisons import FILE, read
 from plfl.results.labels import baseline_label, client_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
@@ -281,7 +280,7 @@ def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
     assert len(ids) == len(set(ids))
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
     files = {target for target in targets if not target.startswith(("#", "data:"))}
-    assert files == set(page.FILES)
+    assert files == {*page.FILES} - {FILE}, "fake results lack it: it is computed"
     assert all((small.parent / file).is_file() for file in files)
 
 
@@ -486,49 +485,32 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
 
 def test_what_was_found_follows_the_table(small: Path, parsed: Page) -> None:
     tables = Tables(small.parent)
-    found = findings(tables)
-    told = sentences(tables, found)
+    told = sentences(tables)
     places = [parsed.text.index(sentence) for sentence in told]
     assert places == sorted(places)
     assert places[0] > parsed.text.index("Sorted by validation MASE")
+    found = read(small.parent, tables.study)
+    found = found[found["about"] == "federation"]
     plot = parsed.table("The best federation against other forecasters (sample data)")
-    assert [row[-3] for row in plot[1:]] == [
-        f"{v.effect:+.3g} [{v.low:+.3g}, {v.high:+.3g}]" for v in found.verdicts
+    assert "Verdict" not in plot[0], "the study does not name them"
+    assert [row[0] for row in plot[1:]] == found["text"].tolist()
+    assert [row[2] for row in plot[1:]] == [
+        f"{v.difference:+.3g} [{v.low:+.3g}, {v.high:+.3g}]" for v in found.itertuples()
     ]
-    assert plot[1][0] == "persistence" and plot[1][1] == "CA"
-    evidence = parsed.table("Evidence on the best federation")
-    assert [row[:2] for row in evidence[1:]] == [[v.claim, v.state] for v in found.verdicts]
 
 
-def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: Page) -> None:
-    judged = [v for v in verdicts(Tables(small.parent)) if v.answer != "not in this study"]
-    evidence = parsed.table("Evidence on each claim")
-    assert evidence[0] == ["Claim", "State, model", "Verdict", "Evidence"]
-    assert [(row[0], row[2]) for row in evidence[1:]] == [(v.text, v.answer) for v in judged]
-    assert evidence[1][0] == "some federation beats the best baseline that sends no data"
-    assert evidence[1][1] == "CA, local"
-    needed = ("Run at least 3 seeds (grid.seeds).", "lower learning rates.")
-    local = [row for row in evidence[1:] if row[2] == "undecided" and row[1].endswith("local")]
-    assert local
-    assert all(row[3].endswith(needed) for row in local)
-    assert len(parsed.table("What this study says about each claim")) == len(evidence)
-
-
-def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -> None:
-    grid = fake_results.METHODS["grid"] | {"method": ["fedopt", "ifca"]}
-    out = _write(tmp_path, fake_results.METHODS | {"grid": grid})
-    parsed = _page(out, charts=False)
-    found = verdicts(Tables(out.parent))
-    (bytes_sent,) = (table for table in parsed.tables if "Both directions, B" in table[0])
-    assert ["P1 (all shared)", "IFCA", "723\u202f312"] in [row[:3] for row in bytes_sent]
-    lacking = {v.text for v in found if v.answer == "not in this study"}
-    assert len(lacking) > 10
-    assert f"{len(lacking)} claims need what this study does not have" in parsed.text
-    of_plot = {row[0] for row in parsed.table("What this study says about each claim")}
-    assert of_plot.isdisjoint(lacking)
-    assert not any(
-        "not in this study" in text for table in parsed.tables for r in table for text in r
-    )
+def test_only_claims_have_verdicts(small: Path, parsed: Page, tmp_path: Path) -> None:
+    assert "names no claims" in parsed.text
+    named = [{"better": "P2", "than": "P1"}, {"better": "P1-moon", "than": "P1"}]
+    grid = fake_results.SMALL["grid"] | {"method": ["fedopt", "moon"], "client_opt": ["adam"]}
+    out = _write(tmp_path, fake_results.SMALL | {"claims": named, "grid": grid})
+    plot = _page(out, charts=False).table("What the study says about each of its claims")
+    assert plot[0][3] == "Verdict"
+    assert plot[1][0] == "c1: Body shared has a lower error than everything shared"
+    assert [row[3] for row in plot[1:]] == ["○ undecided"] * 2
+    text = out.read_text("utf-8")
+    assert text.count('<td class="verdict">') == 2
+    assert "Run at least 3 seeds (grid.seeds)." in text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:

@@ -62,7 +62,6 @@ def test_cells_are_compared_client_by_client(folder: Path) -> None:
     row = found.rows.set_index("model").loc["global"]
     assert row["difference"] == pytest.approx(clients["difference"].mean())
     assert row["low"] < row["difference"] < row["high"] < 0
-    assert row["p"] < 0.02
     assert (row["seeds"], row["clients"], row["weeks"]) == (3, 8, 4)
     text = as_text(found)
     assert text.startswith(f"A: {FL}\nB: {PL}\n")
@@ -79,13 +78,11 @@ def test_a_cell_with_its_seed_is_that_training_alone(folder: Path) -> None:
     means = records.groupby("sharing")["mase"].mean()
     assert [row["mase_a"], row["mase_b"]] == pytest.approx(means.tolist())
     assert row["seeds"] == 1
-    assert np.isnan(row["p"])
 
 
 def test_other_seeds_are_compared_and_named(folder: Path) -> None:
     found = compare(f"{folder}:{FL}-1", f"{folder}:{FL}-2")
     assert found.rows["seeds"].isna().all()
-    assert found.rows["p"].isna().all()
     assert any("no seed in common" in note for note in found.notes)
     assert "–" in as_text(found)
 
@@ -99,22 +96,14 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
     assert (found.rows["seeds"] == 2).all()
     assert [note for note in found.notes if note.startswith("2 ") and str(folder) in note]
     assert [note for note in found.notes if note.startswith("2 ") and str(other) in note]
-    sides = f"{folder}: Persistence, test MASE 2; {other}: Ridge, test MASE 1.25"
-    assert found.best_baselines == [f"Best baseline in NY: {sides}"]
-    text = as_text(found)
-    assert FL in text and text.endswith(sides)
+    assert FL in as_text(found)
 
 
 def test_what_is_compared_of_other_clients(folder: Path, tmp_path: Path) -> None:
-    other, key = _other(tmp_path, clients=6), ["a", "model"]
+    other = _other(tmp_path, clients=6)
     found = compare(str(folder), str(other))
     assert (found.rows["clients"] == 6).all()
     assert any("2 clients" in note and "one side only" in note for note in found.notes)
-    # P values are corrected for all rows.
-    single = compare(f"{folder}:{FL}", f"{other}:{FL}").rows.set_index(key)["p"]
-    study = found.rows.set_index(key)["p"]
-    assert (study[single.index] >= single).all()
-    assert (study[single.index] > single).any()
     # MASE that mean something else are named.
     path = tmp_path / "clients.parquet"
     pd.read_parquet(path).assign(persistence_mae_test=77.0).to_parquet(path)
@@ -129,8 +118,8 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
 
     write(tmp_path, of("NY"), broken)
     rows = compare(str(folder), str(tmp_path)).rows.set_index(["a", "model"])
-    assert rows.loc[(FL, "local"), ["mase_b", "difference", "low", "p"]].isna().all()
-    assert np.isfinite(rows.loc[(PL, "local"), ["difference", "low", "p"]].astype(float)).all()
+    assert rows.loc[(FL, "local"), ["mase_b", "difference", "low"]].isna().all()
+    assert np.isfinite(rows.loc[(PL, "local"), ["difference", "low"]].astype(float)).all()
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +161,7 @@ def test_a_baseline_is_compared_with_a_cell(folder: Path) -> None:
     assert row["mase_a"] == pytest.approx(2.0)
     assert row["difference"] == pytest.approx(row["mase_b"] - 2)
     assert (row["seeds"], row["clients"]) == (3, 8)
-    assert row["p"] < 0.01
+    assert row["low"] > 0 or row["high"] < 0
     assert not any("seed" in note for note in found.notes)
     turned = compare(f"{folder}:{PL}", f"{folder}:{name}").rows.set_index("model").loc["local"]
     assert turned["difference"] == pytest.approx(-row["difference"])
@@ -185,7 +174,7 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
     assert row["model"] == "baseline"
     assert row["difference"] == pytest.approx(-0.5)
     assert np.isnan(row["seeds"])
-    assert row["p"] < 0.01
+    assert row["low"] > 0 or row["high"] < 0
     assert not any("seed" in note for note in found.notes)
     assert "ny359" in as_text(found)
 

@@ -8,48 +8,50 @@ import pytest
 from scipy import stats
 
 from plfl.config.study import Study
-from plfl.results.power import POWER, Spread, advice, notes, undecidable
-from plfl.results.statistics import ALPHA, Comparison, Part
+from plfl.results.power import POWER, advice, notes, undecidable
+from plfl.results.statistics import ALPHA, Comparison
 from tests.helpers import tiny
 
-PARTS = {"clients": Part(12, 4e-4, 11), "weeks": Part(5, 1e-4, 4), "seeds": Part(3, 1e-4, 2)}
 
-
-def test_parts_shrink_with_their_levels() -> None:
-    more = Spread(PARTS).at({"clients": 24, "seeds": 5}).parts
-    assert more["clients"] == (24, pytest.approx(2e-4), pytest.approx(23))
-    assert more["weeks"] == PARTS["weeks"]
-    assert more["seeds"] == (5, pytest.approx(6e-5), pytest.approx(4))
+def comparison(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -> Comparison:
+    """An effect of 0.04 over 12 clients, 8 weeks and 4 seeds, which vary by these deviations."""
+    rng, sizes = np.random.default_rng(3), (12, 4, 8)
+    parts = [
+        rng.normal(0, deviation, size)
+        for deviation, size in zip((clients, seeds, weeks), sizes, strict=True)
+    ]
+    varied = [part - part.mean() for part in parts]
+    whole = 0.04 + varied[0][:, None, None] + varied[1][:, None] + varied[2]
+    return Comparison((), {"CA": whole / 8})
 
 
 def test_the_recommended_number_decides_with_the_stated_probability() -> None:
-    rng, effect, sizes = np.random.default_rng(1), 0.04, {"clients": 20, "weeks": 8, "seeds": 4}
-    deviations = {"clients": 0.1, "weeks": 0.03, "seeds": 0.01}
-
-    def study(clients: int) -> Comparison:
-        shape = {"clients": (clients, 1, 1), "seeds": (1, 4, 1), "weeks": (1, 1, 8)}
-        parts = [rng.normal(0, deviations[name], shape[name]) for name in shape]
-        return Comparison((), {"CA": (effect + sum(parts)) / 8})
-
-    levels = {name: Part(n, deviations[name] ** 2 / n, n - 1) for name, n in sizes.items()}
-    found = re.search(r"client[s]? \((\d+) in all\)", advice(effect, Spread(levels), ALPHA))
+    of = comparison()
+    found = re.search(r"about (\d+) clients", advice(of, ALPHA))
     assert found
-    decided = np.mean([study(int(found[1])).p < ALPHA for _ in range(600)])
+    n, rng = int(found[1]), np.random.default_rng(1)
+    deviations = {name: (part.variance * part.levels) ** 0.5 for name, part in of.parts.items()}
+
+    def study() -> Comparison:
+        shape = {"clients": (n, 1, 1), "seeds": (1, 4, 1), "weeks": (1, 1, 8)}
+        parts = [rng.normal(0, deviations[name], shape[name]) for name in shape]
+        return Comparison((), {"CA": (0.04 + sum(parts)) / 8})
+
+    decided = np.mean([study().p < ALPHA for _ in range(600)])
     assert decided == pytest.approx(POWER, abs=0.06)
 
 
 def test_only_what_helps_is_recommended() -> None:
-    by_seeds = {**PARTS, "clients": Part(12, 0.0, 11), "seeds": Part(3, 4e-3, 2)}
-    said = advice(0.1, Spread(by_seeds), ALPHA)
-    assert "more seeds" in said and "client" not in said
-    assert advice(1e-6, Spread(PARTS), ALPHA) == (
+    said = advice(comparison(clients=0.0, seeds=0.08), ALPHA)
+    assert "seeds in all" in said and "more clients" in said.partition(";")[2]
+    assert advice(comparison(clients=50.0), ALPHA) == (
         "Even ten times as many clients and weeks and seeds would not decide it."
     )
 
 
 def test_where_a_factor_is_unknown_it_comes_first() -> None:
-    lacking = {**PARTS, "seeds": Part(1, 0.0, 0.0), "weeks": Part(1, 0.0, 0.0)}
-    assert advice(0.1, Spread(lacking), ALPHA) == (
+    single = Comparison((), {"CA": comparison().differences["CA"][:, :1, :1]})
+    assert advice(single, ALPHA) == (
         "Run at least 4 weeks of test (windows.split or data.origins) and 3 seeds (grid.seeds)."
     )
 

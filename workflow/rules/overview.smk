@@ -3,7 +3,7 @@ OVERVIEW = {
     "records": local(f"{study.results}/records.parquet"),
     "summary": local(f"{study.results}/summary.csv"),
     "best": local(f"{study.results}/best.csv"),
-    "effects": local(f"{study.results}/effects.csv"),
+    "comparisons": local(f"{study.results}/comparisons.csv"),
     "about": local(f"{study.results}/study.json"),
     "page": local(f"{study.results}/index.html"),
     **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn},

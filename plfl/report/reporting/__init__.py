@@ -1,7 +1,7 @@
 """How results are reported: what a study's results become, one file for each kind of examples
 (`loads`).
 
-The workflow and the commands ask the reporting of a study for its baselines, tables, claims,
+The workflow and the commands ask the reporting of a study for its baselines, tables,
 figures and page, so that none of them knows what is predicted.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,16 +24,6 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     from plfl.results.variants import Variant
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The verdicts on the claims that a study can test."""
-
-    text: str
-    """The verdicts for people."""
-    data: Any
-    """The verdicts as JSON values."""
-
-
 class Reporting(Algorithm):
     """How results are reported. Its `name` is the kind of the examples that a task needs."""
 
@@ -44,7 +33,7 @@ class Reporting(Algorithm):
     `render_all`, and that of `page` `write`. The first one of `overview` has `compared`, the last
     one `illustrate` and `write`."""
     further: ClassVar[Mapping[str, str]] = {}
-    """Tables that `compared` makes in addition to `best.csv` and `effects.csv`, by a short name."""
+    """Tables that `compared` makes besides `best.csv` and `comparisons.csv`, by a short name."""
     drawn: ClassVar[Sequence[str]] = ("overview",)
     """Stems of the figures of a study with further axes."""
 
@@ -70,12 +59,14 @@ class Reporting(Algorithm):
         found: dict[str, pd.DataFrame] = self._module("overview", 0).compared(study, variants)
         return found
 
+    def variants(self, study: Study, folder: Path) -> list[Variant]:
+        """The variants of a study with their tables in its results folder."""
+        from plfl.results.variants import Variant
+
+        return Variant.all_of(study, folder)
+
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         """The test scores of a cell in a few words, given its records."""
-        raise NotImplementedError
-
-    def judged(self, results: Path, study: Study) -> Judged:
-        """The verdicts on claims, given a results folder."""
         raise NotImplementedError
 
     def captions(self, study: Study) -> dict[str, str]:

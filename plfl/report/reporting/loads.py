@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from plfl.config.study import Cell, Study
 from plfl.report import figures
-from plfl.report.reporting import Judged, Reporting
+from plfl.report.reporting import Reporting
 
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
@@ -27,7 +27,6 @@ class Loads(Reporting):
     }
 
     further: ClassVar = {
-        "claims": "claims.csv",
         "map": "map.csv",
         "meters": "meters.csv",
     }
@@ -72,32 +71,6 @@ class Loads(Reporting):
             f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
             f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
         )
-
-    def judged(self, results: Path, study: Study) -> Judged:
-        from plfl.results import axis_claims, claims, contrasts, family
-        from plfl.results.records import read_about
-        from plfl.results.tables import Tables
-
-        texts: list[str] = []
-        data: dict[str, Any] = {}
-        for label in read_about(results).get("variants", [""]):
-            tables = Tables(results / label)
-            found = claims.verdicts(tables)
-            data[label] = claims.as_json(tables.study, found)
-            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables.study, found))
-        if axis_claims.asked(study):
-            of_variants = axis_claims.verdicts(results, study)
-            data["variants"] = claims.as_json(study, of_variants)
-            about = "claims about variants, exploratory"
-            texts.append(f"\n{claims.as_text(study, of_variants, about)}")
-        plain = data.get("", data)
-        if study.claims:
-            named = contrasts.of_folder(results, study)
-            dated = family.in_sentences([one.text for one in named], family.noted(results))
-            about = f"claims of the study\n{dated} p: corrected for their number."
-            texts.insert(0, f"{claims.as_text(study, named, about)}\n")
-            plain["claims"] = claims.as_json(study, named, named=dated)
-        return Judged("\n".join(texts), plain)
 
     def captions(self, study: Study) -> dict[str, str]:
         return {name: figures.caption(name, study) for name in figures.available(study)}

@@ -422,9 +422,10 @@ def _shown(folder: Path) -> Subject:
     from plfl.publish.tracking import runs
     from plfl.report import page
     from plfl.report.figures import available, draw
-    from plfl.results.claims import verdicts
     from plfl.results.compare import compare
+    from plfl.results.comparisons import table
     from plfl.results.tables import Tables
+    from plfl.results.variants import Variant
     from tests.helpers import fake_results
 
     results = folder / "results"
@@ -450,7 +451,7 @@ def _shown(folder: Path) -> Subject:
         ways: list[Callable[[], object]] = [
             ask,
             lambda: page.write(results, Path("figures"), Path("index.html")),
-            lambda: verdicts(Tables(results)),
+            lambda: table(Tables(results).study, [Variant("", {}, Tables(results))], results),
             lambda: compare("results", "results"),
             lambda: list(runs(Tables(results))),
             lambda: draw(dice.choice([*available()]), Tables(results)),

@@ -1,0 +1,193 @@
+"""The comparisons of a study of forecasts: one table, which everything that shows them reads.
+
+`comparisons.csv` has a row per comparison (`plfl.results.contest`):
+
+- `about`: `claim`, of those that the study names, with their verdicts; `federation`, the best
+  federation against the best ways without one; `axis`, a value of an axis against the first one;
+- `claim`: its name, such as `c1`; `place`: where on the axes, in words; `state`, if about one;
+- `text`: the comparison in words; `better`, `than`: its sides, as claims name them; `chosen`,
+  `chosen_than`: the forecasters that represent them, chosen on validation;
+- `score`: as in claims; empty: the error (MASE);
+- `error`, `error_than`: means over clients and seeds; `difference`: positive where `better` has
+  the lower error (for counted quantities a ratio), its 95 % interval `low` to `high`, its range
+  `lowest` to `highest` without one of the states;
+- `clients`, `states`, `origins`, `weeks`, `seeds`: the data that it is based on;
+- `verdict`, `p`, `p_alone`, `named`, `reason`, `needed`: only of claims (`plfl.results.claims`).
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import ResultsError
+from plfl.baselines import rivals
+from plfl.config.sections import BASELINE
+from plfl.config.study import Study
+from plfl.results import claims, words
+from plfl.results.contest import Contest, NotInStudyError, contests
+from plfl.results.records import DAMAGE, REMEDY
+from plfl.results.scores import Piece, by_state
+from plfl.results.statistics import Comparison
+from plfl.results.tables import fitting
+from plfl.results.variants import Variant, grouped
+
+FILE = "comparisons.csv"
+ORIGINS = "data.origins"
+"""The axis whose values have different test sets."""
+TEXT = ["about", "claim", "place", "state", "text", "better", "than", "chosen", "chosen_than"]
+TEXT += ["score", "verdict", "named", "reason", "needed"]
+NUMBERS = ["error", "error_than", "difference", "low", "high", "lowest", "highest"]
+NUMBERS += ["clients", "states", "origins", "weeks", "seeds", "p", "p_alone"]
+COLUMNS = [*TEXT[:10], *NUMBERS, *TEXT[10:]]
+FEWEST = 4
+"""The least number of weeks of the test set for the interval of a client."""
+MONTH = 30
+"""Days of a month."""
+BEST_ALONE = "the best without one"
+_RIVALS = {
+    "the best LightGBM": [name for name in rivals() if name.startswith("lightgbm")],
+    "the best ridge": ["ridge", "ridge_lags"],
+    "the best seasonal naive": ["naive_day", "naive_week", "naive_mean", "naive_weeks"],
+    "persistence": ["persistence"],
+}
+"""Kinds of baselines that the best federation is compared with one by one."""
+
+
+def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFrame:
+    """The comparisons of a study, given its variants and its results folder."""
+    with fitting(*(variant.tables.folder for variant in variants)):
+        rows = [row | {"about": "claim"} for row in claims.judged(study, variants, folder)]
+        for place, group in places(study, variants) if study.task.forecasts else ():
+            rows += [
+                row | {"about": "federation", "place": place}
+                for row in _of_federation(study, group)
+            ]
+        rows += _of_axes(study, variants)
+        found = pd.DataFrame(rows, columns=COLUMNS)
+        found = found.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
+        return found.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
+
+
+def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.DataFrame:
+    """The comparisons of the study in a results folder; computed if its file is missing, as in a
+    deployed study. `variants`: those of another kind than of forecasts."""
+    path = folder / FILE
+    if not path.is_file():
+        return table(study, variants or Variant.all_of(study, folder), folder)
+    try:
+        kinds: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
+        found = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
+        return found[COLUMNS].astype(kinds)
+    except DAMAGE as error:
+        raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+
+
+def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:
+    """The variants at each place on the axes, whose origins are pooled, with the place in words."""
+    for group in grouped(variants, [ORIGINS]):
+        yield words.place(study, group[0].place, [ORIGINS]), group
+
+
+def duel(
+    study: Study, group: Sequence[Variant], better: Sequence[str], than: Sequence[str], **of: Any
+) -> Contest | None:
+    """The comparison of two sets of forecasters; None if the study lacks one, or their scores."""
+    try:
+        (found,) = contests(study, group, better, than, **of)
+    except NotInStudyError:
+        return None
+    return found if found.comparison.scored else None
+
+
+def gains(found: Contest) -> Iterator[dict[str, Any]]:
+    """What each client gains from the first set of forecasters.
+
+    Yields:
+        `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
+        the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the
+        weeks of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of
+        the second set, and the absolute errors saved in 30 days, `kwh_a_month`.
+    """
+    alone = by_state([than.forecaster for _, than in found.pairs])
+    saved = by_state(list(_in_energy(found)))
+    for state, pieces in by_state(found.pieces).items():
+        for i, client in enumerate(pieces.clients):
+            weekly = {state: pieces.weekly[[i]].mean(axis=1, keepdims=True)}
+            own = Comparison((), weekly, False, {state: pieces.weeks}, sampled=False)
+            if not own.scored:
+                continue
+            before = float(alone[state].weekly[i].mean(axis=0).sum())
+            enough = sum(pieces.weeks) >= FEWEST
+            low, high = own.interval if enough else (np.nan, np.nan)
+            yield {
+                "state": state,
+                "client": client,
+                "mase_alone": before,
+                "mase_federated": before - own.effect,
+                "gain": own.effect,
+                "low": low,
+                "high": high,
+                "percent": 100 * own.effect / before if before else np.nan,
+                "kwh_a_month": float(saved[state].weekly[i].mean(axis=0).sum()),
+            }
+
+
+def _in_energy(found: Contest) -> Iterator[Piece]:
+    """The gains in kWh per month; MASE is in units of the error of persistence."""
+    for gain, (better, _) in zip(found.pieces, found.pairs, strict=True):
+        clients = better.variant.tables.clients
+        about = clients[clients["state"] == gain.state].set_index("client").loc[list(gain.clients)]
+        factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+        weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
+        yield Piece(gain.state, gain.origin, gain.clients, weekly)
+
+
+def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+    """The best federation against the best without one, over all states and in each, against kinds
+    of these, and against the best on the raw data of all clients."""
+    alone = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
+    rivals = {BEST_ALONE: [words.ALONE], "local training": alone}
+    for kind, members in _RIVALS.items():
+        rivals[kind] = [f"{BASELINE}-{name}" for name in members if name in study.baselines.names]
+    rivals["the best on the raw data of all"] = [words.RAW]
+    asked = [(kind, "") for kind, than in rivals.items() if than]
+    if len(study.data.states) > 1:
+        asked[1:1] = [(BEST_ALONE, state) for state in study.data.states]
+    for kind, state in asked:
+        states = [state] if state else []
+        if found := duel(study, group, [words.FEDERATION], rivals[kind], states=states):
+            where = f", in {state}" * bool(state)
+            yield {
+                "state": state,
+                "text": study.worded(f"The best federation against {kind}{where}"),
+                "better": words.FEDERATION,
+                "than": ", ".join(rivals[kind]),
+                **found.row,
+            }
+
+
+def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+    """What each value of an axis changes against the first one, all else being equal: for the best
+    of each sharing scheme, method and model. Values with other test sets are left out."""
+    for axis in (axis for axis in study.axes if axis.key != ORIGINS):
+        first, *others = axis.choices
+        for group in grouped(variants, [axis.column, ORIGINS]):
+            place = words.place(study, group[0].place, [ORIGINS, axis.key])
+            kinds = dict.fromkeys(kind for one in group for kind in one.tables.kinds())
+            for value, (sharing, method) in ((v, kind) for v in others for kind in kinds):
+                for model in group[0].models(sharing, method):
+                    name = f"{sharing}-{method}" + "-global" * (model == "global")
+                    sides = [[f"{axis.short}={at}/{name}"] for at in (value, first)]
+                    if found := duel(study, group, *sides):
+                        told = [words.value(axis, at, study.participant) for at in (value, first)]
+                        yield {
+                            "about": "axis",
+                            "place": place,
+                            "text": f"{' instead of '.join(told)}: {found.label(0)}",
+                            "better": sides[0][0],
+                            "than": sides[1][0],
+                            **found.row,
+                        }

@@ -1,0 +1,287 @@
+"""The one comparison: two sets of forecasters, a score, and some variants of a study.
+
+In every state of every variant, the best forecaster of each set on validation is compared with that
+of the other. If a set names values of axes, it is the best over the variants that differ in these
+axes. Differences are averaged over the variants of an origin; states and origins are pooled. The
+statistics are those of `plfl.results.statistics`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from plfl.baselines import BASELINE
+from plfl.config.axes import parsed
+from plfl.config.checks import WHOLE_KINDS
+from plfl.config.study import Study
+from plfl.results import words
+from plfl.results.scores import AXES, Forecaster, Piece, pooled
+from plfl.results.statistics import Comparison
+from plfl.results.variants import Variant, grouped
+
+
+class NotInStudyError(Exception):
+    """The study lacks something that a comparison is about."""
+
+
+class Candidate(NamedTuple):
+    """A forecaster, and the variant that it belongs to."""
+
+    variant: Variant
+    forecaster: Forecaster
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables, within its study."""
+        sharing, method, client, server = self.forecaster.axes
+        study = self.variant.tables.study
+        if sharing == BASELINE:
+            return words.baseline(method)
+        alone = study.combinations.trains_alone(sharing, method)
+        axes = {"method": method, "client_opt": client, "server_opt": server}
+        told = {
+            axis: value if len(getattr(study.grid, axis)) > 1 else "*"
+            for axis, value in axes.items()
+        }
+        told |= {"method": "*", "server_opt": "*"} if alone else {}
+        if told["server_opt"] != "*":
+            told["method"] = method
+        name = "-".join([sharing, *told.values()])
+        model = ", the server's model" if self.forecaster.model == "global" else ""
+        return words.forecaster(study, name) + model
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of all clients of the state in a training, in both directions."""
+        if self.forecaster.is_baseline:
+            table = self.variant.tables.baseline_scores["bytes"]
+            return float(table[self.forecaster.state, self.forecaster.axes[1]])
+        return self.counted("bytes_down") + self.counted("bytes_up")
+
+    def counted(self, column: str) -> float:
+        """A cost of a training in the summary, mean over seeds."""
+        rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        if column not in rows:
+            raise NotInStudyError("the study does not simulate time (federation.simulation)")
+        return float(rows[column].mean())
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two sets of forecasters compared."""
+
+    pairs: list[tuple[Candidate, Candidate]]
+    """The best of the first set and of the second, in each state of each variant."""
+    lost: tuple[list[str], list[str]]
+    """The cells of sides that have no score because every one of their cells diverged."""
+    margin: float = 0.0
+    """What is added to the errors of the second set, as a share of them."""
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The differences, positive where the first set has the lower error."""
+        return [a.forecaster.lead(b.forecaster, self.margin) for a, b in self.pairs]
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The difference with its interval."""
+        names = [
+            f"{one.variant.prefix}{one.forecaster.shown}" for both in self.pairs for one in both
+        ]
+        trained = any(not one.forecaster.is_baseline for both in self.pairs for one in both)
+        shared = any(one.variant.shares_tests for both in self.pairs for one in both)
+        return pooled(names, self.pieces, trained, shared)
+
+    def error(self, number: int) -> float:
+        """The test error of a side, mean over clients and seeds."""
+        pieces = [pair[number].forecaster for pair in self.pairs]
+        return pooled([], pieces).effect if pooled([], pieces).scored else np.nan
+
+    def label(self, number: int, most: int = 2) -> str:
+        """The forecasters that represent a side, the most frequent first."""
+        counts = Counter(pair[number].label for pair in self.pairs)
+        labels = [label for label, _ in counts.most_common(most)]
+        more = len(counts) - len(labels)
+        return words.listed([*labels, *([f"{more} more"] if more else [])], "or") if labels else ""
+
+    def bytes(self, number: int) -> float:
+        """Bytes that cross for a client of a side in a training, in both directions."""
+        chosen = [pair[number] for pair in self.pairs]
+        clients = sum(len(one.forecaster.clients) for one in chosen)
+        return sum(one.bytes for one in chosen) / clients if clients else np.nan
+
+    @property
+    def validation(self) -> list[float]:
+        """Validation error of each side, mean over all clients of all states and origins."""
+        sides: list[list[Candidate]] = [list(side) for side in zip(*self.pairs, strict=True)]
+        return [
+            float(
+                np.average(
+                    [one.forecaster.validation for one in side],
+                    weights=[len(one.forecaster.clients) for one in side],
+                )
+            )
+            for side in sides
+        ]
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The columns of `plfl.results.comparisons` that follow from it."""
+        about = {"chosen": self.label(0), "chosen_than": self.label(1)}
+        if not self.comparison.scored:
+            return about
+        return about | {"error": self.error(0), "error_than": self.error(1)} | told(self.comparison)
+
+
+def told(comparison: Comparison) -> dict[str, Any]:
+    """The difference of a comparison with its interval, and the data that it is based on."""
+    low, high = comparison.interval
+    lowest, highest = comparison.without_one_state or (np.nan, np.nan)
+    levels = {factor: part.levels for factor, part in comparison.parts.items()}
+    return {
+        **{"difference": comparison.effect, "low": low, "high": high},
+        **{"lowest": lowest, "highest": highest},
+        **{factor: levels.get(factor, 0) for factor in ("clients", "weeks", "seeds")},
+        "states": len(comparison.scored),
+        "origins": max(map(len, comparison.origins.values()), default=0),
+    }
+
+
+def contests(
+    study: Study,
+    variants: Sequence[Variant],
+    better: Sequence[str],
+    than: Sequence[str],
+    each: Sequence[str] = (),
+    score: str = "",
+    margin: float = 0.0,
+    states: Sequence[str] = (),
+) -> list[Contest]:
+    """The comparisons of two sets of forecasters in some variants: one, or one for each value of
+    the axes `each`. The keys are those of `plfl.config.sections.Claim`.
+
+    Raises:
+        NotInStudyError: a side has no forecaster, or the variants cannot be compared.
+    """
+    places = [parsed(name, study.axes)[0] for name in (*better, *than)]
+    free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
+    found: dict[tuple[str, ...], list[tuple[list[Candidate], list[Candidate]]]] = {}
+    missing = ""
+    for group in grouped(variants, free):
+        for state in states or group[0].tables.study.data.states:
+            first, second = (
+                candidates(study, group, state, names, score) for names in (better, than)
+            )
+            if not (first and second):
+                missing = missing or words.side(study, than if first else better)
+                continue
+            _comparable([*first, *second])
+            for key, *sides in _split(each, first, second):
+                here = (
+                    state if "state" in each else "",
+                    group[0].label if "variant" in each else "",
+                )
+                found.setdefault((*here, *key), []).append((sides[0], sides[1]))
+    if not found:
+        raise NotInStudyError(f"the study does not have {missing}" if missing else "no variant")
+    return [_contest(sides, margin) for sides in found.values()]
+
+
+def _contest(sides: Sequence[tuple[list[Candidate], list[Candidate]]], margin: float) -> Contest:
+    pairs: list[tuple[Candidate, Candidate]] = []
+    lost: tuple[list[str], list[str]] = ([], [])
+    for both in sides:
+        chosen = [best(side) for side in both]
+        for side, one, to in zip(both, chosen, lost, strict=True):
+            to += [] if one else [of.forecaster.name for of in side]
+        if chosen[0] and chosen[1]:
+            pairs.append((chosen[0], chosen[1]))
+    return Contest(pairs, lost, margin)
+
+
+def best(among: Sequence[Candidate]) -> Candidate | None:
+    """The candidate of lowest validation error; None if all diverged."""
+    finite = [one for one in among if np.isfinite(one.forecaster.validation)]
+    return min(finite, key=lambda one: one.forecaster.validation, default=None)
+
+
+def candidates(
+    study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
+) -> list[Candidate]:
+    """The forecasters of a state that names in claims stand for, in some variants.
+
+    Raises:
+        NotInStudyError: no variant is at a place that a name says.
+    """
+    columns = {axis.key: axis.column for axis in study.axes}
+    found = []
+    for full in names:
+        place, name = parsed(full, study.axes)
+        here = [v for v in group if all(v.place[columns[k]] == at for k, at in place.items())]
+        if not here:
+            raise NotInStudyError(f"`where` leaves no variant of {full}")
+        found += [Candidate(v, one) for v in here for one in _named(v, name, state, score)]
+    return found
+
+
+def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
+    """The forecasters of a state that a name without a place stands for, each training once."""
+    study, of_state = variant.tables.study, variant.scored(score)
+    grid = study.combinations
+    if name in WHOLE_KINDS:
+        for model, scores in of_state.items():
+            for one in scores[state].those():
+                sharing, method = one.axes[:2]
+                if one.is_baseline:
+                    listed = model == "local" and method not in variant.tables.have_seen_the_data
+                    same = listed and words.kind(study, f"{BASELINE}-{method}") == name
+                else:
+                    repeated = model == "global" and grid.trains_alone(sharing, method)
+                    same = words.kind(study, sharing) == name and not repeated
+                if same and (one.is_baseline or not grid.repeats(*one.axes)):
+                    yield replace(one, model=model)
+        return
+    short = name.removesuffix("-global")
+    model = "local" if short == name else "global"
+    sharing, *rest = short.split("-")
+    parts = zip(AXES, [sharing, *rest], strict=False)
+    equal = {axis: value for axis, value in parts if value != "*"}
+    for one in of_state[model][state].those(**equal):
+        if one.is_baseline == (sharing == BASELINE) and (
+            one.is_baseline or not grid.repeats(*one.axes)
+        ):
+            yield replace(one, model=model)
+
+
+def _comparable(among: Sequence[Candidate]) -> None:
+    first = among[0].forecaster
+    for _, one in among:
+        if {*one.clients} != {*first.clients} or not one.is_comparable(first):
+            raise NotInStudyError("the variants that it compares have other clients or test sets")
+
+
+def _split(
+    each: Sequence[str], first: list[Candidate], second: list[Candidate]
+) -> Iterator[tuple[tuple[str, ...], list[Candidate], list[Candidate]]]:
+    """The sides for each value of some axes. On an axis without a value in common, every value of
+    one side is paired with every one of the other."""
+    axes = [AXES.index(axis) for axis in each if axis in AXES]
+
+    def by_key(side: list[Candidate]) -> dict[tuple[str, ...], list[Candidate]]:
+        found: dict[tuple[str, ...], list[Candidate]] = {}
+        for one in side:
+            found.setdefault(tuple(one.forecaster.axes[i] for i in axes), []).append(one)
+        return found
+
+    ours, theirs = by_key(first), by_key(second)
+    common = [{k[i] for k in ours} & {k[i] for k in theirs} for i in range(len(axes))]
+    for (a, some), (b, others) in itertools.product(ours.items(), theirs.items()):
+        if all(not both or x == y for both, x, y in zip(common, a, b, strict=True)):
+            yield (*a, *b), some, others

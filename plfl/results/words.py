@@ -1,0 +1,221 @@
+"""Claims, forecasters and places of a study in words, as the page and the commands show them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from plfl import baselines
+from plfl.config.axes import Axis, parsed
+from plfl.config.checks import WHOLE_KINDS
+from plfl.config.sections import BASELINE, Claim, Scheme
+from plfl.config.study import Study
+from plfl.results.labels import baseline_label, client_label, method_label, server_label
+
+LONG = 24
+"""Longest list of shared parameters that names a sharing scheme, in characters."""
+_VERBS = {
+    "": "has a lower error than",
+    "spread": "has errors that differ less between clients than those of",
+    "bytes": "sends fewer bytes than",
+    "bytes_down": "receives fewer bytes than",
+    "seconds": "takes less time than",
+    "waiting": "has shorter waiting times than",
+}
+_OF_CLASSIFIERS = {
+    "": "is more accurate than",
+    "quarter": "is more accurate after a quarter of the rounds than",
+    "own": "is more accurate on the clients' own labels than",
+}
+_SHARES = {"bytes": "sends", "bytes_down": "receives", "seconds": "takes", "waiting": "waits"}
+FEDERATION, ALONE, RAW = WHOLE_KINDS
+_KINDS = {
+    FEDERATION: "the best federation",
+    ALONE: "the best without a federation",
+    RAW: "the best on the raw data of all clients",
+}
+
+
+def listed(words: Iterable[str], joined: str = "and") -> str:
+    """Words as a list in a sentence."""
+    *most, last = words
+    return f"{', '.join(most)} {joined} {last}" if most else last
+
+
+def place(study: Study, labels: Mapping[str, str], without: Iterable[str] = ()) -> str:
+    """A place on the axes, given its labels by column: "1 week of history, 12 clients". Axes with a
+    single value, and those whose keys are in `without`, are not mentioned."""
+    return ", ".join(
+        value(axis, labels[axis.column], study.participant)
+        for axis in study.axes
+        if len(axis.choices) > 1 and axis.key not in without and axis.column in labels
+    )
+
+
+def value(axis: Axis, label: str, participant: str = "client") -> str:
+    """A value of an axis: "1 week of history"."""
+    if axis.key == "windows.history":
+        plural = "" if label == "1" else "s"
+        return "the whole history" if label == "null" else f"{label} week{plural} of history"
+    if axis.key == "windows.horizons":
+        return f"{label} step{'' if label == '1' else 's'} ahead"
+    if axis.key == "data.clients":
+        return f"{label} {participant}s"
+    if axis.key == "data.federations":
+        return f"federations of {label}"
+    if axis.key == "data.origins":
+        return f"tests from {label}"
+    return f"{axis.short} {label}".replace("_", " ")
+
+
+def scheme(study: Study, sharing: str) -> str:
+    """What a sharing scheme shares: "everything shared", "local training"."""
+    blocks = {name: _scheme(block) for name, block in study.sharing.items()}
+    words = blocks[sharing]
+    alike = [name for name in study.grid.sharing if blocks[name] == words]
+    return words if len(alike) == 1 else f"{words} ({sharing})"
+
+
+def _scheme(block: Scheme | Sequence[str]) -> str:
+    if isinstance(block, Scheme):
+        raw = block.join == "raw"
+        return "a network on the raw data of all" if raw else "received without taking part"
+    if list(block) == ["*"]:
+        return "everything shared"
+    shared = listed(block) if block else ""
+    return (
+        f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
+        if block
+        else ("local training")
+    )
+
+
+def baseline(name: str) -> str:
+    """A baseline within a sentence: "ridge", "LightGBM"."""
+    label = baseline_label(name)
+    return (
+        label[0].lower() + label[1:] if label[1:2].islower() and label[:8] != "LightGBM" else label
+    )
+
+
+def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
+    """A forecaster as claims name it, without a value of an axis; global models are not told from
+    local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
+    if name in _KINDS:
+        return _KINDS[name]
+    sharing, *rest = name.removesuffix("-global").split("-")
+    if sharing == BASELINE:
+        return baseline("-".join(rest))
+    method, client, server, *_ = [*rest, "*", "*", "*"]
+    told = [] if sharing == "*" else [scheme(study, sharing)]
+    if method != "*" and not (scheme_told and len(study.grid.sharing) > 1):
+        told = []
+    servers = [server] if server != "*" else study.grid.server_opt
+    if method == "fedopt" and len(servers) == 1:
+        told.insert(0, server_label(servers[0]))
+    else:
+        told = [*([] if method == "*" else [method_label(method)]), *told]
+        told += [] if server == "*" else [server_label(server)]
+    if client != "*":
+        label = client_label(client)
+        told[:1] = [f"{told[0]} with {label}" if told else label]
+    return ", ".join(told) or "any forecaster"
+
+
+def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bool = False) -> str:
+    """A side of a comparison, given the `other` one: "the best federation (everything shared, or
+    received without taking part)". `each`: every one of the names is meant, not the best."""
+    by_key = {axis.key: axis for axis in study.axes}
+    short = [parsed(name, study.axes)[1] for name in (*names, *other)]
+    # What both sides have in common is not told.
+    schemes = {name.partition("-")[0] for name in short if "-" in name and BASELINE not in name}
+    models = {name.endswith("-global") for name in short}
+    words = []
+    for full in names:
+        labels, name = parsed(full, study.axes)
+        told = [value(by_key[key], label, study.participant) for key, label in labels.items()]
+        text = forecaster(study, name, len(schemes) > 1)
+        if name == ALONE and set(other) == {FEDERATION}:
+            text = "the best without one"
+        if name.startswith(BASELINE) and len(names) > 1:
+            text = text.partition(",")[0]
+        if (
+            name.endswith("-global")
+            and full.removesuffix("-global") not in names
+            and len(models) > 1
+        ):
+            text += ", the server's model"
+        words.append(text + (f" with {listed(told)}" if told else ""))
+    words = list(dict.fromkeys(words))
+    if len(words) == 1:
+        return f"a model {words[0]}" if words[0].startswith("received") else words[0]
+    if each:
+        return f"each of {listed(words)}"
+    kinds, against = (
+        {kind(study, parsed(name, study.axes)[1]) for name in some} for some in (names, other)
+    )
+    if kinds == {FEDERATION}:
+        return f"the best federation ({listed(words, 'or')})"
+    if kinds == {ALONE}:
+        without = "one" if against == {FEDERATION} else "a federation"
+        return f"the best without {without} ({listed(words, 'or')})"
+    return f"the best of {listed(words)}"
+
+
+def kind(study: Study, name: str) -> str:
+    """What the clients of a forecaster exchange, one of `WHOLE_KINDS`: models, nothing, or raw
+    data; empty if its name stands for several."""
+    if name in _KINDS:
+        return name
+    sharing, _, rest = name.removesuffix("-global").partition("-")
+    if sharing == BASELINE:
+        crosses = baselines.find(rest).crosses
+        return {"nothing": ALONE, "models": FEDERATION, "raw data": RAW}[crosses]
+    if sharing == "*":
+        return ""
+    if study.combinations.shares_nothing(sharing):
+        return ALONE
+    return RAW if study.joins(sharing) == "raw" else FEDERATION
+
+
+def claim(study: Study, named: Claim) -> str:
+    """A claim of a study in words."""
+    if named.text:
+        return named.text
+    by_key = {axis.key: axis for axis in study.axes}
+    where = [
+        listed(named.labels(key), "or")
+        if key not in by_key
+        else listed((value(by_key[key], at, study.participant) for at in named.labels(key)), "or")
+        for key in named.where
+    ]
+    start = f"with {' and '.join(where)}: " if where else ""
+    if set(named.where) == {"data.states"}:
+        start = f"in {where[0]}: "
+    if named.score == "loads":
+        sides = (
+            "the clients' loads differ by more than a factor of "
+            f"{named.share or 1:g} in their mean and in their spread (geometric standard deviation)"
+        )
+    else:
+        # Where the sides differ in something that the claim is made for each of, all are meant.
+        every = bool({"method", "client_opt"} & {*named.each})
+        both = (
+            side(study, named.better, named.than, every),
+            side(study, named.than, named.better, every),
+        )
+        verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
+        verb = verbs[named.score]
+        if named.share is not None:
+            amount = f"{100 * named.share:.4g} %" if named.share < 1 else f"{named.share:g} times"
+            what = named.score.partition("_")[0]
+            verb = f"{_SHARES[named.score]} {amount} {'of ' * (named.share < 1)}the {what} of"
+        elif named.margin:
+            verb = f"has an error at most {100 * named.margin:g} % above that of"
+        sides = f"{both[0]} {verb} {both[1]}"
+    said = {"state": "state", "variant": "variant", "sharing": "sharing scheme"}
+    said |= {"server_opt": "server optimiser", "client_opt": "local optimiser", "method": "method"}
+    differ = {"method", "client_opt"} if len({*named.better, *named.than}) > 1 else set()
+    if not any("*" in name.partition("-")[0] for name in (*named.better, *named.than)):
+        differ.add("sharing")
+    axes = [said[axis] for axis in named.each if axis not in differ]
+    text = study.worded(f"{start}{sides}" + (f", for every {listed(axes)}" if axes else ""))
+    # Names such as pFedMe keep their first letter.
+    return text if text[1].isupper() else text[0].upper() + text[1:]

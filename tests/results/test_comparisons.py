@@ -1,0 +1,312 @@
+"""The table of comparisons, the map and the gains, on results of which the truth is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from plfl.baselines import BASELINE
+from plfl.config.study import Study
+from plfl.report.answer import answer, compared
+from plfl.report.make import make
+from plfl.results import claims, words
+from plfl.results.comparisons import FILE, MONTH, gains, read, table
+from plfl.results.overview import Overview, gather
+from plfl.results.scores import Piece, pooled
+from plfl.results.statistics import holm
+from plfl.results.tables import Tables
+from plfl.results.variants import Variant
+from tests.helpers import fake_results
+from tests.helpers.constructed import config
+
+CONFIG: dict[str, Any] = {
+    "name": "named",
+    "data": {
+        "source": "sample",
+        "states": ["CA", "NY"],
+        "clients": 3,
+        "origins": ["2018-06-01", "2018-10-01"],
+    },
+    "sharing": {"P1": ["*"], "P3": [], "raw": {"join": "raw"}},
+    "grid": {
+        "sharing": ["P1", "P3", "raw"],
+        "client_opt": ["adam"],
+        "server_opt": ["fedavg"],
+        "seeds": [1, 2],
+        "windows.history": [1, 16],
+    },
+    "windows": {"scaling": "per_client"},
+    "federation": {"rounds": 1},
+    "claims": [
+        {"better": "P1", "than": ["P3", "baseline-ridge"]},
+        {"better": "P1-fedopt", "than": "baseline-lightgbm", "where": {"windows.history": 16}},
+        {"better": "baseline-lightgbm_pooled", "than": "baseline-lightgbm"},
+        {"better": "P1-fedopt-global", "than": "P1"},
+        {"better": "P1-global", "than": "P1", "margin": 0.2},
+        {"better": "history=16/baseline-lightgbm", "than": "history=1/baseline-lightgbm"},
+        {"better": "history=1/P3", "than": ["history=16/P1", "history=16/P3"]},
+        {"better": "history=1/P1", "than": "history=16/P1", "margin": 0.1},
+    ],
+}
+LEVELS = {"P1": 0.8, "P3": 1.2, "raw": 0.75}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Alone is best with 16 weeks, through LightGBM; the federation with one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("named"))
+        study = Study.parse(CONFIG, "named")
+        claims.note(study)
+        for variant in study.variants.values():
+            long = variant.windows.history == 16
+            fake_results.write(
+                variant.results,
+                variant.description(),
+                lambda cell, _, model, *__: LEVELS[cell["sharing"]] + 0.1 * (model == "global"),
+                sent={"P1": 100, "P3": 0, "raw": 70},
+                baseline=lambda name, at=long: (
+                    0.6 if at and name == "lightgbm" else 0.7 if name == "lightgbm_pooled" else 1.0
+                ),
+            )
+        gather(study, study.results, None)
+        make(study.results, study.figures, study.results / "index.html")
+        yield study
+
+
+def judged(study: Study) -> pd.DataFrame:
+    found = read(study.results, study)
+    return found[found["about"] == "claim"]
+
+
+def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None:
+    found = judged(study)
+    assert found["verdict"].tolist() == [
+        "holds",
+        "does not hold",
+        "holds",
+        "does not hold",
+        "holds",  # at most a fifth worse, where it is an eighth worse
+        "holds",
+        "does not hold",
+        "holds",
+    ]
+    assert "at most 20 % above that of" in found.loc[4, "text"]
+    assert found.loc[4, "difference"] == pytest.approx(0.2 * 0.8 - 0.1, abs=0.01)
+    assert found.loc[5, "difference"] == pytest.approx(0.4, abs=0.02)
+    assert found.loc[5, "text"] == (
+        "LightGBM with 16 weeks of history has a lower error than LightGBM with 1 week of history"
+    )
+    ends = []
+    for variant in study.variants.values():
+        errors = pd.read_parquet(variant.results / "errors.parquet")
+        errors["mase"] = errors["error"] / errors["scale"] / 28
+        errors = errors[errors["model"].isin(["local", "baseline"])]
+        by = errors.groupby(["sharing", "method", "state", "client", "seed"], dropna=False)["mase"]
+        means = by.sum().groupby(["sharing", "method"]).mean()
+        ends.append(means["baseline", "ridge"] - means["P1", "fedopt"])
+    first = found.loc[0]
+    assert first["difference"] == pytest.approx(np.mean(ends), rel=1e-4)
+    counts = first[["clients", "states", "origins", "weeks", "seeds"]]
+    assert counts.tolist() == [6, 2, 2, 8, 2]
+    assert first["lowest"] <= first["difference"] <= first["highest"]
+    assert found.loc[2, "seeds"] == 0  # baselines have none
+    assert found["p"].tolist() == pytest.approx(holm(found["p_alone"].tolist()), rel=1e-3)
+
+
+def test_one_difference_has_one_verdict(study: Study) -> None:
+    found = read(study.results, study)
+    others = found[found["about"] != "claim"]
+    assert set(others["about"]) == {"federation", "axis"}
+    assert (others["verdict"] == "").all() and others["p"].isna().all()
+    assert set(others["place"]) == {"1 week of history", "16 weeks of history", ""}
+    page = (study.results / "index.html").read_text("utf-8")
+    assert page.count('class="verdict"') == len(judged(study))
+    best = others[(others["than"] == words.ALONE) & (others["state"] == "")]
+    chosen = {"everything shared"}, {"persistence", "LightGBM"}
+    assert (set(best["chosen"]), set(best["chosen_than"])) == chosen
+
+
+def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
+    written = read(study.results, study)
+    path = study.results / FILE
+    kept = path.read_bytes()
+    path.unlink()
+    pd.testing.assert_frame_equal(read(study.results, study), written, rtol=1e-4, atol=1e-6)
+    path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("change", ["test set", "clients"])
+def test_variants_with_other_test_sets_or_clients_are_not_compared(
+    study: Study, change: str
+) -> None:
+    found = Variant.all_of(study, study.results)
+    for variant in found:
+        if "16" in variant.place.values():
+            clients = variant.tables.clients
+            if change == "clients":
+                variant.tables.__dict__["clients"] = clients.groupby("state").head(2)
+            else:
+                clients["persistence_mae_test"] *= 2
+    whole = table(study, found, study.results)
+    verdicts = whole.loc[whole["about"] == "claim", "verdict"]
+    assert [verdict == "not in this study" for verdict in verdicts] == 5 * [False] + 3 * [True]
+    assert "axis" not in set(whole["about"])
+
+
+def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
+    found = Overview(study.results).table("map.csv").set_index("windows.history")
+    assert found["best"].tolist() == ["everything shared", "LightGBM"]
+    assert found["raw"].tolist() == ["LightGBM, pooled"] * 2
+    for history, lead, price in (("1", 0.2, 0.1), ("16", -0.2, -0.1)):
+        row = found.loc[history]
+        assert row["lead"] == pytest.approx(lead, abs=0.02)
+        assert row["price"] == pytest.approx(price, abs=0.02)
+        assert row["lead_low"] < row["lead"] < row["lead_high"]
+        assert row["bytes_federated"] == 200  # both directions
+    compared = read(study.results, study).query("than == @words.ALONE and state == ''")
+    np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
+    meters = Overview(study.results).table("meters.csv")
+    assert meters["windows.history"].value_counts().to_dict() == {"1": 6, "16": 6}
+    of_places = meters.groupby("windows.history")["gain"].mean()
+    np.testing.assert_allclose(of_places, found["lead"].reindex(of_places.index), atol=1e-6)
+
+
+def test_the_page_says_places_in_words(study: Study) -> None:
+    page = (study.results / "index.html").read_text("utf-8")
+    assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
+    meters = pd.read_csv(study.results / "meters.csv")
+    for history, rows in meters.groupby("windows.history"):
+        gain, lose = (rows["low"] > 0).sum(), (rows["high"] < 0).sum()
+        place = f"{history} week{'s' * (history > 1)} of history"
+        assert f"{place}: of 6 clients, {gain} gain and {lose} lose" in page
+    assert meters["low"].gt(0).any() and meters["high"].lt(0).any()
+    assert "does not hold" in page and "2 origins" in page
+    assert "6 clients decide only large differences" in page
+
+
+def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
+    assert set(judged(study)["named"]) == {"named before"}
+    for variant in study.variants.values():
+        (variant.results / "baselines").mkdir()
+        (variant.results / "baselines" / "CA.parquet").touch()
+    _, *others = CONFIG["claims"]
+    added = {"better": "P3", "than": "P1"}
+    later = Study.parse(CONFIG | {"claims": [*others, added]}, "named")
+    claims.note(later)  # comes too late
+    gather(later, later.results, None)
+    assert judged(later)["named"].tolist() == ["named before"] * len(others) + ["named later"]
+    make(later.results, later.figures, later.results / "index.html")
+    said = f"had results already: c{len(others) + 1}. Named before it had results, and missing "
+    said += f"here: {words.claim(study, study.claims[0])}"
+    assert said in (later.results / "index.html").read_text("utf-8")
+    (later.results / claims.FILE).unlink()
+    assert "not recorded" in claims.in_sentences(later, later.results)
+    claims.note(study)
+    assert not (later.results / claims.FILE).exists()
+
+
+def test_weeks_vary_within_origins_only() -> None:
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.01, (2, 5, 3, 4))
+    pieces = [
+        Piece("CA", str(i), tuple("abcde"), level / 4 + part)
+        for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
+    ]
+    weeks = pooled(["one"], pieces).parts["weeks"]
+    assert (weeks.levels, pooled(["one"], pieces).effect) == (8, pytest.approx(0.5, abs=0.02))
+    own = noise.mean(axis=2).mean(axis=1)  # (origins, weeks)
+    expected = sum(4 * part.var(ddof=1) for part in own) / 4
+    assert weeks.variance == pytest.approx(expected)
+    assert weeks.freedom <= 6
+
+
+# -- what each client gains ------------------------------------------------------------------------
+
+WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
+LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
+QUESTION = [{"better": words.FEDERATION, "than": words.ALONE}]
+
+
+def plain(
+    folder: Path, levels: dict[str, float], clients: int = 4, named: Any = QUESTION
+) -> Tables:
+    """Results with these levels; the last client has no scale."""
+    of = config(data={"states": ["CA"], "clients": clients}, grid={"client_opt": ["adam"]})
+    return fake_results.write(
+        folder,
+        of | {"claims": named},
+        lambda cell, *_: levels[cell["sharing"]],
+        baseline=lambda name: 0.4 if name == "lightgbm_lags" else 2.0,
+        constant=clients - 1,
+    )
+
+
+def weekly(tables: Tables, client: str, **labels: str) -> Any:
+    errors = tables.errors(["client", "day", "error", "forecasts"], client=client, **labels)
+    by_day = errors.groupby("day")[["error", "forecasts"]].sum()
+    by_week = by_day.groupby(np.arange(len(by_day)) // 7).sum()
+    return by_week["error"] / by_week["forecasts"]
+
+
+def test_gains_and_their_intervals(tmp_path: Path) -> None:
+    tables = plain(tmp_path, WINS)
+    found = compared(tables)
+    assert found is not None
+    assert (found.label(0), found.label(1)) == ("body shared", "LightGBM, day and week lags")
+    rows = list(gains(found))
+    assert [row["client"] for row in rows] == ["ca100", "ca137", "ca174"]  # the last: no scale
+    error_of_persistence = tables.clients.set_index("client")["persistence_mae_test"]
+    for row in rows:
+        rival = weekly(tables, row["client"], sharing=BASELINE, method="lightgbm_lags")
+        ours = weekly(tables, row["client"], sharing="P2", model="local")
+        assert row["mase_federated"] == pytest.approx(ours.mean())
+        assert row["gain"] == pytest.approx(rival.mean() - ours.mean())
+        interval = stats.ttest_rel(rival, ours).confidence_interval(0.95)
+        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+        assert row["percent"] == pytest.approx(100 * row["gain"] / row["mase_alone"])
+        persistence = error_of_persistence[row["client"]]  # kWh per interval
+        assert row["kwh_a_month"] == pytest.approx(row["gain"] * persistence * 96 * MONTH)
+
+
+def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
+    tables = plain(tmp_path, WINS)
+    errors = pd.read_parquet(tmp_path / "errors.parquet")
+    early = errors["day"] < errors["day"].min() + pd.Timedelta(weeks=3)
+    errors[early].to_parquet(tmp_path / "errors.parquet")
+    found = compared(tables)
+    assert found is not None
+    assert all(np.isnan(row["low"]) for row in gains(found))
+
+
+@pytest.mark.parametrize(
+    ("levels", "named", "short", "sign"),
+    [
+        (WINS, QUESTION, "Yes: the best federation", 1),
+        (LOSES, QUESTION, "No: the best forecaster without", -1),
+        (WINS, [], "The federation has the lower error here.", 1),
+    ],
+)
+def test_the_answer(
+    levels: dict[str, float], named: Any, short: str, sign: int, tmp_path: Path
+) -> None:
+    tables = plain(tmp_path, levels, 12, named)
+    told = answer(tables, read(tmp_path, tables.study))
+    assert told is not None
+    assert told.short.startswith(short)
+    (rows,) = told.states.values()
+    assert [float(row.gain.split()[0]) * sign > 0 for row in rows] == [True] * 11
+    assert [kind for kind, *_ in rows[0].dots] == ["alone", "federation"]
+    assert ("there is no verdict" in told.short) == (not named)
+
+
+def test_a_load_that_never_changes_is_left_out_and_named(tmp_path: Path) -> None:
+    tables = plain(tmp_path, WINS)
+    tables.clients.loc[3, "persistence_mae_test"] = 0.0
+    told = answer(tables, read(tmp_path, tables.study))
+    assert told is not None
+    (said,) = (sentence for sentence in told.sentences if "left out of all means" in sentence)
+    assert said.startswith(f"{tables.clients['client'].iloc[-1]} is left out")
