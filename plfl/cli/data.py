@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(printed(description[list(COLUMNS)].reset_index()))
-        worries = judge(description, first.windows)
+        worries = judge(description, first.windows, first.data.cut)
         warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)
         problems += [f"{state}: {refused}"] if refused else []

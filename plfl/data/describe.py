@@ -99,8 +99,8 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
     }
 
 
-def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
-    """Warnings about clients that may spoil a study, as sentences."""
+def judge(description: pd.DataFrame, windows: Windows, origin: date | None = None) -> list[str]:
+    """Warnings about clients that may spoil a study, as sentences; see `describe`."""
     # The size of a client does not matter if its load is scaled separately.
     pooled = windows.scaling == "pooled" and windows.target != "change"
     largest = description["max"].max() if pooled else -np.inf
@@ -109,7 +109,8 @@ def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
         for client in description.itertuples()
         for worry in _worries(client, largest, windows)
     ]
-    return worries + _spans(description)
+    # From an origin on, all clients have the same test set.
+    return worries if origin is not None else worries + _spans(description)
 
 
 def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
@@ -161,12 +162,15 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
 
 
 def _spans(description: pd.DataFrame) -> list[str]:
-    first, last = description["first"], description["last"]
     day = pd.Timedelta(days=1)
-    if first.max() - first.min() < day and last.max() - last.min() < day:
+    spans = [
+        f"{verb} between {description[column].min()} and {description[column].max()}"
+        for verb, column in (("begin", "first"), ("end", "last"))
+        if description[column].max() - description[column].min() >= day
+    ]
+    if not spans:
         return []
     return [
-        f"the clients cover different periods, which begin between {first.min()} and {first.max()} "
-        f"and end between {last.min()} and {last.max()}; each is split by its own period, so their "
-        "test sets have different dates"
+        f"the clients cover different periods, which {' and '.join(spans)}; each is split by its "
+        "own period, so their test sets have different dates"
     ]

@@ -366,6 +366,24 @@ class ForecastModel:
                 f"{client}: has {len(frame)} readings, but a forecast needs {needed} in a "
                 f"row, {self.interval} minutes apart; add earlier ones"
             )
+        if client in self.clients:
+            self._check_unit(frame["load"], client)
+
+    def _check_unit(self, load: pd.Series, client: str) -> None:
+        """Refuse loads that are as much above those of the training as another unit makes them."""
+        scaling, at = self.scalings[client], self.columns.index("load")
+        low, high = scaling.low[at], scaling.high[at]
+        largest, median = load.max(), load.median()
+        hour = 60 / self.interval
+        for unit, factor in (("kW", hour), ("Wh", 1000), ("W", 1000 * hour)):
+            # Of another power of ten, the loads of a few days tell; of kW, only a peak does.
+            least = max(2, factor * (0.7 if factor < 10 else 0.1))
+            if least * high <= largest <= 1.2 * factor * high and low <= median / factor <= high:
+                raise DataError(
+                    f"{client}: its readings are about {largest / high:.2g} times the range of its "
+                    f"training data, {low:.4g} to {high:.4g} kWh: {unit} instead of kWh? Divide "
+                    f"them by {factor:g}"
+                )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:
         """Whether the look-back that ends with a row (R,) is outside of the client's training

@@ -104,9 +104,14 @@ def test_limits_are_exact(fine: pd.DataFrame) -> None:
 
 def test_different_spans_are_told_once() -> None:
     later = table(start="2018-02-01 00:15")
-    (worry,) = worries_of({"a": table(), "b": later, "c": later})
-    assert "between 2018-01-01 00:15:00 and 2018-02-01 00:15:00" in worry
+    tables = {"a": table(), "b": later, "c": later}
+    (worry,) = worries_of(tables)
+    assert "begin between 2018-01-01 00:15:00 and 2018-02-01 00:15:00 and end between" in worry
     assert "different dates" in worry
+    (worry,) = worries_of({"a": table(), "b": table()[2 * WEEK :]})
+    assert "begin between" in worry and "end between" not in worry
+    description = describe(tables, 15, WINDOWS, date(2018, 2, 15))
+    assert not any("different" in told for told in judge(description, WINDOWS, date(2018, 2, 15)))
 
 
 def test_loads_that_are_never_positive_have_no_ratios() -> None:

@@ -162,6 +162,16 @@ def test_inputs_outside_of_the_training(
     assert list(stray) == list(readings.index[50:62])
 
 
+@pytest.mark.parametrize(("unit", "factor"), [("kW", 4), ("Wh", 1000), ("W", 4000)])
+def test_loads_in_another_unit_are_refused(model: ForecastModel, unit: str, factor: int) -> None:
+    readings = model.read(Path("meters/a.csv"))[:960]
+    grown = readings.assign(load=readings["load"] * 1.9)
+    assert model.predict(grown, "a")["outside"].any()
+    readings = readings.assign(load=readings["load"] * factor)
+    with naming(DataError, "a: ", "times the range", f"{unit} instead of kWh", f"by {factor}"):
+        model.predict(readings, "a")
+
+
 def test_a_gap_costs_the_forecasts_that_would_read_it(model: ForecastModel) -> None:
     readings = model.read(Path("meters/a.csv"))
     gaps = readings.copy()
