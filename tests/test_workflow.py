@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
@@ -19,6 +20,8 @@ import yaml
 from snakemake.cli import main as snakemake
 
 import plfl
+from plfl.cli.main import main as plfl_command
+from plfl.pipeline.locks import hold
 from plfl.results.records import CELL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -235,6 +238,47 @@ def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(
     os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns + age))
     other.rename(meter)
     assert project.jobs().keys() >= {"download", "windows", "baselines", "train", "train_local"}
+
+
+def test_names_with_braces_are_names_and_others_are_refused_by_name(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meters = project.folder / "meters" / "North"
+    (meters / "a.csv").rename(meters / "a{x}.csv")
+    project.make("results/own/data/North.npz")
+    (meters / "b.csv").rename(meters / os.fsdecode(b"b\xe9.csv"))
+    (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
+    monkeypatch.chdir(project.folder)
+    assert plfl_command(["study", "my.yaml"]) == 2
+    assert capsys.readouterr().err.endswith("its name is not UTF-8; rename it\n")
+
+
+def test_a_study_that_runs_already_is_refused_in_a_line(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
+    monkeypatch.chdir(project.folder)
+    lock = hold(Path("results/own/.lock"))
+    try:
+        assert plfl_command(["study", "my.yaml"]) == 2
+    finally:
+        lock.release()
+    assert capsys.readouterr().err == (
+        "plfl: results/own: another process is running this study; wait until it has finished, or "
+        "stop it\n"
+    )
+
+
+def test_a_home_that_cannot_be_written_needs_no_cache(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("HOME", "/dev/null/none")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    command = [sys.executable, "-m", "plfl", "study", "my.yaml", "--dry-run"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_a_cell_that_was_deleted_is_made_again(project: Project) -> None:

@@ -46,14 +46,16 @@ def printed(table: Any, index: bool = False) -> str:
 
 
 class Visible:
-    """Wraps a stream and escapes the control characters that are written to it, see `visible`."""
+    """Wraps a stream and escapes what is written to it: control characters, see `visible`, and
+    characters that its encoding does not have."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
 
     def write(self, text: str) -> int:
         """Write the text to the stream, and return its length."""
-        self._stream.write(visible(text))
+        code = self._stream.encoding or "utf-8"
+        self._stream.write(visible(text).encode(code, "backslashreplace").decode(code))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

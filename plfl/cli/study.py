@@ -64,4 +64,17 @@ def run(options: argparse.Namespace) -> None:
     # Not after --configfile, which takes several files: a target would count as another file.
     command += ["--snakefile", str(shipped.snakefile()), *given]
     sys.stdout.flush()
-    os.execv(sys.executable, command)
+    os.execve(sys.executable, command, os.environ | _writable_cache())
+
+
+def _writable_cache() -> dict[str, str]:
+    """A variable that keeps Snakemake's cache in the current folder if that of the user, where it
+    would be by default, cannot be written."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        if os.access(cache, os.W_OK):
+            return {}
+    except OSError:
+        pass
+    return {"XDG_CACHE_HOME": str(Path(".snakemake/cache").resolve())}

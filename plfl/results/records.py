@@ -214,6 +214,8 @@ def schema(path: Path) -> pa.Schema:
 
 
 def _unreadable(path: Path, error: Exception) -> ResultsError:
+    if isinstance(error, MemoryError):
+        return ResultsError(f"{path}: there is too little memory to read it; close other programs")
     return ResultsError(f"{path}: cannot be read ({error}); {REMEDY}")
 
 

@@ -55,3 +55,10 @@ def test_a_spreadsheet_evaluates_nothing(tmp_path: Path) -> None:
         assert read["client"].tolist() == [f"'{name}" for name in names[:5]] + names[5:]
         assert (read["'=mase"] == -0.5).all(), "numbers stay numbers"
     assert table["client"].tolist() == names
+
+
+def test_what_the_encoding_of_a_terminal_does_not_have_is_escaped() -> None:
+    binary = io.BytesIO()
+    stream = io.TextIOWrapper(binary, encoding="latin-1")
+    print("λ in café", file=text.Visible(stream), flush=True)
+    assert binary.getvalue() == b"\\u03bb in caf\xe9\n"

@@ -48,23 +48,21 @@ def inputs_of(name):
     ]
 
 
-def own_files(wildcards):
-    """The user's own files that the clients of a state are read from."""
-    data = of(wildcards).data
-    files = sources.of(data).own_files(data, wildcards.state)
-    return [local(str(file)) for file in files]
-
-
 def data_settings(wildcards):
     """The part of the configuration that determines what is read of a state."""
     data = of(wildcards).data
     return sources.of(data).settings(data, wildcards.state)
 
 
-def read_contents(wildcards):
-    """The content of the user's own files. Snakemake sees only their times, and a file that
-    replaces another may be older."""
-    return digests_of(map(Path, own_files(wildcards)), study.results / ".read.json")
+def own_files(wildcards):
+    """The content of the user's own files that the clients of a state are read from.
+
+    They are no inputs: of those Snakemake sees only the times, but a file that replaces another may
+    be older, and it looks for wildcards in names with braces.
+    """
+    data = of(wildcards).data
+    files = sources.of(data).own_files(data, wildcards.state)
+    return digests_of(files, study.results / ".read.json")
 
 
 def alike(schemes):

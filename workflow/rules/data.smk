@@ -2,8 +2,6 @@ SOURCE = type(sources.of(study.data)).__module__
 
 
 rule download:
-    input:
-        own_files,
     output:
         receipt=local(f"{INPUTS}/data/{{state}}.files.json"),
     log:
@@ -15,7 +13,7 @@ rule download:
         "../../environment.yml"
     params:
         data=data_settings,
-        files=read_contents,
+        files=own_files,
         code=code_digest(SOURCE),
     message:
         f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"

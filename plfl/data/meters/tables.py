@@ -83,7 +83,11 @@ class Table:
 
 def unreadable(path: Path) -> str | None:
     """Why a path cannot be read; None if it can. A pipe or a device is refused, because reading it
-    might never end."""
+    might never end, and a name that is not UTF-8, because no table can hold it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8; rename it"
     if path.is_file():
         return None
     if path.exists():
@@ -133,6 +137,8 @@ def read(path: Path, meters: Meters) -> list[Table]:
             return tables
     except DataError:
         raise
+    except MemoryError:
+        raise _too_little_memory(path) from None
     except Exception as error:  # parsers of damaged files raise almost anything
         said = str(error) or type(error).__name__
         raise DataError(f"{path}: cannot be read ({said}); export it again") from error
@@ -178,6 +184,12 @@ def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> Table:
     return Table(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
 
 
+def _too_little_memory(path: Path) -> DataError:
+    return DataError(
+        f"{path}: there is too little memory to read it; close other programs, or divide the file"
+    )
+
+
 def _too_large(path: Path, most: float) -> DataError:
     return DataError(
         f"{path}: holds more than {most:g} MB of data; divide it, or raise data.meters.max_size"
@@ -192,6 +204,8 @@ def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Tabl
         cells = read()
     except DataError:
         raise
+    except MemoryError:
+        raise _too_little_memory(path) from None
     except Exception as error:  # whatever a plug-in or pyarrow raises
         said = f"{type(error).__name__}: {error}"
         raise DataError(f"{path}: cannot be read as {form} ({said}); export it again") from error
