@@ -104,8 +104,8 @@ class Meters(Section):
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     exports: list[Path] = []
-    """Raw exports to read instead of `folder`: CSV, Parquet or XLSX files, or folders of them, with
-    a file or a column per meter, or a column of names. `{state}` stands for the state."""
+    """Raw exports to read instead of `folder`: files, or folders of them (docs/own-data.md).
+    `{state}` stands for the state."""
     columns: dict[str, str] = {}
     """Columns of the files, by role. `timestamp` and `load`, and in exports `meter` (a column of
     the meters' names) are detected if they are not named; `time_of_day` is a column of times beside
@@ -140,9 +140,8 @@ class Meters(Section):
     cumulative: bool = False
     """The readings are those of a cumulative register: the load is their difference."""
     add: str | None = None
-    """Regular expression for what differs in the names of one meter's registers, such as ` T[12]$`
-    for those of day and night: those whose names are equal without it are added. A reading that one
-    of them lacks is missing."""
+    """Registers whose names are equal without this regular expression, such as ` T[12]$` for those
+    of day and night, are added. A reading that one of them lacks is missing."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
