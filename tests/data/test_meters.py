@@ -1,5 +1,6 @@
 import gzip
 import logging
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,15 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "out" / "secret.csv")
     with pytest.raises(DataError, match="is a link to a file outside"):
         meters.files(data(tmp_path / "in"), "A")
+
+
+@pytest.mark.parametrize("name", [b"Z\xe4hler.csv", b"{x}.csv"])
+def test_names_that_cannot_be_used_are_refused(tmp_path: Path, name: bytes) -> None:
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/" + name))
+    path.touch()
+    with naming(DataError, "rename it") as caught:
+        meters.files(data(tmp_path, clients=1), "A")
+    str(caught.value).encode("utf-8")
 
 
 def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:

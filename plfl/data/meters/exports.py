@@ -372,7 +372,7 @@ def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, p
     mark = numbers.decimal(table, columns, meters)
     values, problems = {}, []
     for column in columns:
-        values[column] = numbers.numbers(table.cells[column], mark, meters.missing)
+        values[column] = numbers.numbers(table, column, mark, meters.missing)
         wrong = np.isinf(values[column].to_numpy())
         if wrong.any():
             at = int(wrong.argmax())

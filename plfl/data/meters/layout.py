@@ -88,9 +88,9 @@ def find(table: Table, meters: Meters) -> Layout:
     inputs, name = meters.inputs, given.get("meter")
     rest = [str(column) for column in cells if column not in (*time, name, *inputs.values())]
     # Of several columns with a time, such as start and end, one was chosen.
-    rest = [column for column in rest if not (_is_time(cells[column]) or _is_clock(cells[column]))]
-    measured = [column for column in rest if is_number(cells[column])]
-    words = [column for column in rest if column not in measured]
+    rest = [column for column in rest if not (_is_time(table, column) or _is_clock(table, column))]
+    measured = [column for column in rest if is_number(table, column)]
+    words = [column for column in rest if column not in {*measured}]
     load = given.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
@@ -126,7 +126,7 @@ def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
         values = table.cells[column]
         if why := quantities.why_not_load(column, unit_of(table, column)):
             found[column] = why
-        elif not as_text(values.head(2000)).any() and not as_text(values).any():
+        elif column not in table.plain and not as_text(values).any():
             found[column] = "empty"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
             found[column] = "row numbers"
@@ -175,7 +175,7 @@ def _some(names: Sequence[str], most: int = 20) -> str:
 
 def dates_in(table: Table) -> list[str]:
     """The columns with a date or a time, without those about when a row was written."""
-    found = [name for name in map(str, table.cells) if _is_time(table.cells[name])]
+    found = [name for name in map(str, table.cells) if _is_time(table, name)]
     return [name for name in found if not _ABOUT_ROWS.search(name)] or found
 
 
@@ -187,7 +187,7 @@ def _time(table: Table) -> tuple[tuple[str, ...], str | None]:
     """
     cells = table.cells
     times = dates_in(table)
-    clocks = [str(name) for name in cells if _is_clock(cells[name])]
+    clocks = [name for name in map(str, cells) if _is_clock(table, name)]
     if len(times) > 1 and "timestamp" in times:
         return ("timestamp",), None
     of_starts = _of_starts(times)
@@ -241,7 +241,10 @@ def _sample(column: pd.Series) -> pd.Series:
     return text[text != ""]
 
 
-def _is_time(column: pd.Series) -> bool:
+def _is_time(table: Table, name: str) -> bool:
+    if name in table.plain and not _TIME_WORDS.search(name):
+        return False
+    column = table.cells[name]
     if column.dtype.kind == "M":
         return True
     if column.dtype.kind in "fb":
@@ -255,11 +258,12 @@ def _is_time(column: pd.Series) -> bool:
     return bool(text.str.match(DATED.pattern, case=False).mean() > 0.5)
 
 
-def _is_clock(column: pd.Series) -> bool:
-    if column.dtype.kind in "fbM":
+def _is_clock(table: Table, name: str) -> bool:
+    column = table.cells[name]
+    if column.dtype.kind in "fbM" or (name in table.plain and not _HOURS.fullmatch(name)):
         return False
     text = _sample(column)
-    if text.str.fullmatch(r"\d{1,4}").all() and _HOURS.fullmatch(str(column.name)):
+    if text.str.fullmatch(r"\d{1,4}").all() and _HOURS.fullmatch(name):
         numbers = text.astype(int)
         return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
     clock = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?"
@@ -276,7 +280,7 @@ def _name(
     """
     several = [column for column in words if _METERS.fullmatch(column)]
     several = [column for column in several if column not in readings or len(readings) > 1]
-    several = [column for column in several if _names_meters(table.cells[column])]
+    several = [column for column in several if _names_meters(table, column)]
     if several:
         return several[0]
     if table.cells.duplicated(list(time)).mean() <= 0.4:
@@ -298,14 +302,15 @@ def _name(
     )
 
 
-def _names_meters(column: pd.Series) -> bool:
+def _names_meters(table: Table, name: str) -> bool:
     """Whether a column, by whose name it may have the names of meters, has several of them."""
+    column = table.cells[name]
     if column.dtype.kind == "f":
         column = column.dropna()
         if (column % 1 != 0).any():
             return False
     text = as_text(column)
-    if is_number(column) and not _is_whole(text[text != ""]):
+    if is_number(table, name) and not _is_whole(text[text != ""]):
         return False
     return 1 < text.nunique() <= len(text) / 2
 

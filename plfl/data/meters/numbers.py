@@ -15,8 +15,11 @@ _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 _THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+"
 
 
-def is_number(column: pd.Series) -> bool:
+def is_number(table: Table, name: str) -> bool:
     """Whether a column has readings: at least half of its first values are numbers."""
+    if name in table.plain:
+        return True
+    column = table.cells[name]
     if column.dtype.kind in "iuf":
         return True
     if column.dtype.kind in "Mb":
@@ -42,6 +45,9 @@ def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
     certain: set[str] = set()
     for name in columns:
         if table.cells[name].dtype.kind in "iuf":
+            continue
+        plain = table.plain.get(name)
+        if plain and (not plain.mark or plain.mark in certain):
             continue
         text = as_text(table.cells[name])
         for mark, other in (".,", ",."):
@@ -78,13 +84,16 @@ def _some_whole(table: Table, columns: Sequence[str]) -> bool:
     )
 
 
-def numbers(column: pd.Series, mark: str, missing: Sequence[float | str]) -> pd.Series:
+def numbers(table: Table, name: str, mark: str, missing: Sequence[float | str]) -> pd.Series:
     """A column as float64, NaN where a reading is missing and infinite where it is not a number."""
+    column = table.cells[name]
     words = [str(word).strip().lower() for word in missing]
     sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
-    if column.dtype.kind in "iuf":
-        values = column.astype(float)
-        return values.mask(values.isin(sentinels))
+    plain = table.plain.get(name)
+    if column.dtype.kind in "iuf" or (plain and plain.mark in ("", mark)):
+        known = column.to_numpy(float) if plain is None else plain.numbers
+        values = pd.Series(known, column.index, name=name)
+        return values.mask(values.isin(sentinels)) if sentinels else values
     text = as_text(column)
     gone = text.str.lower().isin([*_MISSING, *words])
     if mark == ",":

@@ -24,9 +24,10 @@ def endings() -> tuple[str, ...]:
 def is_series(path: Path) -> bool:
     """Whether a file in a folder of meters is one of them, by its name.
 
-    Hidden files are not, and neither are text files (`.txt`), which may be notes about the meters.
+    Hidden files are not, and neither are text files (`.txt`), which may be notes about the meters,
+    and archives (`.zip`).
     """
-    return _is_named(path) and not path.name.lower().endswith(".txt")
+    return _is_named(path) and not path.name.lower().endswith((".txt", ".zip"))
 
 
 def _is_named(path: Path) -> bool:
@@ -95,29 +96,35 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
     """Raw files: the given files, and the files in the given folders.
 
     Raises:
-        DataError: a file does not exist, is not a regular file or has another ending, or a folder
-            has none; the message lists all of them.
+        DataError: a file does not exist, is not a regular file or has a name that cannot be used,
+            or a folder has none; the message lists all of them.
     """
     files: list[Path] = []
     problems = []
     for path in paths:
+        inside = [path]
         if path.is_dir():
-            inside = sorted(p for p in path.iterdir() if _is_named(p))
+            inside = sorted(file for file in path.iterdir() if _is_named(file))
             if not inside:
                 problems.append(f"{path}: holds no file that ends in {', '.join(endings())}")
-        elif path.exists() and not _is_named(path):
-            problems.append(f"{path}: does not end in {', '.join(endings())}; rename it")
-            continue
-        else:
-            inside = [path]
         for file in inside:
-            if problem := unreadable(file):
-                problems.append(f"{file}: {problem}")
+            if problem := unreadable(file) or _misnamed(str(file)):
+                shown = str(file).encode("utf-8", "backslashreplace").decode()
+                problems.append(f"{shown}: {problem}")
             else:
                 files.append(file)
     if problems:
         raise DataError("\n".join(problems))
     return list(dict.fromkeys(files))
+
+
+def _misnamed(path: str) -> str | None:
+    """Why the files of a study cannot have a path; None if they can."""
+    if not path.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in path):
+        return "its name is not UTF-8; rename it"
+    if "{" in path or "}" in path:
+        return "has braces in its path, which the workflow would fill in; rename it"
+    return None
 
 
 def client_name(path: Path) -> str:

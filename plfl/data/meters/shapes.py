@@ -44,7 +44,7 @@ def straight(table: Table, meters: Meters) -> Table:
         table = _by_days(table, meters)
     for name in map(str, table.cells):
         column = table.cells[name]
-        if column.dtype.kind in "iufbM":
+        if name in table.plain or column.dtype.kind in "iufbM":
             continue
         sample = as_text(column.head(50))
         if sample.str.fullmatch(_SPAN.pattern, case=False).mean() > 0.5:

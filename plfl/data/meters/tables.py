@@ -7,15 +7,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZipFile
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
@@ -76,9 +79,45 @@ class Table:
     """What its stamps mark by the form of the file: `start` or `end`; None: the form does not say
     it."""
 
+    @cached_property
+    def plain(self) -> dict[str, "Plain"]:
+        """The columns of text that have only plain numbers and empty cells. Wide files have
+        thousands of them, and other ways of reading them take long."""
+        found = {}
+        for name in map(str, self.cells):
+            column = self.cells[name]
+            if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist())):
+                found[name] = plain
+        return found
+
     def at(self, line: object) -> str:
         """A place in the file, for messages. Several rows of one line have fractions."""
         return f"{self.path}: {self.unit} {int(line) if isinstance(line, float) else line}"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Plain numbers, such as `-1.25`, in a column of text."""
+
+    numbers: NDArray[np.float64]
+    """The numbers, if their mark is a decimal one; NaN where a cell is empty."""
+    mark: str
+    """The mark in them: `.`, `,`, or none."""
+
+
+def _plain(cells: list[str]) -> Plain | None:
+    """The cells of a column as plain numbers; None if some are anything else."""
+    if not all(isinstance(cell, str) for cell in cells):
+        return None
+    letters = {*"".join(cells)}
+    if not letters <= {*"0123456789+-.,"} or not letters & {*"0123456789"} or letters >= {*".,"}:
+        return None
+    mark = next(iter(letters & {*".,"}), "")
+    try:
+        numbers = np.array([float(cell.replace(mark or ".", ".") or "nan") for cell in cells])
+    except ValueError:
+        return None
+    return Plain(numbers, mark)
 
 
 def unreadable(path: Path) -> str | None:
