@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 from pydantic import Field
@@ -47,16 +47,6 @@ class Classify(Task):
     has_labels = True
     selection = "error"
     own_selection = "error"
-    small: ClassVar = tuple(
-        {
-            "data": {"source": "digits", "clients": 5},
-            "task": {"name": "classify"},
-            "model": {"name": "cnn", "blocks": blocks, "hidden": hidden},
-            "sharing": {"all": ["*"]},
-        }
-        for blocks, hidden in (([[1], [1]], [2]), ([[1], [1]], [3]), ([[1], [2]], [3]))
-    )
-
     target: float = Field(0.8, gt=0, lt=1)
     """Test accuracy of the global models. The rounds and bytes needed to reach it are reported
     (FedADC: 0.8)."""

@@ -3,16 +3,14 @@
 import inspect
 import json
 import sys
-from dataclasses import asdict
 from typing import Any
 
 from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.messages import flow
-from plfl.config.method_rules import MethodRules
+from plfl.config.method_rules import MethodRules, Sizes
 from plfl.config.sections import Calibration
 from plfl.config.study import Study
-from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
 from plfl.federated import calibration
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
@@ -29,8 +27,8 @@ HEADINGS = {
 """The headings of the groups in `plfl methods`, in order."""
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
-    "Floats per client, counted on the channel with the default parameters; each has "
-    f"{FLOAT} bytes.\nd_s: number of shared parameters; d_φ: how many of them are the LSTM's."
+    "Numbers of 4 bytes per client, with the default parameters.\n"
+    "d_s: number of shared parameters; d_φ: how many of them are the embedding's."
 )
 
 
@@ -39,7 +37,7 @@ def entries() -> list[dict[str, Any]]:
 
     They are sorted by group (see `HEADINGS`). A parameter has a `default` and a `meaning`. A method
     also has `accepts` (the optimisers it accepts), `simulation_only` (why it cannot be deployed)
-    and `floats` (the sizes of its messages, see `plfl.experiments.message_sizes.Sizes`).
+    and `floats` (the sizes of its messages, see `plfl.config.method_rules.Sizes`).
     """
     listed = [
         _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()
@@ -59,7 +57,7 @@ def _group(axis: str, cls: type[Algorithm]) -> str:
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
-    sent = sizes(cls.name) if issubclass(cls, MethodRules) else None
+    sent = cls().sends if issubclass(cls, MethodRules) and "sends" in vars(cls) else None
     return {
         "axis": axis,
         "name": cls.name,
@@ -70,7 +68,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
         "parameters": _parameters(cls),
         "accepts": _accepted(cls) if issubclass(cls, MethodRules) else None,
         "simulation_only": cls().simulation_only if issubclass(cls, MethodRules) else None,
-        "floats": sent and asdict(sent),
+        "floats": sent and sent._asdict(),
     }
 
 
@@ -86,7 +84,7 @@ def _calibration() -> dict[str, Any]:
         "parameters": _parameters(Calibration),
         "accepts": None,
         "simulation_only": None,
-        "floats": asdict(Sizes("0", "0", "0", "0")),
+        "floats": Sizes("0", "0")._asdict(),
     }
 
 

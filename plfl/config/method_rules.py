@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,23 @@ from plfl.layout import ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import Algorithm
+
+
+class Sizes(NamedTuple):
+    """The sizes of a method's messages for one client, in numbers of 4 bytes.
+
+    Terms are d_s, the number of shared parameters, d_φ, those of the embedding, and hyperparameters
+    by name.
+    """
+
+    down: str = "d_s"
+    """Down to a participant in a round."""
+    up: str = "d_s"
+    """Up from a participant in a round."""
+    before_down: str = "0"
+    """Down to every client before round 1."""
+    before_up: str = "0"
+    """Up from every client before round 1."""
 
 
 class MethodRules(Algorithm):
@@ -76,6 +93,9 @@ class MethodRules(Algorithm):
     updates_only: ClassVar[bool] = False
     """Whether the server uses nothing from the clients except their mean update, as
     `federation.privacy` needs. Subclasses do not inherit it: each must declare it."""
+
+    sends: ClassVar[Sizes | None] = None
+    """What it sends, for `plfl methods`; None: it does not say. Subclasses do not inherit it."""
 
     no_codec: ClassVar[str | None] = None
     """Why the channel cannot code the method's messages (`channel`); None if it can."""

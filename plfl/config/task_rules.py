@@ -37,19 +37,6 @@ class TaskRules(Named):
     are then scored only in the last round."""
     has_labels: ClassVar[bool] = False
     """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
-    small: ClassVar[tuple[dict[str, Any], ...]] = tuple(
-        {
-            "data": {"source": "sample", "clients": 4},
-            "model": {"hidden": hidden, "mlp": [mlp]},
-            "sharing": {"all": ["*"], "most": ["lstm.*", "mlp.0.*"]},
-        }
-        for hidden, mlp in ((2, 3), (3, 3), (3, 5))
-    )
-    """Small studies with models of three sizes, in which the sizes of messages are measured.
-
-    Their numbers of parameters in the body and elsewhere differ, so that the sizes of messages can
-    be written as multiples of them (`plfl.experiments.message_sizes`).
-    """
 
     def outputs(self, horizons: int) -> int:
         """O, the number of numbers that a model returns for a window with `horizons` targets."""

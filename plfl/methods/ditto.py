@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
@@ -40,6 +41,7 @@ class Ditto(FedOpt):
     """A personal model per client, pulled towards the server's."""
 
     name = "ditto"
+    sends = Sizes()
     updates_only = True
     own_steps = True
     no_proximal = "it pulls the personal models towards x itself"

@@ -13,6 +13,7 @@ down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x 
 from typing import Any
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
 from plfl.methods.annotations import Federation
@@ -22,6 +23,7 @@ class FedOpt(Method):
     """A step of the ServerOpt along the clients' mean update, without hyperparameters."""
 
     name = "fedopt"
+    sends = Sizes()
     updates_only = True
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -26,6 +27,7 @@ class FedProx(FedOpt):
     """The plain round with a proximal term in the clients' gradients, for any ClientOpt."""
 
     name = "fedprox"
+    sends = Sizes()
     updates_only = True
     no_proximal = "the proximal term would be added twice"
 

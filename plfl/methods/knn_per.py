@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -42,6 +43,7 @@ class KnnPer(FedOpt):
 
     name = "knn_per"
     label = "kNN-Per"
+    sends = Sizes()
     updates_only = True
     ignores_sharing = True
     reads_features = True

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -47,6 +48,7 @@ class Scaffold(FedOpt):
 
     name = "scaffold"
     label = "SCAFFOLD"
+    sends = Sizes("2 d_s", "2 d_s")
     own_server = "it has its own server step"
     server_lr = "η_g"
 

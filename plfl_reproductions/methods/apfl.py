@@ -27,6 +27,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
@@ -45,6 +46,7 @@ class APFL(FedOpt):
     """A mixture of the model for the server and a personal one."""
 
     name = "apfl"
+    sends = Sizes()
     updates_only = True
     own_steps = True
     no_proximal = "its steps would have the term twice, for two models with one anchor"

@@ -30,6 +30,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
@@ -49,6 +50,7 @@ class AuthorsCode(Method):
 
     name = "authors_code"
     label = "Authors' code"
+    sends = Sizes("2 d_s", "2 d_s")
     reads_rate = True
     ignores_sharing = True
     no_codec = "the authors' program sends all numbers in double precision"

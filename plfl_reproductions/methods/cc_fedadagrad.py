@@ -30,6 +30,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -55,6 +56,7 @@ class CCFedAdagrad(FedOpt):
     """Client-centric server Adagrad: updates arrive whenever clients finish."""
 
     name = "cc_fedadagrad"
+    sends = Sizes("d_s + 1", "d_s + 1")
     own_server = "it has its own server step"
     server_lr = "η_g"
 

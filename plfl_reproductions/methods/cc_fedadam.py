@@ -10,6 +10,7 @@ v̂ ← γ v̂ + (1 − γ) Δ², otherwise as in `cc_fedadagrad`.
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad, State
 
 
@@ -17,6 +18,7 @@ class CCFedAdam(CCFedAdagrad):
     """Client-centric server Adam."""
 
     name = "cc_fedadam"
+    sends = Sizes("d_s + 1", "d_s + 1")
 
     gamma: float = Field(0.99, ge=0, lt=1)
     """Decay γ of the second moment (ours; the paper names none)."""

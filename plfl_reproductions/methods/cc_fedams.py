@@ -10,6 +10,7 @@ v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`
 from dataclasses import dataclass
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.methods.annotations import Federation
 from plfl_reproductions.methods import cc_fedadagrad
 from plfl_reproductions.methods.cc_fedadam import CCFedAdam
@@ -25,6 +26,7 @@ class CCFedAMS(CCFedAdam):
     """Client-centric server AMSGrad: the second moment never falls."""
 
     name = "cc_fedams"
+    sends = Sizes("d_s + 1", "d_s + 1")
 
     def init(self, f: Federation) -> State:
         return State(**vars(super().init(f)), v=f.x0.new_zeros(f.x0.shape))

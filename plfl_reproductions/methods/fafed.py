@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
@@ -73,6 +74,7 @@ class FaFed(FedOpt):
 
     name = "fafed"
     label = "FAFED (experimental)"
+    sends = Sizes("3 d_s", "3 d_s", before_up="2 d_s")
     reads_rate = True
     own_steps = True
     equal_steps = False

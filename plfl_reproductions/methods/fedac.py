@@ -32,6 +32,7 @@ from pydantic import Field
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
 from plfl.config.messages import allowed
+from plfl.config.method_rules import Sizes
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState, Method
@@ -53,6 +54,7 @@ class FedAC(Method):
     """Personal models that are pulled towards their cluster's model and a common embedding."""
 
     name = "fedac"
+    sends = Sizes("d_s + d_φ")
     forms_clusters = True
     no_proximal = "it has its own proximal terms"
     own_server = "FedAC's server takes means and has no step"

@@ -32,6 +32,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -57,6 +58,7 @@ class FedADC(FedOpt):
     """Accelerated federated learning with drift control: clients follow the server's momentum."""
 
     name = "fedadc"
+    sends = Sizes("2 d_s")
     reads_rate = True
     own_server = "it has its own server step"
     server_lr = "α"

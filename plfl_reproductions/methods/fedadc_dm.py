@@ -12,6 +12,7 @@ hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gra
 along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
 
+from plfl.config.method_rules import Sizes
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server import ServerOpt
@@ -23,6 +24,7 @@ class FedADCDM(FedADC):
 
     name = "fedadc_dm"
     label = "FedADC-DM"
+    sends = Sizes("2 d_s")
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         match client_opt:

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation
 from plfl.tasks import CorrectedDistillation
@@ -49,6 +50,7 @@ class FedADCPlus(fedadc.FedADC):
 
     name = "fedadc_plus"
     label = "FedADC+"
+    sends = Sizes("2 d_s")
     has_teacher = True
     simulation_only = "all clients reveal their targets before round 1"
 

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import MethodState
@@ -51,6 +52,7 @@ class FedALA(FedOpt):
     """Local steps from a learned point between the client's own model and the server's."""
 
     name = "fedala"
+    sends = Sizes()
     updates_only = True
     own_steps = True
     no_proximal = "its anchor would be the start of the steps, which is not x"

@@ -28,6 +28,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 from plfl.methods.annotations import Federation
@@ -43,6 +44,7 @@ class FedAMP(Method):
     """A mean of all models for each client, in which similar ones weigh more."""
 
     name = "fedamp"
+    sends = Sizes()
     no_proximal = "it pulls the models towards u_i itself"
     own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"

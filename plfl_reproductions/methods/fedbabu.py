@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.layout import Head, ParameterLayout, head_mask
 from plfl.methods.annotations import Federation
@@ -35,6 +36,7 @@ class FedBABU(FedOpt):
     """A federation of the body, with a random head, and fine-tuning."""
 
     name = "fedbabu"
+    sends = Sizes()
     updates_only = True
     no_calibration = "all heads keep their common initial values during the rounds"
 

@@ -25,6 +25,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -35,6 +36,7 @@ class FedCluster(FedOpt):
     """One step of the server for each cluster in turn."""
 
     name = "fedcluster"
+    sends = Sizes()
     forms_clusters = True
     simulation_only = "it initialises all clients together"
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -45,6 +46,7 @@ class FedDyn(FedOpt):
     """FedAvg with dynamic regularisation."""
 
     name = "feddyn"
+    sends = Sizes()
     own_server = "it has its own server step"
     server_lr = "η_g"
 

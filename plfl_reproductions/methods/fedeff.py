@@ -29,6 +29,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.base.rounding import decimal, whole
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -40,6 +41,7 @@ class FedEff(FedOpt):
     """FedAvg with as many local epochs per client as its speed allows."""
 
     name = "fedeff"
+    sends = Sizes("d_s + 1", before_up="d_s + 3")
     simulation_only = "all clients train before round 1"
 
     schedule: Literal["EC", "UEC", "EIC", "UEIC"] = "UEC"

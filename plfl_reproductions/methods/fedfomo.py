@@ -33,6 +33,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 from plfl.methods.annotations import Federation
@@ -65,6 +66,7 @@ class FedFomo(Method):
 
     name = "fedfomo"
     label = "FedFomo"
+    sends = Sizes("models d_s", "d_s + models")
     own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"
     no_codec = "the server sends several models, of which only one would be coded"

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -51,6 +52,10 @@ class FedGKD(FedOpt):
     forecasts have none."""
     buffer: int = Field(1, ge=1)
     """Largest number of global models whose mean is the teacher (FedGKD's authors: 1)."""
+
+    @property
+    def sends(self) -> Sizes:  # type: ignore[override]
+        return Sizes("2 d_s" if self.buffer > 1 else "d_s")
 
     def init(self, f: Federation) -> State:
         return State(models=f.server.x[None][:0])

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -31,6 +32,7 @@ class FedNTD(FedOpt):
     """Distillation of the not-true classes from the received model."""
 
     name = "fedntd"
+    sends = Sizes()
     updates_only = True
     only_task = "classify"
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.layout import ParameterLayout
 from plfl.methods.annotations import Federation, Session
@@ -34,6 +35,7 @@ class FedRep(FedOpt):
     """First the personal part, then the shared one."""
 
     name = "fedrep"
+    sends = Sizes()
     updates_only = True
     own_steps = True
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -31,6 +32,7 @@ class FedRS(FedOpt):
     """Rounds with a restricted softmax."""
 
     name = "fedrs"
+    sends = Sizes()
     only_task = "classify"
 
     alpha: float = Field(0.5, ge=0, le=1)

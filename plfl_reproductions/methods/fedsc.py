@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
@@ -37,6 +38,7 @@ class FedSC(FedOpt):
     """Clusters of clients with similar data that train the model one after the other."""
 
     name = "fedsc"
+    sends = Sizes(before_up="bins")
     forms_clusters = True
     simulation_only = "all clients describe their data before round 1"
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation
@@ -39,6 +40,7 @@ class FedSplit(FedOpt):
     """Operator splitting, which has exact fixed points with any number of local steps."""
 
     name = "fedsplit"
+    sends = Sizes()
     no_proximal = "the proximal term would be added twice"
     own_server = "its server holds the mean of the z_i"
 

@@ -24,6 +24,7 @@ from typing import Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
@@ -38,6 +39,7 @@ class Ifca(Clustered):
 
     name = "ifca"
     label = "IFCA"
+    sends = Sizes("clusters d_s", "d_s + 1")
     no_codec = "the server sends several models, of which only one would be coded"
     simulation_only = "every client has to evaluate all models before they can be scored"
 

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.config.model_rules import ModelRules
 from plfl.config.sections import Federation as Settings
 from plfl.config.task_rules import TaskRules
@@ -41,6 +42,7 @@ class Moon(FedOpt):
 
     name = "moon"
     label = "MOON"
+    sends = Sizes()
     updates_only = True
     reads_features = True
     own_steps = True

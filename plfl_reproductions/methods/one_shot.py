@@ -21,6 +21,7 @@ Byzantine clients are left out.
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
@@ -32,6 +33,7 @@ class OneShot(Clustered):
 
     name = "one_shot"
     label = "One-shot"
+    sends = Sizes(before_down="d_s", before_up="d_s")
     simulation_only = "all clients train before round 1"
 
     clusters: int = Field(2, ge=1)

@@ -26,6 +26,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -37,6 +38,7 @@ class PerFedAvg(FedOpt):
 
     name = "per_fedavg"
     label = "Per-FedAvg"
+    sends = Sizes()
     updates_only = True
     own_steps = True
     no_proximal = "the point to which a proximal term refers would be unclear"

@@ -24,6 +24,7 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
+from plfl.config.method_rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -34,6 +35,7 @@ class PFedMe(FedOpt):
 
     name = "pfedme"
     label = "pFedMe"
+    sends = Sizes()
     updates_only = True
     own_steps = True
     no_proximal = "it pulls the personal models towards w itself"

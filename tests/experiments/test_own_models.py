@@ -13,7 +13,6 @@ import yaml
 from plfl.config.study import Study
 from plfl.data.windows import build
 from plfl.experiments import trainer
-from plfl.experiments.message_sizes import FLOAT
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
@@ -72,8 +71,8 @@ def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) 
     for cell, result in results.items():
         shared = int(layout.mask(of.sharing[cell.sharing]).sum())
         trained = result.records.query("split == 'train' and round == 1 and model == 'local'")
-        assert set(trained["bytes_up"]) == {FLOAT * shared}
-        assert sent[cell.sharing] == pytest.approx(2 * 3 * 3 * FLOAT * shared / 1e6)
+        assert set(trained["bytes_up"]) == {4 * shared}
+        assert sent[cell.sharing] == pytest.approx(2 * 3 * 3 * 4 * shared / 1e6)
     assert layout.mask(["body"]).sum() + layout.mask(["head"]).sum() == layout.width
 
 

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl import methods
 from plfl.base.errors import ConfigError, DataError
+from plfl.config.method_rules import Sizes
 from plfl.config.study import Study
 from plfl.experiments import trainer
 from plfl.experiments.train import train
@@ -100,6 +102,14 @@ def test_without_its_term_a_method_is_the_one_below_it(
     assert found[scores].to_numpy() == pytest.approx(plain[scores].to_numpy(), nan_ok=True)
     entropies, without = (table["cross_entropy"].dropna() for table in (other, plain))
     assert not np.allclose(entropies, without, rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["fedntd", "fedrs"])
+def test_methods_of_labels_send_what_they_declare(method: str) -> None:
+    found, plain = of_method(method), of_method("fedopt")
+    assert methods.available()[method]().sends == Sizes()
+    assert found["bytes_up"].equals(plain["bytes_up"])
+    assert found["bytes_down"].equals(plain["bytes_down"])
 
 
 @pytest.mark.parametrize("method", ["fedadc_plus", "moon"])

@@ -2,6 +2,7 @@
 
 import itertools
 from functools import cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from plfl.config.study import Cell, Study
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.federated.federation import Federation
 from plfl.methods import available
 from plfl.optimizers.client import ClientOpt
@@ -205,6 +207,36 @@ def on_the_forecaster(name: str, client_opt: str) -> tuple[Study, dict[Cell, Cel
     federation = {"participation": 0.67, "rounds": 4}
     study = tiny.of_method(name, grid=grid, federation=federation)
     return study, train(study, study.cells, DATASET)
+
+
+def declared(terms: str, values: dict[str, Any]) -> int:
+    """What the terms of a `Sizes` come to."""
+    products = [
+        [int(values.get(word, word)) for word in term.split()] for term in terms.split(" + ")
+    ]
+    return sum(map(prod, products))
+
+
+@pytest.mark.parametrize("name", sorted(set(available()) - OF_LABELS))
+def test_it_sends_what_it_declares(name: str) -> None:
+    """In the last round, and with what comes before round 1 in the first."""
+    study, together = on_the_forecaster(name, tiny.CLIENT_OPTS.get(name, "adam"))
+    cell, result = next(iter(together.items()))
+    method = study.candidates(cell)[0].method
+    assert method is not None and "sends" in vars(type(method))
+    layout = network_of(study, DATASET.shape).layout
+    shared = method.shared_mask(torch.from_numpy(layout.mask(study.shared["P2"])), layout)
+    values = method.model_dump() | {"d_s": shared.sum(), "d_φ": layout.mask(["body"]).sum()}
+    if name == "fedfomo":
+        values["models"] = min(values["models"], len(DATASET.clients) - 1)
+    trained = result.records.query("split == 'train' and model == 'local'")
+    for way in ("down", "up"):
+        in_round, before = (
+            4 * declared(getattr(method.sends, of), values) for of in (way, f"before_{way}")
+        )
+        sent = trained.groupby("round")[f"bytes_{way}"]
+        assert sent.first()[1] - before in (in_round, 4 * shared.sum()), way
+        assert set(trained.loc[trained["round"] == 4, f"bytes_{way}"]) == {in_round}, way
 
 
 @pytest.mark.parametrize("name", sorted(set(available()) - OF_LABELS))
