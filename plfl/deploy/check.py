@@ -111,7 +111,7 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
 
 
 def _scored(
-    simulated: pd.DataFrame, found: pd.DataFrame, history: list[RoundSummary]
+    simulated: pd.DataFrame, deployed: pd.DataFrame, history: list[RoundSummary]
 ) -> pd.DataFrame:
     """The simulated records without scores that the deployment cannot have.
 
@@ -119,7 +119,7 @@ def _scored(
     connected, which are left out here unless the client took part in the round.
     """
     took_part = {(summary.t, name) for summary in history for name in summary.took_part}
-    scored = found[found["split"] != "train"]
+    scored = deployed[deployed["split"] != "train"]
     expected = took_part | set(zip(scored["round"], scored["client"], strict=True))
     rows = zip(simulated["split"], simulated["round"], simulated["client"], strict=True)
     kept = [split == "train" or (t, client) in expected for split, t, client in rows]

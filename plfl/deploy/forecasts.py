@@ -104,25 +104,25 @@ class Forecasts:
         )
 
     def _make(self, path: Path, model: Model) -> pd.DataFrame:
-        found = load(path)
+        forecaster = load(path)
         if self.readings is None:
             table = series(self.study, self.cell, self.name, self.folder)
         else:
-            table = found.read(self.readings, self.name)
-        forecasts = found.upcoming(table, found.predict(table, self.name, model))
+            table = forecaster.read(self.readings, self.name)
+        forecasts = forecaster.upcoming(table, forecaster.predict(table, self.name, model))
         if forecasts.empty:
             raise DataError(
                 f"{self.name}: no forecast after the last reading, {table.index[-1]}, because "
-                f"there is a gap in the {found.look_back} readings before it; add readings"
+                f"there is a gap in the {forecaster.look_back} readings before it; add readings"
             )
         self._about = {
             "client": self.name,
             "cell": str(self.cell),
-            "unit": f"kWh per {found.interval} min",
+            "unit": f"kWh per {forecaster.interval} min",
             "data": self.study.data.origin,
             "plfl": __version__,
         }
-        return found.with_offsets(forecasts, self.name)
+        return forecaster.with_offsets(forecasts, self.name)
 
 
 class ForecastServer(ThreadingHTTPServer):

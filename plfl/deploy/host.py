@@ -117,9 +117,9 @@ def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 def free_port() -> int:
     """A free port of this machine."""
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
         return port
 
 

@@ -88,10 +88,10 @@ class ServerKeys:
 
     def seals(self, names: Iterable[str]) -> dict[str, Seal]:
         """What seals the messages to clients, and opens theirs, by name."""
-        own = load_pem_private_key((self.folder / SERVER_KEY).read_bytes(), None)
-        assert isinstance(own, ec.EllipticCurvePrivateKey)
+        private_key = load_pem_private_key((self.folder / SERVER_KEY).read_bytes(), None)
+        assert isinstance(private_key, ec.EllipticCurvePrivateKey)
         clients = self.clients
-        return {name: Seal(own, clients[name], b"server", b"client") for name in names}
+        return {name: Seal(private_key, clients[name], b"server", b"client") for name in names}
 
     @classmethod
     def of(cls, folder: Path) -> ServerKeys:
@@ -157,11 +157,11 @@ class ClientKeys:
                 "keys` with --host"
             ) from None
         public = x509.load_der_x509_certificate(shown or b"").public_key()
-        own = load_ssh_private_key(self.key.read_bytes(), None)
-        assert isinstance(own, ec.EllipticCurvePrivateKey)
+        private_key = load_ssh_private_key(self.key.read_bytes(), None)
+        assert isinstance(private_key, ec.EllipticCurvePrivateKey)
         if not isinstance(public, ec.EllipticCurvePublicKey):
             raise PlflError(f"the server at {address} has no key of `plfl deploy keys`")
-        return Seal(own, public, b"client", b"server")
+        return Seal(private_key, public, b"client", b"server")
 
 
 class SealError(PlflError):

@@ -164,10 +164,10 @@ class Answers:
         answer = _read(data, Joined, request, proved, limits)
         facts, about = answer.facts, answer.facts.describes
         _require(facts.name in names, f"{facts.name!r} is no client of this study")
-        found = facts.columns, facts.interval, about.interval, about.state, about.client
+        described = facts.columns, facts.interval, about.interval, about.state, about.client
         interval = self.study.data.interval
         wanted = inputs, interval, interval, self.cell.state, facts.name
-        _require(found == wanted, f"it describes {found}, expected {wanted}")
+        _require(described == wanted, f"it describes {described}, expected {wanted}")
         fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
         _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")
         if limits:
@@ -211,12 +211,12 @@ class Answers:
         answer = _read(data, Scored, request, name, {})
         wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
         rows = answer.facts.scores
-        found = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
-        _require(len(found) == len(wanted) and set(found) == wanted, f"it scores {found}")
+        scored = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
+        _require(len(scored) == len(wanted) and set(scored) == wanted, f"it scores {scored}")
         for row in rows:
-            own = {key for key, value in row.items() if isinstance(value, float)}
-            _require(own == set(self.scores), f"it has the scores {sorted(own)}")
-            _require(len(row) == len(own) + 3, "a score is not a number")
+            given = {key for key, value in row.items() if isinstance(value, float)}
+            _require(given == set(self.scores), f"it has the scores {sorted(given)}")
+            _require(len(row) == len(given) + 3, "a score is not a number")
         return answer
 
     @cached_property
@@ -232,10 +232,12 @@ class Answers:
         dataset = build({"": pd.DataFrame(values, stamps, study.data.inputs)}, windows)
         starts, outputs = dataset.starts(0, "validation"), task.outputs(windows.horizons)
         shape = (len(starts), outputs) if outputs > 1 else (len(starts),)
-        found = task.predictions(dataset, 0, starts, np.zeros(shape))
+        predicted = task.predictions(dataset, 0, starts, np.zeros(shape))
         if task.margins != "none":
-            found = task.with_margins(dataset, 0, starts, found, task.margins_of(dataset, 0, found))
-        return [*task.scores(dataset, 0, "validation", found)]
+            predicted = task.with_margins(
+                dataset, 0, starts, predicted, task.margins_of(dataset, 0, predicted)
+            )
+        return [*task.scores(dataset, 0, "validation", predicted)]
 
 
 def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
@@ -246,9 +248,9 @@ def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
     medians = [median(some) for some in zip(*sizes.values(), strict=True)]
     factors = {
         name: max(
-            (one / usual for one, usual in zip(own, medians, strict=True) if usual), default=0
+            (size / usual for size, usual in zip(largest, medians, strict=True) if usual), default=0
         )
-        for name, own in sizes.items()
+        for name, largest in sizes.items()
     }
     return {
         name: f"its numbers are {factor:.3g} times as large as those of the median client"
@@ -281,13 +283,13 @@ def _read(
         raise WireError(f"{place}: {first['msg']}") from None
     _require(facts.request == request, "it answers another message")
     _require(facts.name == name or not name, f"it is that of client {facts.name!r}")
-    found, wanted = (
+    arrived, wanted = (
         {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
         for arrays in (message.arrays, expected)
     )
-    if coder is not None and len(found.get("0", ((), None))[0]) == 1:
-        wanted["0"] = (found["0"][0], torch.uint8)
-    _require(found == wanted, f"it has the arrays {found}, expected {wanted}")
+    if coder is not None and len(arrived.get("0", ((), None))[0]) == 1:
+        wanted["0"] = (arrived["0"][0], torch.uint8)
+    _require(arrived == wanted, f"it has the arrays {arrived}, expected {wanted}")
     for n, array in message.arrays.items():
         sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
         _require(bool(sound), f"array {n} has numbers that are implausible, or not finite")

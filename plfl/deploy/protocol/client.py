@@ -128,12 +128,12 @@ class Client:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
 
     def _join(self, message: Message) -> Reply:
-        own = windows_of(self.study, self.windows).refit()
-        (about,) = describe_clients(self.cell.state, own).to_dict("records")
+        dataset = windows_of(self.study, self.windows).refit()
+        (about,) = describe_clients(self.cell.state, dataset).to_dict("records")
         facts = {
-            "windows": len(own.starts(0, "train")),
-            "columns": own.columns.tolist(),
-            "interval": own.interval,
+            "windows": len(dataset.starts(0, "train")),
+            "columns": dataset.columns.tolist(),
+            "interval": dataset.interval,
             "describes": about,
         }
         return facts, self._own_limits()

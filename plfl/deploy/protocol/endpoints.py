@@ -98,7 +98,9 @@ class ServerChannel(Channel):
             self.outbox |= {i: [r[n].clone() for r in rows] for n, i in enumerate(numbers)}
             return [_unknown(row) if isinstance(row, Tensor) else row for row in rows]
         arrived = zip(rows, zip(*(self.inbox[i] for i in numbers), strict=True), strict=True)
-        return [torch.stack(own) if isinstance(row, Tensor) else [*own] for row, own in arrived]
+        return [
+            torch.stack(parts) if isinstance(row, Tensor) else [*parts] for row, parts in arrived
+        ]
 
 
 class PartlyHeard(Channel):

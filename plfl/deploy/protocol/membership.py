@@ -92,7 +92,7 @@ class Membership:
     def descriptions(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
         joined = [self._joined[name] for name in self.names if name in self._joined]
-        table = pd.DataFrame([one.answer.facts.describes.model_dump() for one in joined])
+        table = pd.DataFrame([member.answer.facts.describes.model_dump() for member in joined])
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
@@ -115,7 +115,7 @@ class Membership:
         """Names of the connected clients. New ones are sent the `invitation` first."""
         proved = self.transport.nodes()
         nodes = set(proved)
-        known = {one.node for one in self._joined.values()}
+        known = {member.node for member in self._joined.values()}
         now = time.monotonic()
         new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
         if new:
@@ -168,9 +168,9 @@ class Membership:
         if self.limits:
             return
         sizes = {
-            name: torch.stack([*one.answer.arrays.values()]).abs().amax(0).tolist()
-            for name, one in self._joined.items()
-            if one.answer.arrays
+            name: torch.stack([*member.answer.arrays.values()]).abs().amax(0).tolist()
+            for name, member in self._joined.items()
+            if member.answer.arrays
         }
         for name, reason in outliers(sizes).items():
             self.refuse(name, f"the limits of its features: {reason}; see windows.scaling")
@@ -183,7 +183,7 @@ class Membership:
         """
         if self.limits:
             return
-        joined = [one.answer.arrays for one in self._joined.values()]
+        joined = [member.answer.arrays for member in self._joined.values()]
         self.limits = {
             "low": torch.stack([limits["low"] for limits in joined]).amin(0),
             "high": torch.stack([limits["high"] for limits in joined]).amax(0),

@@ -200,7 +200,7 @@ class Server:
                 if epochs := answer.facts.calibrated:
                     self._calibrated[name] = epochs
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
-            yield heard_from(cohort, {i: (own.loss, own.steps) for i, own in facts.items()})
+            yield heard_from(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
         """A function that reads the answers of the clients of a cohort, which must fit the
@@ -244,17 +244,18 @@ class Server:
         added = self._wire_bytes
         self._wire_bytes = self._no_bytes()
         messages = {
-            name: self._message("evaluate", name, sent[name] + own) for name, own in margins.items()
+            name: self._message("evaluate", name, sent[name] + rows)
+            for name, rows in margins.items()
         }
-        for name, own in margins.items():
-            if own and is_last:  # only these are recorded
+        for name, rows in margins.items():
+            if rows and is_last:  # only these are recorded
                 without = self._message("evaluate", name, sent[name])
                 size = len(messages[name].pack()) - len(without.pack())
                 added["wire_down"][self.names.index(name)] += size
         answers = self._ask(messages, "query", self.answers.scored)
-        rows = [row for answer in answers.values() for row in answer.facts.scores]
-        names = ["client", "split", "model", *(self.answers.scores if rows else [])]
-        scores = pd.DataFrame(rows, columns=names)
+        scored = [row for answer in answers.values() for row in answer.facts.scores]
+        names = ["client", "split", "model", *(self.answers.scores if scored else [])]
+        scores = pd.DataFrame(scored, columns=names)
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],
@@ -283,10 +284,10 @@ class Server:
         )
 
         def read(data: bytes, request: str, name: str) -> Answer[MarginsSent]:
-            own = self.members.scored_windows(name)
-            return self.answers.margins(data, request, name, expected, own)
+            count = self.members.scored_windows(name)
+            return self.answers.margins(data, request, name, expected, count)
 
-        messages = {name: self._message("margins", name, own) for name, own in sent.items()}
+        messages = {name: self._message("margins", name, rows) for name, rows in sent.items()}
         answers = self._ask(messages, "query", read)
         heard = [i for i, name in enumerate(self.names) if name in answers]
         if not heard:
