@@ -17,7 +17,7 @@ from plfl.config.study import Study
 from plfl.config.loading import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced
-from plfl.results import family
+from plfl.results import claims
 
 min_version("9.8")
 
@@ -122,7 +122,7 @@ onstart:
     if workflow.is_main_process:
         try:
             claim(study)
-            family.note(study)
+            claims.note(study)
         except PlflError as error:
             raise WorkflowError(str(error)) from None
         if warning := replaced(study):

@@ -974,27 +974,21 @@ class Claim(Section):
     """A comparison that a study names before it runs (docs/claims.md)."""
 
     better: Patterns = []
-    """Forecasters, of which the best on validation is taken: `P2`, `P2-fedprox`, `P1-global`,
-    `baseline-ridge`, with `*` for any, as in `*-*-adam`, with a value of an axis as in
-    `history=1/P1`, or the best of a kind: `best federation`,
-    `best alone`, `best on raw data`."""
+    """Forecasters, such as `P2`, `baseline-ridge` or `best federation`."""
     than: Patterns = []
-    """The other side."""
+    """The other side, such as `best alone`."""
     each: list[Literal["state", "variant", "sharing", "method", "client_opt", "server_opt"]] = []
-    """The claim is made for each value of these. Where the sides differ in one, it is made for
-    every pair."""
+    """For each value of these, or for every pair."""
     where: dict[str, list[Any] | str | int | float] = {}
-    """Axes: `{windows.history: [1, 4]}`, or `{data.states: CA}`."""
+    """Only there: `{windows.history: [1, 4], data.states: CA}`."""
     score: str = ""
-    """What is lower on the better side: the error (default), its `spread` between clients, or a
-    counted quantity: `bytes`, `bytes_down`, `seconds`, `waiting`. `loads`: the clients' loads
-    differ by more than the factor `share`."""
+    """Instead of the error: `spread`, `bytes`, `bytes_down`, `seconds`, `waiting`, `loads`."""
     margin: float = Field(0.0, ge=0)
     """How much worse `better` may be: 0.02 for 2 %."""
     share: float | None = Field(None, gt=0)
-    """What share of a counted quantity the better side has, as rounded here; missing: less."""
+    """Share of a counted quantity."""
     text: str = ""
-    """The claim in words, if not those of plfl."""
+    """Its words."""
 
     def labels(self, key: str) -> list[str]:
         """The values of an axis that it is about, in the form of names."""
