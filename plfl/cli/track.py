@@ -6,7 +6,6 @@ from plfl.cli.common import Commands, add_parser, add_results
 
 TRACK = """
 plfl track results/demo
-MLFLOW_TRACKING_URI=https://mlflow.example.org plfl track results/demo
 """
 UI = """
 plfl ui
