@@ -171,18 +171,6 @@ def test_the_name_of_a_meter_is_the_same_alone_and_beside_others(tmp_path: Path)
         assert list(found.meters) == meters
 
 
-@pytest.mark.parametrize("is_register", [True, False])
-def test_whether_rising_readings_are_a_register(
-    bring: Callable[..., Exports], is_register: bool
-) -> None:
-    counts = loads().cumsum().round(3)
-    lines = ["time,Zählerstand [kWh]", *text(hours(), counts)]
-    with pytest.raises(DataError, match=r"a: the readings never decrease.*meters\.cumulative"):
-        bring("a.csv", lines)
-    wanted = (hours()[1:], np.diff(counts)) if is_register else (hours(), counts)
-    same(load(bring("a.csv", lines, cumulative=is_register)), *wanted)
-
-
 def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Exports]) -> None:
     lines = ["time,Wing E,Wing W", *text(hours(), loads(), loads(seed=1))]
     same(load(bring("a.csv", lines), "Wing W"), hours(), loads(seed=1))
@@ -239,27 +227,13 @@ def test_decimals_are_told_from_thousands(
     "form",
     [
         *("%Y-%m-%dT%H:%M:%S", "%-m/%-d/%Y %-H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
-        *(
-            "%m/%d/%y %I:%M %p",
-            "%Y%m%d%H%M",
-            "%Y%m%d%H",
-            "%d-%b-%Y %H:%M",
-            "%Y/%m/%d %H:%M",
-            "%s",
-            "%s000",
-        ),
+        *("%m/%d/%y %I:%M %p", "%Y%m%d%H", "%d-%b-%Y %H:%M", "%Y/%m/%d %H:%M"),
         *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00"),
     ],
 )
 def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: str) -> None:
-    stamps = hours()
-    if "%s" in form:
-        seconds = (stamps - pd.Timestamp(0)) // pd.Timedelta(seconds=1)
-        written = [form.replace("%s", str(second)) for second in seconds]
-    else:
-        written = list(stamps.strftime(form))
-    lines = [f"{when},{value}" for when, value in zip(written, loads(), strict=True)]
-    same(load(bring("a.csv", ["time,load", *lines])), stamps, loads())
+    lines = text(hours(), loads(), form=form)
+    same(load(bring("a.csv", ["time,load", *lines])), hours(), loads())
 
 
 def test_days_that_may_be_months_need_the_option(bring: Callable[..., Exports]) -> None:
@@ -278,17 +252,6 @@ def test_date_and_time_in_two_columns(bring: Callable[..., Exports]) -> None:
     lines = text(stamps, stamps.strftime("%H:%M"), loads(), form="%d.%m.%Y")
     imported = bring("a.csv", ["day,hour,load", *lines])
     same(load(imported), stamps, loads())
-
-
-def test_midnight_at_the_end_of_a_day(bring: Callable[..., Exports]) -> None:
-    stamps = hours()
-    lines = [
-        f"{when - pd.Timedelta(days=1):%d.%m.%Y} 24:00,{value}"
-        if when.hour == 0
-        else f"{when:%d.%m.%Y %H:%M},{value}"
-        for when, value in zip(stamps, loads(), strict=True)
-    ]
-    same(load(bring("a.csv", ["t,load", *lines])), stamps, loads())
 
 
 def test_the_time_is_chosen_among_several(bring: Callable[..., Exports]) -> None:

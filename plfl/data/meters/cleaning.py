@@ -34,8 +34,8 @@ STATIC = ("floor_area", "wall_area", "window_area")
 _POWER = ("kW", "W", "MW")
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 _INTERVALS = (15, 30, 60)
-_CHANCE = 0.01
-"""Missing readings make fewer runs of equal steps than this by chance."""
+_CHANCE = 1e-3
+"""Missing readings make at least this fraction of the runs of equal steps that are there."""
 _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
@@ -368,7 +368,11 @@ def _minutes(values: pd.Series, meters: Meters) -> pd.Series:
     follow = np.bincount(run)[run]
     lengths, of_length, counts = np.unique(steps, return_inverse=True, return_counts=True)
     by_chance = len(steps) * (counts[of_length] / len(steps)) ** follow
-    found = np.isin(steps, steps[(by_chance < _CHANCE) & (follow >= 4)])
+    _, alike, steps_alike = np.unique(
+        np.column_stack([of_length, follow]), axis=0, return_inverse=True, return_counts=True
+    )
+    there = steps_alike[alike.ravel()] / follow
+    found = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
     is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
     if not meters.cumulative and meters.unit not in _POWER:
         energy = pd.Series(values.to_numpy()[:-1] if is_start else values.to_numpy()[1:])
