@@ -6,7 +6,6 @@ from typing import Any
 
 import yaml
 
-from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data.checks import counted
@@ -42,14 +41,13 @@ def recognise(
     interval = meters.interval if "interval" in meters.model_fields_set else None
     meters = meters.model_copy(update={"exports": raw})
     exports = read_exports(raw, meters, interval, progress=progress)
-    if problems := _problems(exports, meters):
-        count = counted(len(problems), "problem")
-        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
+    _add_problems(exports, meters)
+    exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
     return exports, _study(exports, paths, meters)
 
 
-def _problems(exports: Exports, meters: Meters) -> list[str]:
-    """What is wrong in exports, and what a study would assume without being told."""
+def _add_problems(exports: Exports, meters: Meters) -> None:
+    """Add to the problems what a study would assume without being told."""
     problems, given = exports.problems, meters.model_fields_set
     unzoned = {name for name in exports.names if not _has_zone(name, meters)}
     if local := [path for path, names in exports.local.items() if unzoned & {*names}]:
@@ -67,7 +65,6 @@ def _problems(exports: Exports, meters: Meters) -> list[str]:
         check_chosen(exports.names, meters)
     with collected(problems):
         client_names(exports.files)
-    return problems
 
 
 def _has_zone(name: str, meters: Meters) -> bool:

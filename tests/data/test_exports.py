@@ -78,6 +78,16 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
     assert len(meters.read_file(later, keys, "anyone")) == ROWS
 
 
+def test_each_file_is_read_in_the_unit_that_it_states(tmp_path: Path) -> None:
+    raw().to_csv(path := tmp_path / "all.csv", index=False)
+    power = raw().rename(columns=lambda name: f"{name} [W]" if name != "when" else name)
+    power.to_csv(later := tmp_path / "later.csv", index=False)
+    for unit, expected in ((None, 1000.0), ("kWh", 1.0)):
+        keys = study(path, unit=unit).data.meters
+        found = meters.read_file(later, keys, "a-2")["load"] * expected
+        np.testing.assert_allclose(found, raw()["a/2"], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

@@ -79,7 +79,14 @@ def test_other_files_are_named(content: str, words: str, tmp_path: Path) -> None
     [
         *(("Valeur (en Kw)", "kW"), ("kw", "kW"), ("Usage_KW", "kW"), ("KWH", "kWh")),
         *(("Active energy Wh (A)", "Wh"), ("load [MWh]", "MWh"), ("Verbrauch in W", "W")),
-        *(("kWh/h", "kW"), ("Wing W", None), ("A", None), ("hall", None), ("WH-1", None)),
+        *(
+            ("kWh/h", "kW"),
+            ("Wing W", None),
+            ("A", None),
+            ("m3", None),
+            ("hall", None),
+            ("WH-1", None),
+        ),
         *(("Outdoor temp [°C]", "°C"), ("Gas m3", "m3"), ("Voltage (V)", "V"), ("kVArh", "kVArh")),
         *(("Price EUR/kWh", "EUR/kWh"), ("Energie / kWh", "kWh"), ("kWh/m2", "kWh/m2")),
     ],
@@ -178,3 +185,10 @@ def test_registers_of_one_meter_are_added(form: str, tmp_path: Path) -> None:
     expected = LOADS.copy()
     expected[9] = np.nan
     np.testing.assert_allclose(exports.meters["hall"].load, expected)
+
+
+def test_of_many_problems_the_first_are_listed(tmp_path: Path) -> None:
+    columns = {f"m{number}": 1.0 for number in range(80)}
+    with naming(DataError, "80 problems", "m49: all values", "and 30 more problems") as caught:
+        read(write(tmp_path / "a.csv", **columns))
+    assert len(str(caught.value).splitlines()) == 52

@@ -106,7 +106,7 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
             f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
             f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
         )
-    _refuse(exports)
+    exports.refuse()
     notes: list[str] = []
     series = _series(exports, _by_client(exports)[client], meters, notes)
     if is_register(series["load"]):
@@ -131,13 +131,8 @@ def _read(data: Data, state: str) -> Exports:
     if meters.exports:
         with collected(exports.problems):
             check_chosen(exports.names, meters, one_of_several=len(data.states) > 1)
-    _refuse(exports)
+    exports.refuse()
     return exports
-
-
-def _refuse(exports: Exports) -> None:
-    if exports.problems:
-        raise DataError("\n".join(exports.problems))
 
 
 def _by_client(exports: Exports) -> dict[str, str]:

@@ -30,6 +30,8 @@ from plfl.data.meters.tables import Table
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
+MOST_PROBLEMS = 50
+"""Problems that are listed: thousands of meters can have the same one."""
 Progress = Callable[[str, int, int], None]
 """Is called with what is being read, the number of finished steps, and the number of all steps."""
 
@@ -60,6 +62,18 @@ class Exports:
             "all times in local standard time, whatever clocks do in summer:",
             *(f"{name}: {meter.summary}" for name, meter in self.meters.items()),
         ]
+
+    def refuse(self, *head: str) -> None:
+        """Refuse the exports if there are problems, of which the first are listed below `head`.
+
+        Raises:
+            DataError: there are some.
+        """
+        listed = self.problems[:MOST_PROBLEMS]
+        if len(self.problems) > MOST_PROBLEMS:
+            listed.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
+        if listed:
+            raise DataError("\n".join([*head, *listed]))
 
 
 def read_exports(

@@ -12,9 +12,11 @@ _OTHER = (
 )
 _IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER})\s*[\])]", re.IGNORECASE)
 _AT_END = re.compile(
-    r"(?:^|[\s_])(°\s?[CF]|celsius|fahrenheit|m3|m³|ft3|ccf|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£)$",
+    r"(?:^|[\s_])(°\s?[CF]|celsius|fahrenheit|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£"
+    r"|(?<=[\s_])(?:m3|m³|ft3|ccf))$",
     re.IGNORECASE,
 )
+"""A column `m3` alone may be the third meter."""
 _RATIO = re.compile(
     r"(?:[€$£]|\b(?:EUR|USD|GBP|AUD|CHF|ct|cents?|p|pence|price|costs?|k?g))\s?(?:/|\bper\b)\s?[kM]?Wh?\b"
     r"|\b[kM]?Wh?/(?:m2|m²|qm|ft)",
