@@ -974,19 +974,19 @@ class Claim(Section):
     """A comparison that a study names before it runs (docs/claims.md)."""
 
     better: Patterns = []
-    """Forecasters, such as `P2`, `baseline-ridge` or `best federation`."""
+    """Forecasters: `P2`, `baseline-ridge`."""
     than: Patterns = []
-    """The other side, such as `best alone`."""
+    """The other side."""
     each: list[Literal["state", "variant", "sharing", "method", "client_opt", "server_opt"]] = []
-    """For each value of these, or for every pair."""
+    """For each of these."""
     where: dict[str, list[Any] | str | int | float] = {}
-    """Only there: `{windows.history: [1, 4], data.states: CA}`."""
+    """Axes: `{windows.history: [1, 4]}`."""
     score: str = ""
-    """Instead of the error: `spread`, `bytes`, `bytes_down`, `seconds`, `waiting`, `loads`."""
+    """Instead of the error: `bytes`."""
     margin: float = Field(0.0, ge=0)
     """How much worse `better` may be: 0.02 for 2 %."""
     share: float | None = Field(None, gt=0)
-    """Share of a counted quantity."""
+    """Its share."""
     text: str = ""
     """Its words."""
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from plfl.experiments.train import train
-from plfl.results import costs
+from plfl.results import summary
 from plfl.results.records import CELL
 from plfl.results.summary import summarise
 from tests.helpers import tiny
@@ -51,7 +51,7 @@ def test_staleness_is_the_age_of_what_the_server_has_heard(
     present: dict[int, str], staleness: float
 ) -> None:
     records = table(present, {max(present): 1.0})
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
+    assert summary.costs(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
 
 
 @pytest.mark.parametrize(("sent", "missing"), [(10, "bytes_up"), (0, "loss")])
@@ -60,7 +60,7 @@ def test_who_drops_out_has_not_taken_part(sent: int, missing: str) -> None:
     records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=sent)
     dropped = (records["round"] == 2) & (records["client"] == "b")
     records.loc[dropped, missing] = 0 if missing == "bytes_up" else np.nan
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
+    assert summary.costs(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
 
 
 def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
@@ -68,7 +68,7 @@ def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
     records.loc[(records["round"] == 1) & (records["client"] == "b"), "seconds"] = 5.0
     first = records[(records["round"] == 1) & (records["client"] == "a")]
     records = pd.concat([records, first.assign(client="c", seconds=0.0, loss=np.nan)])
-    for found in costs.totals(records).to_dict("records"):
+    for found in summary.costs(records).to_dict("records"):
         assert found["seconds"] == 10
         assert found["waiting"] == pytest.approx((2 + 0 + 2) / 3)
 
@@ -76,22 +76,22 @@ def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
 def test_epochs_are_summed_over_rounds_and_averaged_over_clients() -> None:
     # a: two rounds of half a pass; b: one; c, which is only scored: none.
     records = table({1: "ab", 2: "a"}, {2: 1.0})
-    assert costs.totals(records)["epochs"].tolist() == [(1.0 + 0.5 + 0.0) / 3] * 2
+    assert summary.costs(records)["epochs"].tolist() == [(1.0 + 0.5 + 0.0) / 3] * 2
 
 
 def test_the_price_of_a_target_is_what_was_spent_until_it_was_reached() -> None:
     timed = {"seconds": 3.0, "round_seconds": 5.0}
     records = table({1: "abc", 2: "ab", 3: "a"}, {1: 1.2, 2: 0.9, 3: 0.4}, **timed)
-    found = costs.to_target(records, scores(records), 1.0).reset_index().set_index("model")
+    found = summary.costs_to_target(records, scores(records), 1.0).reset_index().set_index("model")
     assert found.loc["local", ["rounds_to_target", "bytes_to_target"]].tolist() == [2, 100]
     assert found.loc["local", "seconds_to_target"] == 10
     assert found.loc["global", ["rounds_to_target", "bytes_to_target"]].tolist() == [3, 120]
-    assert costs.to_target(records, scores(records), 0.1).isna().all(axis=None)
+    assert summary.costs_to_target(records, scores(records), 0.1).isna().all(axis=None)
 
 
 def test_a_round_without_participants_costs_nothing() -> None:
     records = table({1: "abc"}, {2: 0.9})
-    found = costs.to_target(records, scores(records), 1.0)
+    found = summary.costs_to_target(records, scores(records), 1.0)
     assert found["bytes_to_target"].dropna().tolist() == [60]
 
 
@@ -105,14 +105,14 @@ def test_the_summary_of_a_study_tells_its_costs() -> None:
     records = pd.concat([result.records for result in found.values()], ignore_index=True)
     first = records[(records["split"] == "test") & (records["round"] == 3)]
     target = first.groupby(["sharing", "model"])["mase"].mean()["P1", "local"]
-    summary = summarise(records, "sample", target + 1e-9).set_index(["sharing", "model", "chosen"])
-    row = summary.loc["P1", "local", "last"]
+    table = summarise(records, "sample", target + 1e-9).set_index(["sharing", "model", "chosen"])
+    row = table.loc["P1", "local", "last"]
     assert row["rounds_to_target"] <= 3
     spent = records.query("split == 'train' and sharing == 'P1' and model == 'local'")
     until = spent[spent["round"] <= row["rounds_to_target"]]
     assert row["bytes_to_target"] == until["bytes_down"].sum() + until["bytes_up"].sum() > 0
     assert row["staleness"] > 0
     assert row["waiting"] > 0
-    assert summary.loc["P3", "local", "last"]["bytes_down"] == 0
-    assert summary.loc["P3", "local", "last"]["staleness"] == row["staleness"]
-    assert np.isfinite(summary["staleness"]).all()
+    assert table.loc["P3", "local", "last"]["bytes_down"] == 0
+    assert table.loc["P3", "local", "last"]["staleness"] == row["staleness"]
+    assert np.isfinite(table["staleness"]).all()
