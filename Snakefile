@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Study
+from plfl.study import Study
 from plfl.config.loading import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced

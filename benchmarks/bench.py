@@ -41,7 +41,6 @@ from torch.utils import mkldnn
 from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import EVALUATED, Dataset
 from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
@@ -51,6 +50,7 @@ from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
 from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
+from plfl.study import Cell, Study
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked

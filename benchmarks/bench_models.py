@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from plfl.config.model_rules import OWN, available
+from plfl.config.rules import OWN, available_models
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
@@ -90,7 +90,7 @@ def measure() -> list[dict[str, Any]]:
     """Client-steps per second of each model on each kind of windows, by engine."""
     torch.set_num_threads(1)
     found = []
-    for name, cls in available().items():
+    for name, cls in available_models().items():
         for batch, shape in SHAPES.items():
             model = cast(Model, cls()) if name != OWN else None
             if model is None or model.problems(shape):

@@ -12,10 +12,10 @@ import torch
 from bench_quick import YEAR
 from torch import nn
 
-from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.adamw import AdamW
+from plfl.study import Study
 from plfl.tasks.losses import Loss, Pinball
 from plfl.training.task import LocalTask, Minibatches
 

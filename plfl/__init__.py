@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # see above
     from plfl.base.errors import PlflError
-    from plfl.config.study import Cell, Study
     from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_dataset
     from plfl.experiments.train import train
@@ -19,6 +18,7 @@ if TYPE_CHECKING:  # see above
     from plfl.plugins import trust
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
+    from plfl.study import Cell, Study
 
 __version__ = "0.1.0"
 
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Cell": "plfl.config.study",
+    "Cell": "plfl.study",
     "CellResult": "plfl.results.records",
     "Dataset": "plfl.data.dataset",
     "ForecastModel": "plfl.forecast.model",
     "PlflError": "plfl.base.errors",
-    "Study": "plfl.config.study",
+    "Study": "plfl.study",
     "Tables": "plfl.results.tables",
     "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.prepare",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from plfl.config.study import Cell, Study
 from plfl.report.reporting import Reporting
+from plfl.study import Cell, Study
 from plfl_images.data import EXAMPLES, skew_of
 
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any

@@ -33,7 +33,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Cell, Study
 from plfl.data import sources
 from plfl.data.examples import Examples
 from plfl.experiments.trainer import Trainer
@@ -43,6 +42,7 @@ from plfl.federated.privacy.accounting import epsilon_of
 from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.privacy.statement import least
 from plfl.federated.round import run
+from plfl.study import Cell, Study
 from plfl.training.batches import stream
 
 Numbers = NDArray[np.float64]

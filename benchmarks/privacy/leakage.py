@@ -24,9 +24,7 @@ from benchmarks.privacy import attacks
 from benchmarks.privacy.attacks import Kinds, Numbers
 from plfl.base.errors import ConfigError, PlflError
 from plfl.base.text import printed
-from plfl.config.privacy import sends_only_updates
 from plfl.config.sections import Federation as Settings
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.prepare import check_loads, load_dataset
 from plfl.experiments.trainer import Trainer
@@ -38,6 +36,8 @@ from plfl.federated.round import run
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.results.records import write_csv
+from plfl.study import Cell, Study
+from plfl.study.checks import sends_only_updates
 from plfl.tasks import Objective
 from plfl.training.batches import stream
 from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked

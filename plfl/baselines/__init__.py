@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from plfl.config import baseline_rules
-from plfl.config.baseline_rules import STANDARD, BaselineRules, Standard
+from plfl.config.named import STANDARD, BaselineRules, Standard, find_baseline
 from plfl.config.sections import BASELINE
 
 __all__ = ["BASELINE", "catalogue", "find", "rivals"]
@@ -34,4 +33,4 @@ def find(name: str) -> Standard | type[BaselineRules]:
     Raises:
         KeyError: there is none.
     """
-    return STANDARD.get(name) or baseline_rules.find(name)
+    return STANDARD.get(name) or find_baseline(name)

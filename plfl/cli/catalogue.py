@@ -8,13 +8,13 @@ from typing import Any
 from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.messages import flow
-from plfl.config.method_rules import MethodRules, Sizes
+from plfl.config.rules import MethodRules, Sizes
 from plfl.config.sections import Calibration
-from plfl.config.study import Study
 from plfl.federated import calibration
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.plugins.registry import Algorithm, Section
+from plfl.study import Study
 
 HEADINGS = {
     "main": "methods to start with",
@@ -37,7 +37,7 @@ def entries() -> list[dict[str, Any]]:
 
     They are sorted by group (see `HEADINGS`). A parameter has a `default` and a `meaning`. A method
     also has `accepts` (the optimisers it accepts), `simulation_only` (why it cannot be deployed)
-    and `floats` (the sizes of its messages, see `plfl.config.method_rules.Sizes`).
+    and `floats` (the sizes of its messages, see `plfl.config.rules.Sizes`).
     """
     listed = [
         _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()

@@ -7,7 +7,7 @@ from pathlib import Path
 from plfl.base.errors import DataError
 from plfl.base.text import printed
 from plfl.cli.common import Commands, add_parser
-from plfl.config.study import Study
+from plfl.study import Study
 
 EXAMPLES = """
 plfl cells                          # config.yaml, the study of the paper

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from plfl.base.errors import DataError
 from plfl.base.text import printed
 from plfl.cli.common import Commands, add_parser
-from plfl.config.study import Study
+from plfl.study import Study
 
 if TYPE_CHECKING:  # the commands should not wait for them
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.cli.common import Commands
-from plfl.config.study import Cell, Study
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
     from plfl.deploy.keys import ServerKeys

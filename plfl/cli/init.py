@@ -13,7 +13,7 @@ import yaml
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Meters
-from plfl.config.study import Study
+from plfl.study import Study
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies

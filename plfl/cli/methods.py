@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the catalogue of algorithms."""
     from plfl.cli import catalogue
-    from plfl.config.study import Study
+    from plfl.study import Study
 
     study = Study.load(options.config) if options.config else None
     print(catalogue.as_json() if options.json else catalogue.as_text(study))

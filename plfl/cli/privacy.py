@@ -4,7 +4,7 @@ import argparse
 
 from plfl.base.text import printed
 from plfl.cli.common import Commands, add_parser
-from plfl.config.study import Study
+from plfl.study import Study
 
 EXAMPLES = """
 plfl privacy my.yaml

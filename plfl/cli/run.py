@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser, progress_bar
-from plfl.config.study import Cell, Study
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.data.dataset import Dataset

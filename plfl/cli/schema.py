@@ -17,6 +17,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
-    from plfl.config.generated import write
+    from plfl.study.generated import write
 
     print("\n".join(map(str, write(Path()))))

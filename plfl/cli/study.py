@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser
-from plfl.config.study import Study
+from plfl.study import Study
 
 EXAMPLES = """
 plfl study demo.yaml

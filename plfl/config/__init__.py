@@ -1,1 +1,1 @@
-"""The configuration of a study: its keys, reading, checking, and the files generated from it."""
+"""The configuration of a study: typed keys, what they can name, reading, error messages."""

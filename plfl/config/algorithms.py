@@ -11,7 +11,7 @@ from pydantic import (
     field_validator,
 )
 
-from plfl.config.method_rules import MethodRules
+from plfl.config.rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm, Section, algorithms, extended, plugged

@@ -1,7 +1,7 @@
 """The sections of a study's configuration: every key with its type, bounds, default and meaning.
 
 The docstring of a key is its documentation: `plfl schema` generates the JSON schema and the
-reference from it. A section does not depend on any other; `plfl.config.checks` checks what must fit
+reference from it. A section does not depend on any other; `plfl.study.checks` checks what must fit
 together.
 """
 
@@ -29,11 +29,21 @@ from pydantic import (
 
 from plfl.base.errors import did_you_mean
 from plfl.base.rounding import drawn_of
-from plfl.config import codec_rules, source_rules
-from plfl.config.baseline_rules import STANDARD, BaselineRules, ChosenBaseline, LeftOut
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed, refusal
-from plfl.config.source_rules import SourceRules
+from plfl.config.named import (
+    STANDARD,
+    BaselineRules,
+    Chain,
+    ChosenBaseline,
+    CodecRules,
+    LeftOut,
+    SourceRules,
+    added_blocks,
+    available_sources,
+    chain_of,
+    find_source,
+)
 from plfl.layout import Head
 from plfl.plugins.registry import KINDS, Section, Value, algorithms, extended
 
@@ -258,7 +268,7 @@ class Data(Section):
     """The source of the clients' series or images."""
 
     source: str = Field(
-        "comstock", json_schema_extra=lambda s: s.update(enum=[*source_rules.available()])
+        "comstock", json_schema_extra=lambda s: s.update(enum=[*available_sources()])
     )
     """Loads: `comstock` (NREL's public bucket), `meters` (your own) or `sample` (generated). Images
     with labels: `digits` (scikit-learn), `cifar10` or `cifar100`."""
@@ -293,13 +303,13 @@ class Data(Section):
 
     @classmethod
     def extended(cls) -> type[Self]:
-        found: type[Self] = extended(cls, tuple(source_rules.added_blocks().items()))
+        found: type[Self] = extended(cls, tuple(added_blocks().items()))
         return found
 
     @field_validator("source")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in (known := source_rules.available()):
+        if name not in (known := available_sources()):
             raise ValueError(f"it is one of {', '.join(known)}{did_you_mean(name, known)}")
         return name
 
@@ -320,7 +330,7 @@ class Data(Section):
     @property
     def rules(self) -> type[SourceRules]:
         """The rules of the source."""
-        return source_rules.find(self.source)
+        return find_source(self.source)
 
     @model_validator(mode="after")
     def _every_state_has_clients(self) -> Self:
@@ -613,7 +623,7 @@ class Grid(Section):
     study becomes an axis if it is listed here with its values, such as `federation.participation:
     [0.1, 0.2]` (docs/axes.md)."""
 
-    # `plfl.config.axes` checks further keys; the schema for editors knows only their first parts.
+    # `plfl.study.axes` checks further keys; the schema for editors knows only their first parts.
     model_config = ConfigDict(
         extra="allow",
         json_schema_extra={
@@ -840,20 +850,20 @@ class Channel(Section):
     @field_validator("up", "down")
     @classmethod
     def _is_possible(cls, text: str, info: ValidationInfo) -> str:
-        codec_rules.chain(text, info.field_name or "")
+        chain_of(text, info.field_name or "")
         return text
 
-    def chain(self, direction: Literal["up", "down"]) -> codec_rules.Chain | None:
+    def chain(self, direction: Literal["up", "down"]) -> Chain | None:
         """The stages of a direction; None without any."""
-        return codec_rules.chain(getattr(self, direction), direction)
+        return chain_of(getattr(self, direction), direction)
 
     @property
-    def chains(self) -> list[codec_rules.Chain | None]:
+    def chains(self) -> list[Chain | None]:
         """The stages of both directions."""
         return [self.chain("up"), self.chain("down")]
 
     @property
-    def codecs(self) -> list[codec_rules.CodecRules]:
+    def codecs(self) -> list[CodecRules]:
         """The codecs of both directions, if any."""
         return [chain.codec for chain in self.chains if chain]
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
 from plfl.data.dataset import YEAR, Dataset
+from plfl.study import Study
 
 
 def noise(study: Study, clients: int) -> Dataset:

@@ -1,9 +1,9 @@
 """The dataset of a study's federation, from its source to its windows, in one call."""
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset
+from plfl.study import Study
 
 
 def load_dataset(study: Study, state: str) -> Dataset:

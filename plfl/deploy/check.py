@@ -15,7 +15,6 @@ import torch
 import yaml
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.prepare import load_dataset
 from plfl.deploy.folders import CellFolders
@@ -33,6 +32,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.results.records import CellResult
 from plfl.results.tables import Tables
+from plfl.study import Cell, Study
 
 PATIENCE = 900.0
 """Seconds to wait for the clients; long, because the machine may be busy."""

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.rounds import RoundSummary
+from plfl.study import Cell, Study
 
 PLAN = "plan.json"
 """File of the server's folder: the study, the cell and the policy that the ServerApp reads."""

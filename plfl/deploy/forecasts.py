@@ -27,12 +27,12 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError
-from plfl.config.study import Cell, Study
 from plfl.deploy.host import check_private
 from plfl.deploy.protocol.client import LATEST, MODEL
 from plfl.deploy.worker import series, series_file
 from plfl.forecast.model import load
 from plfl.results.records import MODELS, Model
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
     from plfl.deploy.keys import ServerKeys

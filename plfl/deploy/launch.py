@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Cell, Study
 from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.host import (
@@ -29,6 +28,7 @@ from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.server_processes import run_rounds, running_superlink
 from plfl.deploy.worker import work
 from plfl.pipeline.locks import hold
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
     from plfl.deploy.keys import ClientKeys, Seal, ServerKeys

@@ -18,7 +18,6 @@ from flwr.serverapp import Grid, ServerApp
 
 from plfl.base.errors import PlflError
 from plfl.base.files import write_text
-from plfl.config.study import Cell, Study
 from plfl.deploy import flower
 from plfl.deploy.client_app import FIELD, RECORD, message_in
 from plfl.deploy.flower import FOLDER
@@ -42,6 +41,7 @@ from plfl.pipeline.locks import hold
 from plfl.results.collect import conclude
 from plfl.results.records import CellResult, write_table
 from plfl.results.summary import summarise
+from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
 from plfl.baselines.model import Fit, Predict, again
-from plfl.config.baseline_rules import STANDARD, BaselineRules, Standard
+from plfl.config.named import STANDARD, BaselineRules, Standard
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from plfl.base.rounding import drawn_of
-from plfl.config.study import Study
 from plfl.data import sources
+from plfl.study import Study
 from plfl.training.batches import steps_of
 
 PAPER_STEP = 16 * 2 * (12 * 4 * 25 * (8 + 25) + 12 * 25 * 150 + 150 * 75 + 75)

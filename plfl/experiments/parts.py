@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.baselines.features import raw_bytes
-from plfl.config.search import Candidate
 from plfl.config.sections import Federation as Settings
 from plfl.config.sections import Scheme, Simulation
-from plfl.config.study import Cell
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation, Evaluator, Examiner
@@ -34,6 +32,8 @@ from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.results.records import Models
+from plfl.study import Cell
+from plfl.study.combinations import Candidate
 
 
 @dataclass(frozen=True)

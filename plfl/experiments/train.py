@@ -11,9 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.files import digest
-from plfl.config.search import Candidate
 from plfl.config.sections import ROUNDS
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.parts import Part, Plan, plans
@@ -27,6 +25,8 @@ from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.methods import ClusterState
 from plfl.results.records import CELL, MODELS, CellResult, Model, Models
+from plfl.study import Cell, Study
+from plfl.study.combinations import Candidate
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,8 @@ from typing import cast
 
 import torch
 
-from plfl.config.search import Candidate
 from plfl.config.sections import Compute
 from plfl.config.sections import Federation as Settings
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.effort import faster_device
@@ -24,6 +22,8 @@ from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.models import model_of
 from plfl.models.network import Network
+from plfl.study import Cell, Study
+from plfl.study.combinations import Candidate
 from plfl.tasks import Task, task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from plfl.config.search import Candidate, Values
-from plfl.config.study import Cell
 from plfl.experiments.parts import Part
 from plfl.experiments.recorder import Recorder
 from plfl.methods import Method
 from plfl.results.records import MODELS, Model, Models
+from plfl.study import Cell
+from plfl.study.combinations import Candidate, Values
 
 
 @dataclass(frozen=True)

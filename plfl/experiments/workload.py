@@ -14,14 +14,14 @@ import torch
 
 from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
-from plfl.config.codec_rules import Chain
-from plfl.config.study import Study
+from plfl.config.named import Chain
 from plfl.data import sources
 from plfl.data.dataset import SPLITS
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most
 from plfl.optimizers.client import ClientOpt
+from plfl.study import Study
 from plfl.training.task import LocalTask, Minibatches
 
 SCORED = 500

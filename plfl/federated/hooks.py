@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plfl.config.method_rules import MethodRules
+from plfl.config.rules import MethodRules
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
 from plfl.base.files import digest
-from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
 from plfl.results.records import MODELS, Margins, Model
+from plfl.study import FORMAT, Cell, Study
 
 _Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
 

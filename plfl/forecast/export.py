@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from plfl import __version__
 from plfl.base.errors import ConfigError, PlflError
 from plfl.base.files import atomic
-from plfl.config.study import Study
 from plfl.data.windows import Scaling
 from plfl.experiments.trainer import network_of
 from plfl.layout import WindowShape
+from plfl.study import Study
 from plfl.tasks import Task, task_of
 
 ABOUT = "about.json"

@@ -17,7 +17,6 @@ from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.config.features import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
-from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps, counted
 from plfl.data.dataset import WEEK, Dataset
@@ -29,6 +28,7 @@ from plfl.forecast.contents import Header, describe_scaled
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
 from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models
+from plfl.study import FORMAT, Cell, Study
 from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 

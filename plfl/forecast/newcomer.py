@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Calibration
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
 from plfl.results.records import Models
+from plfl.study import Cell, Study
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:

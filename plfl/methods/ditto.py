@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.layout import Head, head_mask
 from plfl.methods.annotations import Federation

@@ -12,15 +12,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from plfl.config.model_rules import ModelRules
+from plfl.config.rules import ModelRules
 from plfl.layout import ParameterLayout, WindowShape
 
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     from torch import nn
 
-    from plfl.config.study import Study
     from plfl.models.dropout import Dropout
     from plfl.models.network import Network
+    from plfl.study import Study
 
 _networks: dict[tuple[str, WindowShape], Network] = {}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.files import sha256, write_text
-from plfl.config.study import Study
+from plfl.study import Study
 
 ENDS = {
     ".png": b"IEND\xaeB`\x82",

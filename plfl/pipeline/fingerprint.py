@@ -18,21 +18,16 @@ OWN = "plfl"
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 """A quoted string, which may be the name of a file."""
 
-CONFIGURATION = (
-    "plfl.config.study",
-    "plfl.methods",
-    "plfl.optimizers.client",
-    "plfl.optimizers.server",
-)
-"""Modules that read the configuration. A job depends on the values of the configuration, which are
-its parameters, and on the algorithms that it uses, but not on all algorithms."""
+CONFIGURATION = "plfl.study"
+"""What reads a study. A job depends on the values of its keys, which are its parameters, and on
+the algorithms that it uses, but not on the reading, nor on all algorithms."""
 
 
 def code_digest(*modules: str) -> str:
     """Digest of the source of `modules`, and of all modules that they import from plfl and from
     their own package, which may be that of a plug-in.
 
-    Of the packages in `CONFIGURATION`, only the base classes are included.
+    Of a package, only the base classes are included that its `__init__.py` has.
     """
     files = sorted(set().union(*(_closure(module) for module in modules)))
     return digest([(_within(file).as_posix(), sha256(file)) for file in files])
@@ -75,13 +70,13 @@ def _files(module: str) -> frozenset[Path]:
     themselves."""
     package, *parts = module.split(".")
     folder = _folder(package)
-    if folder is None or (not parts and folder == ROOT):
-        return frozenset()  # of plfl: the version, which the results store anyway
+    if folder is None or module in (OWN, CONFIGURATION):
+        return frozenset()  # plfl itself has the version, which the results store anyway
     path = folder.joinpath(*parts)
     if path.is_dir():
         return frozenset(path.glob("*.py") if module == FIGURES else [path / "__init__.py"])
     file = path.with_suffix(".py")
-    return frozenset([file] if module not in CONFIGURATION and file.is_file() else [])
+    return frozenset([file] if file.is_file() else [])
 
 
 @cache

@@ -20,10 +20,10 @@ from plfl.base.errors import PlflError
 from plfl.base.files import sweep
 from plfl.base.interrupts import heard
 from plfl.base.text import some
-from plfl.config.study import Cell, Study
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.pipeline.locks import hold
 from plfl.plugins.registry import Algorithm
+from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 

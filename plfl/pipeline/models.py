@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models
 from plfl.results.records import TRAINED, Models, write_csv, write_table
 from plfl.results.tables import Tables
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:
     from plfl.experiments.evaluation import Evaluator

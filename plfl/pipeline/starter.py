@@ -7,13 +7,13 @@ from typing import Any
 import yaml
 
 from plfl.config.sections import Meters
-from plfl.config.study import Study
 from plfl.data.checks import counted
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.data.meters.series import collected
 from plfl.pipeline.shipped import root, write_new
+from plfl.study import Study
 
 DAY = 24 * 60
 """Minutes."""

@@ -12,7 +12,6 @@ from types import FrameType
 import torch
 
 from plfl.base.files import digest, sha256
-from plfl.config.study import Cell, Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples, on_one_table
@@ -24,6 +23,7 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.pipeline.locks import hold
 from plfl.results.records import TRAINED, Files
+from plfl.study import Cell, Study
 from plfl.training import memory
 from plfl.training.engines import choose
 

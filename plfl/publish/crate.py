@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
-from plfl.config.study import Study
 from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
 from plfl.plugins import digests_of
@@ -34,6 +33,7 @@ from plfl.report.rendering import as_yaml
 from plfl.results.overview import study_of
 from plfl.results.records import read_about, schema
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 CONFIGURATION = "study.yaml"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"

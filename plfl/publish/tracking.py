@@ -31,9 +31,9 @@ from tqdm import tqdm
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic, digest, sha256
 from plfl.baselines import BASELINE, find
-from plfl.config.study import Cell, Study
 from plfl.results.records import CELL, MODELS, read_about
 from plfl.results.tables import Tables, fitting
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.config.study import Study
 from plfl.report.clients import score
 from plfl.report.forest import Scale
 from plfl.results import words
@@ -22,6 +21,7 @@ from plfl.results.labels import baseline_label, spaced
 from plfl.results.scores import pooled
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study import Study
 
 KINDS = {"federation": "federation", "alone": "best without one"}
 """The forecasters that are drawn for each client, and their names."""

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from plfl.baselines import BASELINE
-from plfl.config.study import Cell
 from plfl.report import intervals
 from plfl.report.answer import KINDS, compared
 from plfl.report.clients import detailed
@@ -30,6 +29,7 @@ from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
+from plfl.study import Cell
 
 AXES = [axis for axis in CELL if axis != "seed"]
 """Columns that name a cell with all its seeds."""

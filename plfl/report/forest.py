@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plfl.config.study import Study
 from plfl.report.named import span
 from plfl.report.rendering import ticks
 from plfl.results.claims import COUNTED, LOADS, estimate, scope
+from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
 """A symbol for each verdict, so that colour is not its only sign."""

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from plfl.config.axes import Axis
 from plfl.report.figures.style import COLOURS, PAGE, fit, mark_sample, panels
 from plfl.report.named import with_interval
 from plfl.results.overview import MAP, Overview, shown
+from plfl.study.axes import Axis
 
 STEM = "heat_map"
 CAPTION = (

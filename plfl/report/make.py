@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plfl.config.study import Study
 from plfl.report import reporting
 from plfl.results.overview import is_overview, study_of
+from plfl.study import Study
 
 
 def figures_of(results: Path, study: Study) -> Path:

@@ -13,8 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from plfl.baselines import BASELINE, find, rivals
-from plfl.config.axes import Axis
-from plfl.config.study import Study
 from plfl.federated.privacy.statement import statements
 from plfl.report import heat_map
 from plfl.report.clients import score
@@ -37,6 +35,8 @@ from plfl.results.labels import baseline_label, client_label, method_label, serv
 from plfl.results.overview import BEST, INTERVALS, KINDS, MAP, METERS, Overview, along, shown
 from plfl.results.power import notes
 from plfl.results.tables import fitting
+from plfl.study import Study
+from plfl.study.axes import Axis
 
 STEM = "overview"
 CAPTION = (

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from plfl.config.study import Cell, Study
 from plfl.report.answer import KINDS, answer, sentences
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
@@ -25,6 +24,7 @@ from plfl.results.claims import in_sentences
 from plfl.results.labels import baseline_label
 from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
+from plfl.study import Cell, Study
 
 FILES = {
     "summary.csv": "scores of every cell",

@@ -30,7 +30,6 @@ from scipy import special
 from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
 from plfl.config.sections import Claim
-from plfl.config.study import Study
 from plfl.results import words
 from plfl.results.contest import Contest, NotInStudyError, contests
 from plfl.results.power import FEWEST, advice
@@ -38,6 +37,7 @@ from plfl.results.records import TRAINED
 from plfl.results.scores import AXES
 from plfl.results.statistics import ALPHA, Array, Comparison, holm
 from plfl.results.variants import Variant
+from plfl.study import Study
 
 FILE = "claims.json"
 """The claims that a study had before its results, in the results folder of the whole study."""

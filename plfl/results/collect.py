@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE, naive
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.receipts import read_receipt
 from plfl.data.units import known
@@ -28,6 +27,7 @@ from plfl.results.records import (
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study import Cell, Study
 from plfl.tasks import metrics
 
 log = logging.getLogger(__name__)

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plfl.baselines import BASELINE
-from plfl.config.axes import parsed
-from plfl.config.checks import WHOLE_KINDS
-from plfl.config.study import Study
 from plfl.results import words
 from plfl.results.scores import AXES, Forecaster, Piece, pooled
 from plfl.results.statistics import Comparison
 from plfl.results.variants import Variant, grouped
+from plfl.study import Study
+from plfl.study.axes import parsed
+from plfl.study.checks import WHOLE_KINDS
 
 
 class NotInStudyError(Exception):

@@ -1,9 +1,9 @@
 """Names of algorithms and baselines, numbers and ± as tables and figures show them."""
 
 from plfl import baselines, methods
-from plfl.config.study import Study
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
+from plfl.study import Study
 
 
 def client_label(name: str) -> str:

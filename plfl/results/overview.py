@@ -21,8 +21,6 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
-from plfl.config.axes import Axis
-from plfl.config.study import Study
 from plfl.results import words
 from plfl.results.comparisons import FILE, ORIGINS, duel, gains, places, read, table
 from plfl.results.contest import Contest
@@ -31,6 +29,8 @@ from plfl.results.scores import AXES, Forecaster, best
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.variants import Variant
+from plfl.study import Study
+from plfl.study.axes import Axis
 
 BEST = "best.csv"
 MAP, METERS = "map.csv", "meters.csv"

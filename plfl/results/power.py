@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 
 from scipy import special
 
-from plfl.config.study import Study
 from plfl.results.statistics import ALPHA, Comparison, Part, sources
+from plfl.study import Study
 
 POWER = 0.8
 """Probability that the recommended number decides a claim."""

@@ -51,7 +51,7 @@ from plfl import __version__
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, write_text
 from plfl.base.text import harmless
-from plfl.config.study import FORMAT
+from plfl.study import FORMAT
 
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")

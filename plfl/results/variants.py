@@ -8,10 +8,10 @@ from typing import ClassVar, Self, TypeVar
 
 import pandas as pd
 
-from plfl.config.study import Study
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import AXES, Scores, scores
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from plfl import baselines
-from plfl.config.axes import Axis, parsed
-from plfl.config.checks import WHOLE_KINDS
 from plfl.config.sections import BASELINE, Claim, Scheme
-from plfl.config.study import Study
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
+from plfl.study import Study
+from plfl.study.axes import Axis, parsed
+from plfl.study.checks import WHOLE_KINDS
 
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.task_rules import TaskRules
+from plfl.config.rules import TaskRules
 
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     import pandas as pd
     from torch import Tensor
 
-    from plfl.config.study import Study
     from plfl.data.dataset import Dataset, Split
     from plfl.data.examples import Examples
+    from plfl.study import Study
     from plfl.tasks.losses import Loss
 
 Floats: TypeAlias = NDArray[np.float64]

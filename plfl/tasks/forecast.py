@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.config.task_rules import Margins
+from plfl.config.rules import Margins
 from plfl.tasks import (
     CorrectedDistillation,
     Distillation,

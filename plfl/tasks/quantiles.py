@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from plfl.config.messages import refusal
-from plfl.config.task_rules import Margins
+from plfl.config.rules import Margins
 from plfl.tasks import Floats, Objective, Term
 from plfl.tasks.loads import Loads
 

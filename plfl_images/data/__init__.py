@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data, Windows
-from plfl.config.source_rules import CC_BY, Origin
 from plfl.data.receipts import Receipt, digests
 from plfl.data.sources import Counts, Source
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
-    from plfl.config.study import Study
+    from plfl.study import Study
     from plfl_images.data.dataset import ImageDataset
     from plfl_images.data.pool import ImagePool
 

@@ -18,9 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from plfl.baselines import BASELINE
-from plfl.config import axes
-from plfl.config.axes import Axis
-from plfl.config.study import Study
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.report.forest import forest
 from plfl.report.overview import positions
@@ -28,6 +25,8 @@ from plfl.report.rendering import drawing, write_page
 from plfl.results import comparisons
 from plfl.results.overview import BEST, Overview, along
 from plfl.results.tables import fitting
+from plfl.study import Study, axes
+from plfl.study.axes import Axis
 from plfl_images.report.figures import draw_curve, grouped, legend_below, look
 from plfl_images.report.page import percent
 from plfl_images.report.tables import ABOUT_BASELINES, label

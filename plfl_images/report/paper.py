@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter
 
-from plfl.config.study import Study
+from plfl.study import Study
 from plfl_images.data import skew_of
 
 

@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import stats
 
 from plfl.base.errors import ResultsError
-from plfl.config.study import Study
 from plfl.results.records import CELL, DAMAGE
+from plfl.study import Study
 from plfl_images.classify import Classify
 
 TAIL = 4

@@ -8,10 +8,10 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.results.collect import JobFiles
 from plfl.results.records import join_tables, write_table
+from plfl.study import Study
 from plfl_images.data.dataset import ImageDataset
 from plfl_images.results import classification
 

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
-from plfl.config.study import Study
 from plfl.results import comparisons
 from plfl.results.overview import BEST
 from plfl.results.records import MODELS, Model, read_table
 from plfl.results.scores import AXES, Scores
 from plfl.results.variants import Variant
+from plfl.study import Study
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP
 

@@ -30,7 +30,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation

@@ -32,7 +32,7 @@ from pydantic import Field
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
 from plfl.config.messages import allowed
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState, Method

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import MethodState

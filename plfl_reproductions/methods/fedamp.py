@@ -28,7 +28,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 from plfl.methods.annotations import Federation

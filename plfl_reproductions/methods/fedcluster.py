@@ -25,7 +25,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt

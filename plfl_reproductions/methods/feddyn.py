@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt

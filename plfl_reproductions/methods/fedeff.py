@@ -29,7 +29,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.base.rounding import decimal, whole
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation

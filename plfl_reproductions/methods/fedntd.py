@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt

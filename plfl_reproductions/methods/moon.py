@@ -25,10 +25,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
-from plfl.config.model_rules import ModelRules
+from plfl.config.rules import ModelRules, Sizes, TaskRules
 from plfl.config.sections import Federation as Settings
-from plfl.config.task_rules import TaskRules
 from plfl.federated.instructions import FORWARD, Routine, Trained, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt

@@ -21,7 +21,7 @@ Byzantine clients are left out.
 from pydantic import Field
 
 from plfl.base.lazy import Tensor
-from plfl.config.method_rules import Sizes
+from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation

@@ -12,10 +12,10 @@ from benchmarks import buildingsbench
 from plfl.base.errors import PlflError
 from plfl.baselines.further.week_mean import WeekMean
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
+from plfl.study import Study
 from plfl.tasks import metrics
 from plfl.tasks.buildingsbench import BuildingsBench
 from tests.helpers.outside import dataset, series

@@ -15,8 +15,8 @@ from plfl.baselines.further.fracast import Fracast
 from plfl.baselines.further.timesfm import TimesFM
 from plfl.baselines.further.tirex import TiRex
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.experiments.baselines import evaluate
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.outside import dataset
 from tests.helpers.refusals import naming

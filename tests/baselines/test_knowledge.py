@@ -10,7 +10,7 @@ from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
 from plfl.baselines.trees import Boosting
-from plfl.config.baseline_rules import STANDARD
+from plfl.config.named import STANDARD
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble

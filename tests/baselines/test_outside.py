@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks import outside
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.study import Study
 from tests.helpers.outside import series
 
 ORIGIN, WEEKS = "2018-04-10", 5

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
 from plfl.deploy.check import compare, replay, study_of
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol.wire import Message
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 NOBODY, FORGED = 65534, 0.123456
 SIGNS = (b"__metadata__", b"agreement", b"request")

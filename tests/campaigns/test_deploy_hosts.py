@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from plfl.config.study import Study
 from plfl.data import sources, windows
 from plfl.deploy.check import compare, replay
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol import agreement
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 ADDRESSES = ("10.78.0.1", "10.78.0.2")

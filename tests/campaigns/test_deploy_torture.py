@@ -17,10 +17,10 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
 from plfl.deploy.check import compare, replay, study_of
 from plfl.deploy.folders import CellFolders
+from plfl.study import Study
 
 KINDS = {
     "SuperNode": "flower-supernode",

@@ -14,7 +14,6 @@ import safetensors.torch
 import yaml
 from numpy.typing import NDArray
 
-from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
 from plfl.deploy.check import study_of
 from plfl.deploy.folders import CellFolders
@@ -23,6 +22,7 @@ from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.trainer import Trainer
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 CLIENTS, ROUNDS = 3, 3
 

@@ -13,9 +13,9 @@ import plfl
 from plfl import plugins
 from plfl.base.errors import ResultsError
 from plfl.cli import main as cli
-from plfl.config.study import Study
 from plfl.publish import citation
 from plfl.results.models import read_models, write_models
+from plfl.study import Study
 from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming

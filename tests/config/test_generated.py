@@ -11,9 +11,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from plfl.config import generated as schema
 from plfl.config.sections import Federation, Tuning
-from plfl.config.study import Study
+from plfl.study import Study
+from plfl.study import generated as schema
 
 ROOT = Path(__file__).resolve().parents[2]
 

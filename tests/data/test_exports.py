@@ -10,9 +10,9 @@ import yaml
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
-from plfl.config.study import Study
 from plfl.data import meters, sources
 from plfl.data.meters import tables
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 ROWS = 24 * 40

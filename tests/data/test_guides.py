@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from plfl.config.sections import Windows
-from plfl.config.study import Study
 from plfl.data import meters
+from plfl.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE, MEASURED = (

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters
-from plfl.config.study import Study
 from plfl.data import meters, sources
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"

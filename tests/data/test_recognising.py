@@ -13,10 +13,10 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.config.sections import Meters
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
+from plfl.study import Study
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 ROWS = 24 * 40

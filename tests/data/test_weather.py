@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.config.study import Study
 from plfl.data import meters
 from plfl.pipeline.starter import recognise
+from plfl.study import Study
 
 ROWS = 24 * 40
 ZONES = ("UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Adelaide", "Etc/GMT+7")

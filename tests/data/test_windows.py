@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
-from plfl.config.study import Study
 from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.windows import build, federations_of
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 

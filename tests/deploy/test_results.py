@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
 from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.publish.tracking import runs
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 from tests.helpers.refusals import naming
 

@@ -5,9 +5,9 @@ import pytest
 
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.features import FEATURES
-from plfl.config.study import Study
 from plfl.data.features import assemble
 from plfl.deploy import worker
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 NAME = "101"

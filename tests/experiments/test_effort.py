@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from plfl.config.study import Study
 from plfl.experiments import effort, trainer
 from plfl.experiments.effort import (
     PAPER_STEP,
@@ -15,6 +14,7 @@ from plfl.experiments.effort import (
     side_by_side,
     stack_of,
 )
+from plfl.study import Study
 from tests.helpers import tiny
 
 

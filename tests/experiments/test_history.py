@@ -8,11 +8,11 @@ import pytest
 
 from plfl import train
 from plfl.base.errors import ConfigError
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.experiments.trainer import Trainer
 from plfl.results.records import CellResult
+from plfl.study import Cell, Study
 from plfl.tasks import metrics
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

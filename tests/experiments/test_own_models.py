@@ -10,12 +10,12 @@ import pytest
 import torch
 import yaml
 
-from plfl.config.study import Study
 from plfl.data.windows import build
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
+from plfl.study import Study
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed

@@ -9,7 +9,6 @@ import pytest
 
 from plfl import methods
 from plfl.base.errors import DataError
-from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import on_one_table
 from plfl.experiments import train as experiment
@@ -17,6 +16,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
 from plfl.report import reporting
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.refusals import naming

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
-from plfl.config import search
-from plfl.config.study import Study
 from plfl.experiments.trials import better_half, least
+from plfl.study import Study, combinations
 
 LR = {"client_opt.*.lr": [1e-3, 1e-2]}
 
@@ -115,16 +114,16 @@ def test_a_sample_has_no_combination_twice_and_spreads_over_every_axis(
 ) -> None:
     sizes, trials = drawn
     axes = [list(range(size)) for size in sizes]
-    found = search.sample(axes, trials)
+    found = combinations.sample(axes, trials)
     assert len(found) == len(set(found)) == trials
-    assert found == search.sample(axes, trials)
+    assert found == combinations.sample(axes, trials)
     assert set(found) <= set(itertools.product(*axes))
     if len(sizes) == 1:
         assert max(Counter(found).values()) == 1
 
 
 def test_a_latin_hypercube_takes_each_value_as_often() -> None:
-    found = search.sample([list(range(9)), list(range(3))], 9)
+    found = combinations.sample([list(range(9)), list(range(3))], 9)
     first, second = (Counter(column) for column in zip(*found, strict=True))
     assert set(first.values()) == {1}
     assert set(second.values()) == {3}

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
 from plfl.experiments import workload
+from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.helpers.tiny import study as of_loads
 from tests.images.test_classify import study as of_images

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plfl.config.study import Study as Configuration
 from plfl.data import sources
+from plfl.study import Study as Configuration
 from tests.helpers.faults.kills import PATIENCE, Job, Study, finished
 from tests.helpers.interruption import resumed
 

@@ -19,13 +19,13 @@ import pytest
 import yaml
 
 from plfl.base.errors import ConfigError, DataError, ResultsError
-from plfl.config.study import Study
 from plfl.data import receipts
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.dataset import Dataset
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import fake_results, tiny
 from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
 from tests.helpers.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.config.study import Study
 from plfl.experiments.train import train
+from plfl.study import Study
 from plfl.training.engines import choose
 from tests.helpers import tiny
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from plfl import methods
-from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.interruption import interrupted, resumed
 

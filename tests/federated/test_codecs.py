@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plfl.base.errors import PlflError
-from plfl.config.codec_rules import chain
+from plfl.config.named import chain_of
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Field
 from plfl.federated.codecs.coder import Coder, Direction, most
@@ -34,7 +34,7 @@ class Constant:
 
 
 def codec(name: str) -> Codec:
-    found = chain(name, "up").codec
+    found = chain_of(name, "up").codec
     assert isinstance(found, Codec)
     return found
 

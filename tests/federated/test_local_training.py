@@ -9,11 +9,11 @@ import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation as Settings
-from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
+from plfl.study import Study
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.federated.test_calibration import TWO, head, models
 from tests.helpers import tiny

@@ -13,10 +13,10 @@ import yaml
 
 import plfl
 from plfl.cli.main import main
-from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models
+from plfl.study import Study
 from tests.test_workflow import write_meters
 
 ROOT = Path(__file__).resolve().parents[2]

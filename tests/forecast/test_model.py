@@ -10,13 +10,13 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError, ResultsError
-from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.contents import describe
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.study import Study
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.newcomer import PASSES
+from plfl.study import Study
 from tests.forecast.test_model import MLP, RECIPE, study_of, trained
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

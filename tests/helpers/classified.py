@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.config.study import Cell, Study
 from plfl.results.collect import conclude
 from plfl.results.records import write_table
+from plfl.study import Cell, Study
 from plfl_images.results import classification
 
 ROUNDS = (5, 10, 15, 20)

@@ -16,13 +16,13 @@ import pandas as pd
 import yaml
 
 from plfl.baselines import BASELINE, catalogue
-from plfl.config.study import Study
 from plfl.results import claims
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study import Study
 from tests.helpers.fake_results import Level
 from tests.helpers.repository import ROOT
 

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE, find
-from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
 from plfl.results.records import CELL, MODELS, write_table
 from plfl.results.statistics import Array
 from plfl.results.summary import summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
+from plfl.study import FORMAT, Cell, Study
 
 Level = Callable[[dict[str, Any], str, str, int], float]
 """True MASE of a cell (its axes by name), given also split, model and round; NaN: it diverged."""

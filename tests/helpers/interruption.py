@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from plfl.config.study import Cell, Study
 from plfl.data.examples import Examples
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import CellResult
+from plfl.study import Cell, Study
 
 Data = Examples | Mapping[str, Examples]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.deploy.check import replay
@@ -14,6 +13,7 @@ from plfl.deploy.protocol.client import Client
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
 from plfl.deploy.protocol.wire import Message
+from plfl.study import Cell, Study
 from tests.helpers import tiny
 
 NAMES = ["101", "102", "103", "104"]

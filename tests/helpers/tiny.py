@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.plugins.registry import KINDS
+from plfl.study import Cell, Study
 
 
 def study(**blocks: Any) -> Study:

@@ -12,11 +12,11 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError, DataError
-from plfl.config.method_rules import Sizes
-from plfl.config.study import Study
+from plfl.config.rules import Sizes
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
+from plfl.study import Study
 from plfl.training.stacked import Stacked
 from plfl.training.task import Engine
 from plfl_images.classify import Classify

@@ -10,9 +10,9 @@ from scipy import stats
 
 from plfl.cli.main import main
 from plfl.config.sections import Claim
-from plfl.config.study import Cell, Study
 from plfl.results.comparisons import table
 from plfl.results.overview import Overview, gather, study_of
+from plfl.study import Cell, Study
 from plfl_images.report import overview
 from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified

@@ -9,7 +9,6 @@ import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.algorithms import ServerOpts
-from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.optimizers.client.adam import Adam
@@ -22,6 +21,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedyogi import FedYogi
+from plfl.study import Study
 from plfl_reproductions.methods.authors_code import AuthorsCode
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory

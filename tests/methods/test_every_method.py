@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.config.study import Cell, Study
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.federation import Federation
@@ -27,6 +26,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.results.records import CellResult
+from plfl.study import Cell, Study
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 

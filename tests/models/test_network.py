@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from plfl.config.model_rules import DEFAULT, OWN, available
+from plfl.config.rules import DEFAULT, OWN, available_models
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import ModuleNetwork
@@ -15,7 +15,7 @@ from plfl_images.models import ImageModel
 SHAPE = WindowShape(inputs=3, look_back=6, context=2)
 MODELS: list[Any] = [
     cls()
-    for name, cls in available().items()
+    for name, cls in available_models().items()
     if name not in (DEFAULT, OWN) and not issubclass(cls, ImageModel)
 ]
 BUILT_IN = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 GOOD = """

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from plfl.base.files import sha256
-from plfl.config.study import Study
 from plfl.pipeline import files
 from plfl.pipeline.files import digests_of, remove_damaged
+from plfl.study import Study
 
 
 def test_a_file_is_read_again_only_if_it_may_have_changed(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from plfl.config.study import Study
 from plfl.pipeline.jobs import replaced
+from plfl.study import Study
 
 
 def test_results_of_other_settings_are_not_replaced_without_a_word(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Study
 from plfl.pipeline import shipped
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.study import Cell, Study
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.training import train_cells
 from plfl.results.records import TRAINED, Files, cell_digest
+from plfl.study import Cell, Study
 from tests.helpers import tiny
 
 

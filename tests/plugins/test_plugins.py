@@ -19,7 +19,6 @@ from plfl import plugins
 from plfl.base.errors import ConfigError, PlflError
 from plfl.baselines.trees import Boosting
 from plfl.cli import main as cli
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
@@ -30,6 +29,7 @@ from plfl.plugins import registry
 from plfl.report import figures
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.problems import trajectory
 from tests.helpers.refusals import naming
@@ -355,7 +355,6 @@ def test_installed_packages_bring_plugins(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gridopt\nVersion: 1.2\n")
     (about / "entry_points.txt").write_text("[plfl.plugins]\nsignum = gridopt.signum\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setattr("plfl.cli.catalogue.sizes", lambda name: None)  # counting takes long
     try:
         study = project.load(plugins=["clipped.py"])
         assert "signum" in study.settings(study.cells[0])["plugins"]

@@ -15,11 +15,11 @@ from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 from plfl import plugins
 from plfl.base.errors import DataError, PlflError, ResultsError
 from plfl.cli.main import main
-from plfl.config.study import Study
 from plfl.publish import citation
 from plfl.publish.crate import publish
 from plfl.report import page
 from plfl.report.figures import available
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 

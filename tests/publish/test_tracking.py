@@ -18,11 +18,11 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Study
 from plfl.publish import tracking
 from plfl.publish.tracking import BATCH, runs, track
 from plfl.results import overview
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.fake_results import BASELINES, METERS, TINY
 from tests.helpers.refusals import naming

@@ -28,7 +28,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from plfl.base.errors import PlflError, ResultsError
-from plfl.config.study import Study
 from plfl.report import figures
 from plfl.report.figures import available, caption, draw, shown
 from plfl.report.figures.fig3_mase import scale
@@ -40,6 +39,7 @@ from plfl.results.ranking import ranking
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config as constructed
 from tests.helpers.fake_results import render

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from plfl.base.errors import ResultsError
-from plfl.config.study import Study
 from plfl.report import clients as clients_shown
 from plfl.report import page
 from plfl.report.answer import sentences
@@ -24,6 +23,7 @@ from plfl.results.comparisons import FILE, read
 from plfl.results.labels import baseline_label, client_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 

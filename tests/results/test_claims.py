@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
 from plfl.results import claims, words
 from plfl.results.comparisons import read
 from plfl.results.statistics import ALPHA, holm
+from plfl.study import Study
 from tests.helpers.constructed import PAPER, config, judged, scored, study, variant, wrong_verdicts
 from tests.helpers.fake_results import METHODS, write
 from tests.helpers.repository import ROOT

@@ -13,7 +13,6 @@ import pytest
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
@@ -30,6 +29,7 @@ from plfl.results.records import (
     write_table,
 )
 from plfl.results.summary import summarise
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 

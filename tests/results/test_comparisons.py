@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from plfl.baselines import BASELINE
-from plfl.config.study import Study
 from plfl.report.answer import answer, compared
 from plfl.report.make import make
 from plfl.results import claims, words
@@ -19,6 +18,7 @@ from plfl.results.scores import Piece, pooled
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config
 

@@ -11,11 +11,11 @@ import pytest
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.cli.main import main
-from plfl.config.study import Study
 from plfl.report import overview as page
 from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.fake_results import plausible
 from tests.helpers.refusals import naming

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plfl.config.study import Study
 from plfl.results.power import POWER, advice, notes, undecidable
 from plfl.results.statistics import ALPHA, Comparison
+from plfl.study import Study
 from tests.helpers import tiny
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.study import Study
 from plfl.data.windows import build
 from plfl.report.figures import draw
 from plfl.results.tables import Tables
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.results.test_collect import collected
 

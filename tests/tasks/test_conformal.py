@@ -12,12 +12,12 @@ from scipy import integrate, stats
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
+from plfl.study import Study
 from plfl.tasks import conformal
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

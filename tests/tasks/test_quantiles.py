@@ -9,10 +9,10 @@ from utilsforecast import losses as nixtla
 
 from plfl.base.errors import ConfigError
 from plfl.baselines.trees import Boosting
-from plfl.config.study import Study
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.study import Study
 from plfl.tasks import metrics
 from plfl.tasks.losses import Pinball
 from plfl.tasks.quantiles import Quantiles

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from plfl import methods
-from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
+from plfl.study import Study
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.elsewhere import HERE, THERE, elsewhere

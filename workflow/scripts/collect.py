@@ -7,11 +7,11 @@ from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.config.study import Study
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
 from plfl.results.records import Files
+from plfl.study import Study
 
 
 def together(*lists: Iterable[str]) -> list[Files]:

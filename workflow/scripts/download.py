@@ -8,9 +8,9 @@ from plfl.base.interrupts import silence
 silence()
 
 from plfl.base.files import write_text
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.pipeline.jobs import job
+from plfl.study import Study
 
 
 def download(study: Study, state: str, receipt: Path) -> None:

@@ -6,9 +6,9 @@ from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.config.study import Study
 from plfl.pipeline.jobs import job
 from plfl.report import reporting
+from plfl.study import Study
 
 log = logging.getLogger("plfl.figures")
 

@@ -7,10 +7,10 @@ from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.config.study import Cell, Study
 from plfl.pipeline.jobs import job
 from plfl.pipeline.training import train_cells
 from plfl.results.records import Files
+from plfl.study import Cell, Study
 
 
 def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, Files]:

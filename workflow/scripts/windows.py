@@ -6,10 +6,10 @@ from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.receipts import read_receipt, verify
 from plfl.pipeline.jobs import job
+from plfl.study import Study
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:

@@ -8,7 +8,7 @@ from plfl.baselines.features import raw_bytes
 from plfl.baselines.model import Predict, Trained, again
 from plfl.baselines.targets import with_residuals
 from plfl.baselines.trees import Boosting
-from plfl.config.baseline_rules import STANDARD, BaselineRules
+from plfl.config.named import STANDARD, BaselineRules
 from plfl.data.dataset import Dataset
 
 

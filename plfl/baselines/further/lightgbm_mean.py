@@ -8,7 +8,7 @@ import numpy as np
 from plfl.baselines import trees
 from plfl.baselines.further import Further
 from plfl.baselines.model import Floats, Predict, Rows, Trained
-from plfl.config.baseline_rules import Crosses
+from plfl.config.named import Crosses
 from plfl.data.dataset import WEEK, Dataset
 
 

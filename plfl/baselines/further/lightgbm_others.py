@@ -8,7 +8,7 @@ from plfl.baselines import trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
 from plfl.baselines.model import Trained
-from plfl.config.baseline_rules import Crosses
+from plfl.config.named import Crosses
 from plfl.data.dataset import Dataset
 
 

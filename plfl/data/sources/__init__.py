@@ -14,19 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
-from plfl.config import source_rules
+from plfl.config.named import SourceRules, find_source
 from plfl.config.sections import Data, Windows
-from plfl.config.source_rules import SourceRules
 from plfl.data.receipts import Receipt
 
 if TYPE_CHECKING:  # see above
     import pandas as pd
 
-    from plfl.config.study import Study
     from plfl.data.dataset import Dataset
     from plfl.data.examples import Examples
     from plfl.data.tables import Tables
     from plfl.data.windows import Limits
+    from plfl.study import Study
 
 
 class Counts(NamedTuple):
@@ -161,4 +160,4 @@ def windows_of(
 
 def of(data: Data) -> Source:
     """The source of a study's data; the configuration itself knows only the rules of sources."""
-    return cast(Source, source_rules.find(data.source)())
+    return cast(Source, find_source(data.source)())

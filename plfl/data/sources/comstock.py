@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from plfl.base.errors import DataError
 from plfl.base.files import sweep
 from plfl.config.features import FEATURES
+from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data
-from plfl.config.source_rules import CC_BY, Origin
 from plfl.data.comstock import releases
 from plfl.data.receipts import Receipt
 from plfl.data.sources import Source

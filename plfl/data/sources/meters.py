@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plfl.config.named import Origin
 from plfl.config.sections import Data
-from plfl.config.source_rules import Origin
 from plfl.data import readers
 from plfl.data.receipts import Receipt, digests
 from plfl.data.sources import Source

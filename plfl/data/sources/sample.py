@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from plfl.config.named import Origin
 from plfl.config.sections import Data
-from plfl.config.source_rules import Origin
 from plfl.data.receipts import digests
 from plfl.data.sample import ids as sample_ids
 from plfl.data.sources.comstock import Comstock

@@ -2,13 +2,13 @@
 
 from plfl.base.errors import ConfigError, PlflError, did_you_mean
 from plfl.base.files import digest
-from plfl.config.search import Candidate
 from plfl.config.sections import Grid, Simulation
-from plfl.config.study import LONGEST_NAME, Cell, Study
 from plfl.data import sources
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
 from plfl.results.records import MODELS, CellResult
+from plfl.study import LONGEST_NAME, Cell, Study
+from plfl.study.combinations import Candidate
 
 VERSION = 5
 """Version of the messages. Both sides must have the same."""

@@ -20,7 +20,6 @@ import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import EVALUATED
 from plfl.data.windows import build
 from plfl.deploy.protocol.endpoints import Rows, arrays_as_rows, rows_as_arrays
@@ -28,6 +27,7 @@ from plfl.deploy.protocol.wire import Message, WireError
 from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS
+from plfl.study import Cell, Study
 from plfl.tasks import task_of
 
 LARGEST_READING = 1e6

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.data.windows import Limits, limits_of
@@ -42,6 +41,7 @@ from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
 from plfl.results.models import fill
 from plfl.results.records import MODELS, Margins, Models
+from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 

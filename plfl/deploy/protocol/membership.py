@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.deploy.protocol.wire import Message, WireError
+from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 

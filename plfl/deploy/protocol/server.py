@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.files import atomic
-from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, F, MarginsSent, Trained, outliers
 from plfl.deploy.protocol.endpoints import (
@@ -49,6 +48,7 @@ from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import of_system
 from plfl.federated.round import Round, run
 from plfl.results.records import MODELS, CellResult, Margins
+from plfl.study import Cell, Study
 from plfl.tasks import task_of
 from plfl.training.task import Engine
 

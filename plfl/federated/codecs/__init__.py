@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field as Bounded
 
 from plfl.base.errors import PlflError
-from plfl.config.codec_rules import CodecRules
+from plfl.config.named import CodecRules
 
 Rows = NDArray[np.float32]
 """Rows (n, d) of numbers, one for each client."""

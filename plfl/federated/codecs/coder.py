@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.codec_rules import Chain
+from plfl.config.named import Chain
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
 from plfl.federated.codecs.packing import Bytes, pack, typed, unpack

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pandas as pd
 
 from plfl.config.sections import Federation
-from plfl.config.study import Cell, Study
 from plfl.data.windows import federation_count
 from plfl.federated.privacy.accounting import (
     EXTRA,
@@ -18,6 +17,7 @@ from plfl.federated.privacy.accounting import (
     has_accountant,
     unamplified,
 )
+from plfl.study import Cell, Study
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "

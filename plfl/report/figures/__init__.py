@@ -24,9 +24,9 @@ from plfl.base.errors import PlflError
 if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
     from matplotlib.figure import Figure
 
-    from plfl.config.study import Study
     from plfl.plugins import Plugin
     from plfl.results.tables import Tables
+    from plfl.study import Study
 
 
 def _several(study: Study, axes: list[str]) -> bool:

@@ -15,7 +15,6 @@ from matplotlib.ticker import SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
-from plfl.config.study import Cell
 from plfl.report.figures.style import (
     COLOURS,
     PAGE,
@@ -28,6 +27,7 @@ from plfl.report.figures.style import (
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
+from plfl.study import Cell
 
 OUTPUTS = ("pareto",)
 CAPTION = (

@@ -5,7 +5,6 @@ import pandas as pd
 import scikit_posthocs
 from matplotlib.figure import Figure
 
-from plfl.config.study import Study
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.labels import VALUE_LABELS
 from plfl.results.ranking import ranking
@@ -13,6 +12,7 @@ from plfl.results.records import MODELS
 from plfl.results.scores import AXES, Scores, best, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
+from plfl.study import Study
 
 OUTPUTS = ("ranks",)
 CAPTION = (

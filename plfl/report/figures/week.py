@@ -12,12 +12,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from plfl.base.errors import ResultsError
-from plfl.config.study import Cell
 from plfl.report import intervals
 from plfl.report.figures.style import COLOURS, PAGE, best_baselines, fit, note, panels
 from plfl.results.labels import baseline_label
 from plfl.results.records import REMEDY
 from plfl.results.tables import Tables
+from plfl.study import Cell
 
 OUTPUTS = ("week",)
 CAPTION = (

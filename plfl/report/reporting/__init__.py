@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from plfl.config.study import Cell, Study
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd

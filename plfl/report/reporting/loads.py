@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from plfl.config.study import Cell, Study
 from plfl.report import figures
 from plfl.report.reporting import Reporting
+from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd

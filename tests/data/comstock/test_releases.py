@@ -9,13 +9,13 @@ import yaml
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Comstock, Data
-from plfl.config.study import Study
 from plfl.data.comstock.releases import (
     RELEASES,
     Layout,
     paper_buildings,
     paper_states,
 )
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "comstock.md"

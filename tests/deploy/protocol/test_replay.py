@@ -6,7 +6,6 @@ import safetensors.torch
 import torch
 
 from plfl import methods
-from plfl.config.study import Study
 from plfl.deploy.check import replay
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.wire import Message
@@ -17,6 +16,7 @@ from plfl.forecast.contents import describe
 from plfl.models.mlp import Mlp
 from plfl.optimizers import server as servers
 from plfl.results.models import write_models
+from plfl.study import Study
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}

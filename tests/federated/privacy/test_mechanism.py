@@ -9,13 +9,13 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.config import privacy
 from plfl.config.sections import Data, Federation
 from plfl.experiments.train import train
 from plfl.federated.privacy import mechanism
 from plfl.federated.privacy.mechanism import of_system
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
+from plfl.study import checks
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, Uploads, trajectory, uploads
 
@@ -172,7 +172,7 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
     federation = Federation(privacy={"clip": 1.0})
 
     def refused(method):
-        return [*privacy.problems(federation, Data(), [("method", method)])]
+        return [*checks.of_privacy(federation, Data(), [("method", method)])]
 
     class Silent(FedOpt):
         """Inherits, and says nothing."""

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from plfl.cli.main import main
-from plfl.config.study import Study
 from plfl.federated.privacy.accounting import bounds, unamplified
 from plfl.federated.privacy.statement import least, outside, rounds_of, sizes, statements
+from plfl.study import Study
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
 

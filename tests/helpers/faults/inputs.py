@@ -259,7 +259,7 @@ def _deadline() -> Iterator[None]:
 
 
 def _configuration(folder: Path) -> Subject:
-    from plfl.config.study import Study
+    from plfl.study import Study
 
     def read(dice: random.Random) -> None:
         study = Study.load("my.yaml")

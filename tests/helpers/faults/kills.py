@@ -27,8 +27,8 @@ import psutil  # type: ignore[import-untyped]
 import yaml
 
 import plfl.pipeline.training  # noqa: F401 (what a job needs, for all that are forked from here)
+from plfl import study as configuration
 from plfl.base.files import sweep
-from plfl.config import study as configuration
 from plfl.data import sources
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import Files

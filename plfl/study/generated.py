@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from plfl.base.files import write_text
-from plfl.config import baseline_rules as further
-from plfl.config import task_rules
 from plfl.config.algorithms import Block
 from plfl.config.messages import flow, sections_in
-from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
+from plfl.config.named import available_baselines
+from plfl.config.rules import (
+    DEFAULT,
+    DEFAULT_TASK,
+    OWN,
+    ModelRules,
+    TaskRules,
+    available_models,
+    available_tasks,
+)
 from plfl.config.sections import Data
-from plfl.config.study import Study
-from plfl.config.task_rules import TaskRules
 from plfl.plugins.registry import Section
+from plfl.study import Study
 
 REFERENCE = """\
 # Configuration
@@ -68,10 +74,10 @@ def write(root: Path) -> list[Path]:
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
     whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
-    whole["properties"]["model"] |= _any_of(available())
+    whole["properties"]["model"] |= _any_of(available_models())
     del whole["properties"]["model"]["$ref"]
-    whole["properties"]["task"] = _any_of(task_rules.available())
-    items = _any_of(further.available())
+    whole["properties"]["task"] = _any_of(available_tasks())
+    items = _any_of(available_baselines())
     whole["$defs"]["Baselines"]["properties"]["further"]["items"] = items
     data = Data.extended().model_json_schema()
     whole["$defs"] |= data.pop("$defs") | {"Data": data}
@@ -88,7 +94,7 @@ def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
     if name == OWN:
         return model
     given = {"const": name, "type": "string", "description": "This one."}
-    required = {} if name in (DEFAULT, task_rules.DEFAULT) else {"required": ["name"]}
+    required = {} if name in (DEFAULT, DEFAULT_TASK) else {"required": ["name"]}
     return model | {"properties": {"name": given, **model["properties"]}} | required
 
 
@@ -110,11 +116,12 @@ def _reference(block: Section, path: str) -> Iterator[str]:
     for key in fields:
         value, where = getattr(block, key), f"{path}.{key}".removeprefix(".")
         if isinstance(value, TaskRules):
-            yield from _choices(where, {n: cls() for n, cls in task_rules.available().items()})
+            yield from _choices(where, {n: cls() for n, cls in available_tasks().items()})
         elif isinstance(value, ModelRules):
-            yield from _choices(where, {_shown(n): _example(c) for n, c in available().items()})
+            shown = {n.replace(OWN, "module"): c for n, c in available_models().items()}
+            yield from _choices(where, {name: _example(cls) for name, cls in shown.items()})
         elif where == "baselines.further":
-            yield from _choices(where, {n: _example(c) for n, c in further.available().items()})
+            yield from _choices(where, {n: _example(c) for n, c in available_baselines().items()})
         elif isinstance(value, Section):
             yield from _reference(value, where)
         elif choices := sections_in(fields[key].annotation):
@@ -140,10 +147,6 @@ def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
     yield _heading(where, GUIDES[where])
     rows = [(key, ", ".join(names), meaning) for (key, meaning), names in owners.items()]
     yield _table(["key: default (allowed)", "of", "meaning"], rows)
-
-
-def _shown(model: str) -> str:
-    return "module" if model == OWN else model
 
 
 def _example(cls: type[Section]) -> Section:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
+from plfl.study import Study
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]

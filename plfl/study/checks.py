@@ -1,15 +1,12 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
-from plfl.config.axes import Axis, parsed
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
-from plfl.config.method_rules import MethodRules
-from plfl.config.model_rules import ModelRules
-from plfl.config.search import Candidate
+from plfl.config.named import available_sources
+from plfl.config.rules import MethodRules, ModelRules, TaskRules, available_tasks
 from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
@@ -25,18 +22,22 @@ from plfl.config.sections import (
     Grid,
     Lags,
     Meters,
+    Privacy,
     Scheme,
     Simulation,
     Tuning,
     Windows,
 )
-from plfl.config.task_rules import TaskRules
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import KINDS, Algorithm
+from plfl.study import combinations
+from plfl.study.axes import Axis, parsed
+from plfl.study.combinations import Candidate
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
+PRIVACY = "federation.privacy"
 DAY = 24 * 60
 """Minutes in a day."""
 
@@ -55,8 +56,8 @@ def of_names(
         if name not in schemes:
             yield f"grid.sharing: {name!r} is unknown; {allowed(name, schemes)}"
     if (examples := data.rules.examples) != task.examples:
-        tasks = [n for n, cls in task_rules.available().items() if cls.examples == examples]
-        fitting = source_rules.available().items()
+        tasks = [n for n, cls in available_tasks().items() if cls.examples == examples]
+        fitting = available_sources().items()
         others = [name for name, cls in fitting if cls.examples == task.examples]
         yield (
             f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
@@ -471,7 +472,7 @@ def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
     used = {kind: {name: available(kind)[name] for name in getattr(grid, kind)} for kind in KINDS}
     for key in ("search", "alone"):
         for path in getattr(tuning, key):
-            if path != ROUNDS and not search.matches(path, used):
+            if path != ROUNDS and not combinations.matches(path, used):
                 yield (
                     f"tuning.{key}: {path!r} is not a hyperparameter of an algorithm in this grid; "
                     "a valid path is, for example, server_opt.*.lr"
@@ -485,7 +486,7 @@ def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> It
         f"tuning.{key}.{line}"
         for kind, algorithm in algorithms
         for key in ("search", "alone")
-        for line in search.refused(kind, algorithm, getattr(tuning, key))
+        for line in combinations.refused_values(kind, algorithm, getattr(tuning, key))
     )
     yield from dict.fromkeys(refused)
 
@@ -497,7 +498,7 @@ def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> I
     """
     counts: dict[int, str] = {}
     for cell, (untuned, alone) in cells.items():
-        counts.setdefault(search.count(untuned, tuning.of(alone)), cell)
+        counts.setdefault(combinations.count(untuned, tuning.of(alone)), cell)
     listed = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
     if tuning.trials is None:
         if len(counts) > 1:
@@ -510,4 +511,80 @@ def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> I
         yield (
             f"tuning.trials: some cells have fewer than {tuning.trials} combinations ({listed}); "
             "add values for them (tuning.alone for cells without a server)"
+        )
+
+
+def of_privacy(
+    federation: Federation, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
+) -> Iterator[str]:
+    """Report keys that would make ε wrong."""
+    block = federation.privacy
+    if block.clip is None:
+        given = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
+        if given and block != Privacy(delta=block.delta):
+            yield f"{PRIVACY}.{given[0]}: has no effect without a bound; set clip, such as 1"
+        return
+    clients = data.federations or data.most_clients
+    if len({data.clients_of(state) for state in data.states}) > 1:
+        yield f"data.clients: {PRIVACY} needs equally many clients in every state; give one number"
+    if federation.weighting != "uniform":
+        yield (
+            f"federation.weighting: '{federation.weighting}' lets the data of a client decide how "
+            f"much it moves the mean, which {PRIVACY} bounds; set it to uniform"
+        )
+    if federation.selection == "data_aware":
+        yield (
+            f"federation.selection: 'data_aware' tells the server the clients' labels, outside of "
+            f"{PRIVACY}; set it to uniform, poisson or allocation"
+        )
+    if block.delta * clients >= 1:
+        yield (
+            f"{PRIVACY}.delta: {block.delta:g} is not below 1/{clients}: publishing the data of a "
+            f"client drawn at random would count as private; set it to {0.01 / clients:.0e} or so"
+        )
+    if block.noise_as_of is not None and block.noise_as_of < clients:
+        yield f"{PRIVACY}.noise_as_of: {block.noise_as_of} is less than {clients} clients; raise it"
+    most = 2 * federation.count_noise(data.fewest_in_federation)
+    if block.quantile is not None and block.noise >= most:
+        yield (
+            f"{PRIVACY}.noise: {block.noise:g} is not below {most:g}, a tenth of the participants: "
+            "the number of norms within the bound, which the server learns, would tell more; "
+            f"lower it, or remove {PRIVACY}.quantile"
+        )
+    for kind, algorithm in algorithms:
+        if isinstance(algorithm, MethodRules) and not sends_only_updates(algorithm):
+            yield (
+                f"grid.{kind}: {algorithm.name!r} learns more from the clients than their mean "
+                f"update, which {PRIVACY} does not cover; remove one of them"
+            )
+        if isinstance(algorithm, ServerOpt) and type(algorithm).receive is not ServerOpt.receive:
+            yield (
+                f"grid.{kind}: {algorithm.name!r} uses the updates of single clients, but with "
+                f"{PRIVACY} there is only a noisy mean; remove one of them"
+            )
+
+
+def sends_only_updates(method: MethodRules) -> bool:
+    """Whether a method declares `updates_only` and does not change the server's side of a round."""
+    own, plain = type(method), available("method")["fedopt"]
+    parts = ("aggregate", "groups", "select", "strata")
+    kept = all(getattr(own, name) is getattr(plain, name) for name in parts)
+    return kept and bool(vars(own).get("updates_only"))
+
+
+def of_private_schemes(
+    grid: Grid, shared: Mapping[str, list[str]], joining: Container[str]
+) -> Iterator[str]:
+    """Report sharing schemes of the grid for which ε is unknown. `shared`: the patterns of each
+    scheme; `joining`: those in which clients join after the rounds."""
+    for name in grid.sharing:
+        if name in joining:
+            yield (
+                f"sharing.{name}: with `join`, clients send raw data or train in several "
+                f"federations, which {PRIVACY} does not count; remove one of them"
+            )
+    if not any(shared[name] for name in grid.sharing):
+        yield (
+            f"{PRIVACY}.clip: has no effect, as {', '.join(grid.sharing)} share nothing; remove "
+            "the block, or add a sharing scheme that shares parameters"
         )

@@ -1,20 +1,171 @@
-"""The facts about a method that a configuration needs."""
+"""The facts about models, tasks and methods that a configuration needs, and how it names them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import (
+    BeforeValidator,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
-from plfl.config.model_rules import DEFAULT, ModelRules
-from plfl.config.sections import Federation
-from plfl.config.task_rules import TaskRules
-from plfl.layout import ParameterLayout
+from plfl.config.messages import refusal
+from plfl.config.named import Named, chosen
+from plfl.config.sections import Data, Federation, Tuning, Windows
+from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
+
+MODELS = "plfl.models"
+"""The package of the models, one file each. Only the file of the named model is imported: most of
+them import torch, which the paper's model does not need for its configuration."""
+DEFAULT = "lstm_mlp"
+OWN = "own_module"
+"""The file for users' own modules."""
+
+
+class ModelRules(Named):
+    """The rules of a model. `plfl.models.Model` adds its computations."""
+
+    features: ClassVar[tuple[str, ...]] = ()
+    """The features of the model that a loss can compare: the hidden states of the LSTM at all times
+    (`states`), or the inputs of the last layer (`penultimate`)."""
+
+    def layout(self, shape: WindowShape) -> ParameterLayout:
+        """The parameters of a row, for windows of some shape."""
+        raise NotImplementedError
+
+    def problems(self, shape: WindowShape) -> list[str]:
+        """Why it cannot be trained on windows of this shape; empty if it can."""
+        raise NotImplementedError
+
+    @property
+    def summary(self) -> str:
+        """The model and its sizes in one word, such as `mlp64-64`."""
+        raise NotImplementedError
+
+    def operations(self, shape: WindowShape) -> int | None:
+        """Floating-point operations of a forward pass over one window.
+
+        None: unknown; then those of the paper's model are used.
+        """
+        return None
+
+    @property
+    def kernel_form(self) -> KernelForm | None:
+        """The model as the fused engine's kernel describes it; None if the kernel cannot train
+        it."""
+        return None
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether its forecasts cannot be negative."""
+        return False
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        keys: dict[str, Any] = dump(self)
+        return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
+
+
+available_models = partial(registry.available, MODELS, ModelRules)
+"""All models by name. This imports torch."""
+find_model = partial(registry.find, MODELS, ModelRules)
+"""The model with a name; a KeyError if there is none."""
+
+
+def _model(raw: Any) -> Any:
+    """The model that a block of a configuration names."""
+    own = isinstance(raw, Mapping) and "module" in raw
+    if own and "name" in raw:
+        raise refusal("a module of your own has no name; remove it or `module`", key="name")
+    return chosen(
+        raw,
+        what="model",
+        default=OWN if own else DEFAULT,
+        find=find_model,
+        names=lambda: [name for name in available_models() if name != OWN],
+        beside=() if isinstance(raw, Mapping) and ("name" in raw or own) else ("module",),
+    )
+
+
+ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_model)]
+"""A key that names a model: a block with its `name`, or with the user's own `module`."""
+
+
+TASKS = "plfl.tasks"
+"""The package of the tasks, one file each. Only the file of the named task is imported."""
+DEFAULT_TASK = "forecast"
+Margins = Literal["none", "personal", "adaptive", "shared"]
+"""How the intervals of forecasts are widened: not at all (`none`), by a margin of each client
+(`personal`), by such a margin that follows the client's loads (`adaptive`), or by one margin for
+all clients (`shared`)."""
+
+
+class TaskRules(Named):
+    """The rules of a task. `plfl.tasks.Task` adds its computations."""
+
+    examples: ClassVar[str] = "loads"
+    """The kind of examples that the source must provide, in one word (`SourceRules.examples`). It
+    also selects how results are reported (`plfl.report.reporting`)."""
+    own_loss: ClassVar[str | None] = None
+    """The task's own loss in words, which replaces `federation.loss`. None if the task trains with
+    `federation.loss`."""
+    forecasts: ClassVar[bool] = True
+    """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
+    MLflow compares them."""
+    common_windows: ClassVar[bool] = False
+    """Whether all clients' models are scored on the same windows. This takes long, so local models
+    are then scored only in the last round."""
+    has_labels: ClassVar[bool] = False
+    """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
+
+    def outputs(self, horizons: int) -> int:
+        """O, the number of numbers that a model returns for a window with `horizons` targets."""
+        raise NotImplementedError
+
+    def window_shape(self, data: Data, windows: Windows) -> WindowShape:
+        """The shape of what a model reads of a window and returns, given a source with the task's
+        examples."""
+        sizes = len(data.inputs), windows.look_back, windows.context_width
+        return WindowShape(*sizes, self.outputs(windows.horizons))
+
+    def problems(
+        self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
+    ) -> Iterator[str]:
+        """Why it cannot be trained with these settings, one line for each problem."""
+        return iter(())
+
+    def dealt(self, data: Data) -> dict[str, Any]:
+        """The settings that decide how examples are divided among clients after they are read."""
+        return {}
+
+    def refuses_teacher(self, loss: str) -> str | None:
+        """Why a teacher's outputs cannot be mixed into the targets with `federation.loss`; None if
+        they can."""
+        raise NotImplementedError
+
+    @property
+    def margins(self) -> Margins:
+        """The kind of margins of the intervals of a trained model, see `Margins`."""
+        return "none"
+
+
+available_tasks = partial(registry.available, TASKS, TaskRules)
+"""All tasks by name. This imports torch."""
+find_task = partial(registry.find, TASKS, TaskRules)
+"""The task with a name; a KeyError if there is none."""
+_task = partial(chosen, what="task", default=DEFAULT_TASK, find=find_task, names=available_tasks)
+ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_task)]
+"""A key that names a task: a block with its `name`."""
 
 
 class Sizes(NamedTuple):

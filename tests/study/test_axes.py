@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.config.study import Study
+from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 

@@ -22,16 +22,18 @@ from plfl import plugins
 from plfl.base.errors import ConfigError, DataError, did_you_mean
 from plfl.base.files import sha256
 from plfl.base.text import some
-from plfl.config import axes, checks, privacy, task_rules
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.axes import Axis
-from plfl.config.combinations import Combinations
 from plfl.config.loading import read
 from plfl.config.messages import explain
-from plfl.config.method_rules import MethodRules
-from plfl.config.model_rules import DEFAULT, ChosenModel, find
-from plfl.config.plugged import with_plugins
-from plfl.config.search import Candidate
+from plfl.config.rules import (
+    DEFAULT,
+    DEFAULT_TASK,
+    ChosenModel,
+    ChosenTask,
+    MethodRules,
+    find_model,
+    find_task,
+)
 from plfl.config.sections import (
     Baselines,
     Channel,
@@ -46,11 +48,13 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
-from plfl.config.task_rules import ChosenTask
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import Algorithm, Section
+from plfl.plugins.registry import KINDS, Algorithm, Section
+from plfl.study import axes, checks
+from plfl.study.axes import Axis
+from plfl.study.combinations import Candidate, Combinations
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
@@ -75,7 +79,7 @@ class Cell:
 
     @property
     def combination(self) -> tuple[str, str, str, str]:
-        """The cell without its state and seed; see `plfl.config.combinations`."""
+        """The cell without its state and seed; see `plfl.study.combinations`."""
         return self.sharing, self.method, self.client_opt, self.server_opt
 
     def __str__(self) -> str:
@@ -98,8 +102,8 @@ class Study(Section):
     figures, relative to the study's file (docs/add-an-algorithm.md)."""
     data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extended()())
     windows: Windows = Windows()
-    task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
-    model: ChosenModel = Field(default_factory=find(DEFAULT))
+    task: ChosenTask = Field(default_factory=find_task(DEFAULT_TASK))
+    model: ChosenModel = Field(default_factory=find_model(DEFAULT))
     sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], Scheme | Patterns] = (
         PAPER_SCHEMES
     )
@@ -155,7 +159,7 @@ class Study(Section):
             raise ConfigError(
                 source, ["holds results, not a study; name the YAML file of the study"]
             )
-        raw, broken = with_plugins(raw, folder)
+        raw, broken = _with_plugins(raw, folder)
         if broken:  # they may define what seems to be unknown
             raise ConfigError(source, broken)
         try:
@@ -206,7 +210,7 @@ class Study(Section):
         yield from checks.of_selection(task, data, federation)
         yield from checks.of_local_work(federation)
         yield from checks.of_rates(algorithms, federation)
-        yield from privacy.problems(federation, data, algorithms)
+        yield from checks.of_privacy(federation, data, algorithms)
         yield from checks.of_loss(federation.loss, task)
         yield from checks.of_calibration(federation, task)
         yield from checks.of_methods(methods, self.model, task, federation)
@@ -219,7 +223,7 @@ class Study(Section):
             yield from checks.of_sharing(self.shared, self.layout)
             yield from checks.of_schemes(self.grid, self.unshareable)
         if federation.privacy.clip is not None:
-            yield from privacy.of_schemes(self.grid, self.shared, self.schemes)
+            yield from checks.of_private_schemes(self.grid, self.shared, self.schemes)
         yield from checks.of_history(self.chooses_in_history, data, task, federation, self.tuning)
         yield from checks.of_joining(self.schemes, data, windows, federation)
         yield from checks.of_simulation(federation.simulation, data)
@@ -521,7 +525,7 @@ class Study(Section):
         }
         if path := self.federation.simulation.trace:
             settings["trace"] = _digest_of(path)
-        if self.task.name != task_rules.DEFAULT or self.task.margins != "none":
+        if self.task.name != DEFAULT_TASK or self.task.margins != "none":
             settings["task"] = self.task.settings
         settings |= self.task.dealt(self.data)
         if scheme := self.schemes.get(cell.sharing):
@@ -580,6 +584,33 @@ class Study(Section):
     def figures(self) -> Path:
         """The folder of the study's figures."""
         return Path("figures") / self.name
+
+
+def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:
+    """Import the plug-ins of a configuration.
+
+    Returns:
+        The configuration with paths of plug-ins relative to the working directory, and with a block
+        of keys for each of their algorithms; and one line for each problem.
+    """
+    listed = raw.get("plugins", [])
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        return raw, []  # reported by pydantic
+    files = [plugins.located(Path(one), folder) for one in listed]
+    problems = plugins.activate(files)
+    if listed:
+        raw = {**raw, "plugins": [file.as_posix() for file in files]}
+    if problems or not (found := plugins.active(files)):
+        return raw, problems
+    blocks = raw.get("hyperparameters", {})
+    if not isinstance(blocks, Mapping):
+        return raw, []
+    blocks = dict(blocks)
+    for kind, package in KINDS.items():
+        names = [name for one in found for room, name in one.algorithms if room == package]
+        if names and isinstance(given := blocks.get(kind, {}), Mapping):
+            blocks[kind] = {name: {} for name in names} | dict(given)
+    return {**raw, "hyperparameters": blocks}, []
 
 
 def _digest_of(path: Path) -> str:

@@ -1,0 +1,368 @@
+"""What the keys of a study can name, with the facts that a configuration needs about it: sources of
+data, baselines and codecs; and blocks that select a class by their key `name`.
+
+`plfl.config.rules` has models, tasks and methods.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from plfl import plugins
+from plfl.config.messages import allowed, refusal
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm, Kind, Section
+
+SOURCES = "plfl.data.sources"
+BASELINES = "plfl.baselines.further"
+CODECS = "plfl.federated.codecs"
+"""The packages of the sources, of the further baselines and of the codecs, one file each. Only the
+files of those that are named are imported."""
+
+
+class Named(Algorithm):
+    """A class that such a block selects."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines what it computes."""
+        settings: dict[str, Any] = self.model_dump(mode="json")
+        if plugin := plugins.of(type(self)):
+            settings["plugin"] = plugin.digest
+        return settings
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        keys: dict[str, Any] = dump(self)
+        return {"name": self.name} | keys
+
+
+def chosen(
+    block: object,
+    *,
+    what: str,
+    default: str | None,
+    find: Callable[[str], type[Kind]],
+    names: Callable[[], Iterable[str]],
+    beside: Iterable[str] = (),
+) -> Kind:
+    """The class that a block's `name`, or the default name, selects, with the block's other keys.
+    An object of such a class is returned as it is.
+
+    `what`: the kind in messages, such as `model`; `names` makes the names that a message suggests;
+    `beside`: keys that can replace `name`.
+
+    Raises:
+        ValueError: it is not a block, or has no name and there is no default.
+        PydanticCustomError: the name is unknown.
+        pydantic.ValidationError: keys are unknown, or values are impossible.
+    """
+    if isinstance(block, Named):
+        return cast(Kind, block)
+    if not isinstance(block, Mapping):
+        meant = next((name for name in names() if name == block), default)
+        raise ValueError(f"it is a block of keys, such as `{what}: {{name: {meant}}}`")
+    keys = dict(block)
+    name = keys.pop("name", default)
+    if name is None:
+        raise ValueError(f"it needs a `name`; {allowed('', names())}")
+    try:
+        cls = find(name)
+    except (KeyError, TypeError):
+        raise refusal(f"{name!r} is unknown; {allowed(str(name), names())}", key="name") from None
+    problems: list[InitErrorDetails] = []
+    for key in [key for key in keys if key not in cls.model_fields]:
+        known = allowed(str(key), ["name", *beside, *cls.model_fields])
+        others = {other: find(other) for other in names() if key in find(other).model_fields}
+        first = [n for n, one in others.items() if not {*one.__mro__[1:]} & {*others.values()}]
+        if len(first) == 1:  # the others inherit the key
+            known += f"; the {what} {first[0]} has it: add `name: {first[0]}`"
+        unknown = refusal(f"unknown key of the {what} {name}; {known}")
+        problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
+    try:
+        kind = cls.model_validate(keys)
+    except ValidationError as error:
+        problems += [_again(found) for found in error.errors()]
+    if problems:
+        raise ValidationError.from_exception_data(what, problems)
+    return kind
+
+
+def _again(found: ErrorDetails) -> InitErrorDetails:
+    """An error that pydantic found, to be raised with others."""
+    given = found.get("ctx", {}) | {"message": found["msg"]}
+    kind = PydanticCustomError(found["type"], "{message}", given)
+    return {"type": kind, "loc": found["loc"], "input": found["input"]}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of data: what they are, where they come from, and under which licence."""
+
+    label: str
+    """A few words, as shown on the page and in MLflow."""
+    text: str
+    """A phrase that says whether they were measured, simulated or generated."""
+    kind: str = "Others"
+    """How they were collected, in the words of Croissant's vocabulary for responsible AI."""
+    licence: str | None = None
+    """The address of their licence; None if only their owner knows it."""
+    citation: str | None = None
+
+
+CC_BY = "https://spdx.org/licenses/CC-BY-4.0"
+
+
+class SourceRules(Algorithm):
+    """The rules of a source. `plfl.data.sources.Source` adds fetching and reading."""
+
+    examples: ClassVar[str] = "loads"
+    """The kind of its examples, in one word. A task names the kind that it needs in the same way.
+    """
+    origin: ClassVar[Origin]
+    """The origin of the data."""
+    blocks: ClassVar[Mapping[str, type[Section]]] = {}
+    """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block
+    name the same class."""
+    simulation_only: ClassVar[str | None] = None
+    """Why deployed clients cannot have such data (`plfl.deploy`); None if they can."""
+
+
+available_sources = partial(registry.available, SOURCES, SourceRules)
+"""All sources by name."""
+find_source = partial(registry.find, SOURCES, SourceRules)
+"""The source with a name; a KeyError if there is none."""
+
+
+def added_blocks() -> dict[str, type[Section]]:
+    """The blocks of keys that the sources of plug-ins add to `data`, by name."""
+    added = registry.plugged(SOURCES).values()
+    sources = (cls for cls in added if issubclass(cls, SourceRules))
+    return {name: block for cls in sources for name, block in cls.blocks.items()}
+
+
+Crosses = Literal["nothing", "models", "raw data"]
+"""What a client sends to others."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A baseline of every study."""
+
+    name: str
+    """The name in tables, which is also that of its function."""
+    module: str
+    """The module of `plfl.baselines` that has the function."""
+    label: str
+    """The name in figures and reports."""
+    about: str
+    """A sentence about what it forecasts."""
+    crosses: Crosses = "nothing"
+    """What each client has to send."""
+    context: bool = False
+    """Whether it needs a study with a context."""
+
+
+STANDARD = {
+    baseline.name: baseline
+    for baseline in (
+        Standard("persistence", "naive", "Persistence", "The load of the last input row."),
+        Standard("naive_day", "naive", "Seasonal naive (day)", "The load a day before the target."),
+        Standard(
+            "naive_week", "naive", "Seasonal naive (week)", "The load a week before the target."
+        ),
+        Standard(
+            "naive_mean",
+            "naive",
+            "Seasonal naive (mean of day and week)",
+            "The mean of the loads a day and a week before the target.",
+        ),
+        Standard(
+            "naive_weeks",
+            "naive",
+            "Seasonal naive (mean of 4 weeks)",
+            "The mean of the loads one, two, three and four weeks before the target.",
+        ),
+        Standard(
+            "linear",
+            "linear",
+            "Linear",
+            "Least squares of the change from the last load on the look-back's loads, one per"
+            " client.",
+        ),
+        Standard(
+            "ridge",
+            "linear",
+            "Ridge",
+            "Ridge regression on the look-back's loads, the target's calendar and the study's"
+            " further inputs, one per client.",
+        ),
+        Standard(
+            "ridge_lags",
+            "linear",
+            "Ridge, day and week lags",
+            "Ridge regression that also sees the loads around one day, two days and a week "
+            "before the target, one per client.",
+        ),
+        Standard(
+            "lightgbm",
+            "trees",
+            "LightGBM",
+            "Gradient-boosted trees on the study's own inputs, one model per client.",
+        ),
+        Standard(
+            "lightgbm_lags",
+            "trees",
+            "LightGBM, day and week lags",
+            "Gradient-boosted trees that also see the loads around one day, two days and a "
+            "week before the target and the target's calendar, one model per client.",
+        ),
+        Standard(
+            "lightgbm_context",
+            "trees",
+            "LightGBM, the study's context",
+            "Gradient-boosted trees on the study's look-back and its context, one model per "
+            "client.",
+            context=True,
+        ),
+        Standard(
+            "lightgbm_pooled",
+            "trees",
+            "LightGBM, pooled",
+            "One model of gradient-boosted trees with day and week lags, trained on the raw "
+            "data of all clients in one place.",
+            crosses="raw data",
+        ),
+    )
+}
+"""The baselines of every study, by name, the simplest first. The error of persistence is the
+denominator of MASE."""
+
+
+def _can_be_left_out(name: str) -> str:
+    known = [other for other in STANDARD if other != "persistence"]
+    if name not in known:
+        raise refusal(f"{name!r} is unknown; {allowed(name, known)}")
+    return name
+
+
+LeftOut = Annotated[
+    str,
+    AfterValidator(_can_be_left_out),
+    Field(json_schema_extra={"enum": [name for name in STANDARD if name != "persistence"]}),
+]
+"""The name of a baseline of every study, other than persistence."""
+
+
+class BaselineRules(Named):
+    """The rules of a baseline. `plfl.baselines.further.Further` adds what is computed."""
+
+    about: ClassVar[str]
+    """A sentence about what it forecasts."""
+    crosses: ClassVar[Crosses] = "nothing"
+    """What each client has to send."""
+
+    @property
+    def has_seen_the_data(self) -> bool:
+        """Whether its pre-training included these series, even the test set."""
+        return False
+
+
+available_baselines = partial(registry.available, BASELINES, BaselineRules)
+"""All further baselines by name."""
+find_baseline = partial(registry.find, BASELINES, BaselineRules)
+"""The further baseline with a name; a KeyError if there is none."""
+_further = partial(
+    chosen, what="baseline", default=None, find=find_baseline, names=available_baselines
+)
+ChosenBaseline = Annotated[SerializeAsAny[BaselineRules], BeforeValidator(_further)]
+"""An item that names a further baseline: a block with its `name`."""
+
+
+Memory = Literal["ef14", "ef21", "delta"]
+MEMORIES: dict[str, tuple[Memory, ...]] = {"up": ("ef14", "ef21"), "down": ("delta",)}
+"""The memories that a direction can have."""
+ENTROPY = "rc"
+"""The stage that shortens the whole numbers of a codec without loss."""
+
+
+class CodecRules(Algorithm):
+    """The rules of a codec. `plfl.federated.codecs.Codec` adds its computations."""
+
+    has_codes: ClassVar[bool] = False
+    """Whether a message ends with whole numbers, which `rc` can shorten."""
+
+    unbiased: ClassVar[bool] = False
+    """Whether E C(v) = v without a memory, so that the mean of many clients is exact."""
+
+    contraction: ClassVar[float | None] = None
+    """α of E‖C(v) − v‖² ≤ (1 − α)‖v‖², for normal values. None if α is not positive: then no memory
+    can be used."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The stages of one direction."""
+
+    codec: CodecRules
+    memory: Memory | None
+    """The memory of earlier messages, at both ends or only the sender."""
+    entropy: bool
+    """Whether the codes are shortened."""
+
+
+def chain_of(text: str, direction: str) -> Chain | None:
+    """The stages that a string names, such as `ef21+q3+rc`; None for `none`.
+
+    Raises:
+        ValueError: it names no possible stages, with the reason.
+    """
+    if text == "none":
+        return None
+    stages, memories = text.split("+"), MEMORIES[direction]
+    memory = next((name for name in memories if name == stages[0]), None)
+    if memory:
+        del stages[0]
+    if entropy := stages[-1:] == [ENTROPY]:
+        del stages[-1]
+    if len(stages) != 1:
+        raise ValueError(
+            f"its stages are {' or '.join(memories)} (if any), one codec, and {ENTROPY} (if any), "
+            f"such as {memories[-1]}+q3+{ENTROPY}"
+        )
+    codec = _codec(stages[0])
+    if entropy and not codec.has_codes:
+        raise ValueError(f"{stages[0]} has no whole numbers that {ENTROPY} could shorten")
+    if memory and codec.contraction is None:
+        raise ValueError(f"{memory} needs a codec whose error is smaller than what it encodes")
+    return Chain(codec, memory, entropy)
+
+
+def _codec(stage: str) -> CodecRules:
+    """The codec of a stage: its name, and the number that is its only hyperparameter, if any."""
+    (named,) = re.findall(r"^(\D*)(.*)$", stage, re.DOTALL)
+    for name, number in ((stage, ""), named):
+        cls = registry.algorithm(CODECS, name)
+        if cls is None or not issubclass(cls, CodecRules):
+            continue
+        value = int(number) if number.isdigit() else number
+        keys = dict.fromkeys(list(cls.model_fields)[: bool(number)], value)
+        try:
+            return cls.model_validate(keys)
+        except ValidationError as error:
+            raise ValueError(f"{stage}: {error.errors()[0]['msg']}") from None
+    known = registry.available(CODECS, CodecRules)
+    raise ValueError(f"{stage!r} is no codec; {allowed(named[0], known)}")
