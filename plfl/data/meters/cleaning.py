@@ -364,14 +364,15 @@ def _minutes(values: pd.Series, meters: Meters) -> pd.Series:
     steps = np.diff(_seconds(index)) / 60
     usual = _usual(index) or 0
     is_interval = steps == usual
+    if is_interval.all():
+        return pd.Series(usual, index)
     run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
     follow = np.bincount(run)[run]
     lengths, of_length, counts = np.unique(steps, return_inverse=True, return_counts=True)
     by_chance = len(steps) * (counts[of_length] / len(steps)) ** follow
-    _, alike, steps_alike = np.unique(
-        np.column_stack([of_length, follow]), axis=0, return_inverse=True, return_counts=True
-    )
-    there = steps_alike[alike.ravel()] / follow
+    alike = of_length * (len(steps) + 1) + follow
+    _, of_alike, steps_alike = np.unique(alike, return_inverse=True, return_counts=True)
+    there = steps_alike[of_alike] / follow  # runs of this length of steps of this length
     found = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
     is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
     if not meters.cumulative and meters.unit not in _POWER:
