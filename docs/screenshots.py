@@ -31,17 +31,12 @@ def main() -> None:
 
 
 def report(browser: Browser, file: Path) -> None:
-    """What the study found, a chart, a comparison, and a client."""
+    """What the study found, charts, and a client."""
     page = browser.new_page(viewport=SIZE)
     page.goto(file.resolve().as_uri())
     take(page, "report-found")
-    square = page.locator("#fig3_mase [aria-label=cell] rect").nth(7)
-    square.evaluate("element => element.scrollIntoView({block: 'center'})")
-    square.hover(force=True)
+    page.locator("#convergence").evaluate("element => element.scrollIntoView()")
     take(page, "report-charts")
-    page.locator("#compare").evaluate("element => element.scrollIntoView()")
-    page.mouse.move(0, 0)
-    take(page, "report-compare")
     first = page.locator("details.client").first
     page.goto(f"{file.resolve().as_uri()}#{first.get_attribute('id')}")
     first.scroll_into_view_if_needed()

@@ -15,8 +15,6 @@ from plfl.training.native import flags
 from tests.helpers.repository import tracked
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILDS = re.compile(r"/charts/(build|package|.*\.sha256)")
-"""Files that only the build of a script of the report needs."""
 SHIPPED = ("Snakefile", "config", "config.yaml", "docs", "environment.yml", "profiles", "workflow")
 
 
@@ -112,7 +110,7 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     shipped = [file for file in shipped if not re.match(r"docs/.*\.py", file)]
     wanted = {package / "shipped" / file for file in shipped}
     own = tracked("plfl", "plfl_images", "plfl_reproductions")
-    wanted |= {package.parent / file for file in own if not BUILDS.search(file)}
+    wanted |= {package.parent / file for file in own}
     assert {path for path in wanted if not path.is_file()} == set()
     (points,) = installed.packages.glob("plfl-*.dist-info/entry_points.txt")
     assert "images-data = plfl_images.data\n" in points.read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from plfl.report.answer import KINDS, answer, sentences
-from plfl.report.chart_data import chart_data
+from plfl.report.charts import as_script, charts, library
 from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
 from plfl.report.forest import forest
 from plfl.report.grid import grid
@@ -50,6 +49,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         compared = comparisons.read(results, tables.study)
         about = dict(list(compared.groupby("about")))
         none = compared[:0]
+        interactive = charts(tables)
         write_page(
             out,
             "page.html.jinja",
@@ -87,8 +87,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
             clients_shown=clients_shown(tables),
             figures=figures_of(tables, figures),
             keeps_models=tables.about.get("engine", "simulator") == "simulator",
-            chart_data=Markup(chart_data(tables)),
-            scripts=_scripts(),
+            charts=interactive["specs"],
+            chart_data=Markup(as_script(interactive)),
+            library=Markup(library()),
             files={
                 name: (link(results / name, out), content)
                 for name, content in FILES.items()
@@ -166,12 +167,3 @@ def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:
         ["client", "mase"], split="test", model="local", round=last, **without_seed(cell)
     )
     return table.groupby("client")["mase"].mean()
-
-
-def _scripts() -> dict[str, Markup]:
-    """The script of the charts and the library that it uses."""
-    folder = resources.files("plfl.report") / "charts"
-    return {
-        name: Markup((folder / f"{name}.js").read_text(encoding="utf-8"))
-        for name in ("plot", "charts")
-    }

@@ -1,15 +1,11 @@
 """The page as a visitor sees it: opened from the disk, in a real browser; needs chromium."""
 
-import re
-from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlparse
 
-import pandas as pd
 import pytest
 
 from plfl.report import figures, page
-from plfl.results.labels import client_label, server_label
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
@@ -22,7 +18,7 @@ def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     results = folder / "results"
     fake_results.write(results, fake_results.SMALL, diverged=(LOST,))
-    for name in figures.available():
+    for name in figures.available(Tables(results).study):
         fake_results.render(name, results, folder / "figures")
     page.write(results, folder / "figures", results / "index.html")
     return results / "index.html"
@@ -48,14 +44,13 @@ def opened(browser, written):
     context.close()
 
 
-CHARTS = ("convergence", "fig3_mase", "pareto", "ranks", "week")
+CHARTS = ("forecasters", "convergence", "pareto", "by_client", "week")
 
 
-def test_it_fits_the_screen_with_every_figure(opened):
+def test_it_fits_the_screen_with_every_figure(opened, written):
     drawings = opened.locator("figure > .drawing > img")
-    # No method of this study forms clusters, and its windows have one target.
-    absent = {"clusters", "horizons"}
-    stems = [s for name, stems in figures.available().items() if name not in absent for s in stems]
+    study = Tables(written.parent).study
+    stems = [s for stems in figures.available(study).values() for s in stems]
     assert drawings.count() == len(stems)
     for name in CHARTS:
         assert chart(opened, name).bounding_box()["height"] > 80
@@ -162,120 +157,35 @@ def test_a_link_opens_its_client(opened):
     assert part.get_by_text("sample data").first.is_visible()
 
 
-def test_a_week_is_that_of_the_chosen_client(opened, written):
-    opened.locator("#week").get_by_label("Client").select_option(label="IL: il137")
-    chart(opened, "week").focus()
-    opened.keyboard.press("ArrowRight")
-    text = told(opened, "week")
-    tables = Tables(written.parent)
-    cell = tables.shown_cell("IL")
-    rows = tables.forecasts(["stamp", "truth", "local"], client="il137", **asdict(cell))
-    at = re.match(r"il137, (.{16})", text)[1]
-    row = rows[rows["stamp"] == pd.Timestamp(at)].iloc[0]
-    for name, value in (("load", row["truth"]), ("federation", row["local"])):
-        shown = float(re.search(rf"{name} ([\d.]+)", text)[1])
-        assert shown == pytest.approx(value, rel=0.01)
-
-
 def chart(tab, name):
-    return tab.locator(f"#{name} .live svg[tabindex]").first
+    found = tab.locator(f"#{name} .live svg").first
+    found.wait_for()
+    return found
 
 
-def settle(tab):
-    """Wait until what was changed or scrolled is drawn."""
-    tab.evaluate("() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
-
-
-def told(tab, name):
-    settle(tab)  # charts of several panels answer in the next frame
-    return tab.locator(f"#{name} .told").first.inner_text()
+def test_a_week_is_that_of_the_chosen_client(opened):
+    lines = chart(opened, "week").locator(".mark-line path")
+    before = lines.first.get_attribute("d")
+    opened.locator("#week").get_by_label("Client").select_option("IL: il137")
+    assert lines.count() == 4
+    assert lines.first.get_attribute("d") != before
 
 
 def test_charts_tell_their_values(opened, written):
-    tables, texts = Tables(written.parent), {}
-    for name, mark in (
-        ("convergence", "[aria-label=dot] path"),
-        ("fig3_mase", "[aria-label=cell] rect"),
-        ("pareto", "[aria-label=dot] path"),
-        ("ranks", "[aria-label=dot] circle"),
-    ):
-        second = chart(opened, name).locator(mark).nth(1)
-        second.evaluate("e => e.scrollIntoView({block: 'center'})")
-        second.hover(force=True)
-        texts[name] = told(opened, name)
-        assert re.search(r"(MASE|rank) \d", texts[name]), name
-        assert chart(opened, name).locator("[aria-label=tip] text").count() == 1
-    names = r"(\w+): (\w+), (.+) \+ (.+), local model, test MASE ([\d.]+)"
-    found = re.match(names, texts["fig3_mase"])
-    state, scheme, client_opt, server_opt, mase = found.groups()
-    scores = tables.scores("local", "last").reset_index()
-    here = scores[(scores["state"] == state) & (scores["sharing"] == scheme)]
-    labels = here["client_opt"].map(client_label), here["server_opt"].map(server_label)
-    row = here[(labels[0] == client_opt) & (labels[1] == server_opt)]
-    assert float(mase) == pytest.approx(row["mase_mean"].item(), rel=1e-3)
+    label = f"Test MASE: {Tables(written.parent).scores('local', 'last')['mase_mean'].min():.3f}"
+    marks = opened.locator("#forecasters .mark-symbol path[aria-label]")
+    opened.locator("#forecasters").get_by_label("State").select_option("NY")
+    texts = [mark.get_attribute("aria-label") for mark in marks.all()]
+    assert [text for text in texts if label in text]
+    marks.first.hover(force=True)
+    assert "Test MASE" in opened.locator("#vg-tooltip-element").inner_text()
 
 
-def test_charts_answer_to_the_arrow_keys(opened):
-    for name in CHARTS:
-        chart(opened, name).focus()
-        opened.keyboard.press("ArrowRight")
-        first = told(opened, name)
-        assert first, name
-        for _ in range(3):
-            opened.keyboard.press("ArrowRight")
-        assert told(opened, name) not in ("", first), name
-
-
-def test_filters_apply_to_the_charts(opened):
-    squares = chart(opened, "fig3_mase").locator("[aria-label=cell]").first.locator("rect")
-    every = squares.count()
-    assert every == 3 * (4 + 4 + 2)
-    controls = opened.locator("#controls")
-    controls.get_by_label("State").select_option("IL")
-    assert squares.count() == every / 3
-    controls.get_by_label("Sharing scheme").select_option("P3")
-    assert squares.count() == 2
-    controls.get_by_label("Client", exact=True).select_option("il137")
-    assert squares.count() == 2
-    chart(opened, "fig3_mase").focus()
-    opened.keyboard.press("ArrowRight")
-    assert told(opened, "fig3_mase").endswith("client il137")
-    controls.get_by_label("Score").select_option("rmse")
-    opened.keyboard.press("Tab")
-    chart(opened, "pareto").focus()
-    opened.keyboard.press("ArrowRight")
-    assert "RMSE" in told(opened, "pareto")
-
-
-def test_two_cells_are_compared(opened, written):
-    box = opened.locator("#compare")
-    a, b = (box.get_by_label(side, exact=True) for side in "AB")
-    names = {
-        name: a.locator("option", has_text=f"IL: {name}").first
-        for name in ("P2, Adam + FedAvg", "P2, Prox + FedAvg")
-    }
-    ids = [option.get_attribute("value") for option in names.values()]
-    a.select_option(ids[0])
-    b.select_option(ids[1])
-    text = box.get_by_text("Test MASE, B − A").inner_text()
-    scores = Tables(written.parent).scores("local", "last")["mase_mean"]
-    effect = (
-        scores["IL", "P2", "fedopt", "prox", "fedavg"]
-        - scores["IL", "P2", "fedopt", "adam", "fedavg"]
-    )
-    shown = float(re.search(r"clients: ([+−][\d.]+)", text)[1].replace("−", "-"))
-    assert shown == pytest.approx(effect, rel=0.01, abs=1e-3)
-    assert box.locator(".sides > div svg[tabindex]").count() == 2
-    chart(opened, "fig3_mase").locator("[aria-label=cell] rect").first.click(force=True)
-    assert told(opened, "fig3_mase").startswith("A of the comparison: CA")
-    assert a.locator("option:checked").inner_text().startswith("CA: P1")
-    assert b.locator("option:checked").inner_text().startswith("CA: ")
-    chart(opened, "pareto").focus()
-    settle(opened)
-    opened.keyboard.press("ArrowRight")
-    settle(opened)
-    opened.keyboard.press("Enter")
-    assert told(opened, "pareto").startswith("B of the comparison: CA")
+def test_filters_apply_to_the_chart(opened):
+    curves = chart(opened, "convergence").locator(".mark-line path")
+    assert curves.count() == 2 * 2, "two optimisers, two models"
+    opened.locator("#convergence").get_by_label("Sharing scheme").select_option("P3")
+    assert curves.count() == 2
 
 
 def test_without_scripts_the_drawings_are_there(browser, written):
@@ -284,7 +194,7 @@ def test_without_scripts_the_drawings_are_there(browser, written):
     tab.goto(written.as_uri())
     for drawing in tab.locator("figure > .drawing").all():
         assert drawing.is_visible()
-    assert not tab.locator("#compare").is_visible()
+    assert not tab.locator(".live").first.is_visible()
     context.close()
 
 

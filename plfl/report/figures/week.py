@@ -56,9 +56,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
             note(axis, "every cell diverged")
             continue
         client, mase = _median_client(tables, cell)
-        week = unbroken(
-            forecasts(tables, cell, client, best.get(state)), tables.study.data.interval
-        )
+        week = forecasts(tables, cell, best.get(state), client=client)
+        week = unbroken(week, tables.study.data.interval)
         for name in LINES:
             if name in week:
                 axis.plot(week["stamp"], week[name], **LINES[name])
@@ -86,30 +85,29 @@ def draw(tables: Tables) -> dict[str, Figure]:
     return {"week": figure}
 
 
-def forecasts(tables: Tables, cell: Cell, client: str, baseline: str | None) -> pd.DataFrame:
-    """A client's week: `stamp`, the `LINES` that there are, and the ends of intervals.
+def forecasts(tables: Tables, cell: Cell, baseline: str | None, **client: str) -> pd.DataFrame:
+    """A week of all clients of a cell's state, or of one `client`: `client`, `stamp`, the `LINES`
+    that there are, and the ends of intervals.
 
     Raises:
         ResultsError: the tables lack the week.
     """
     columns = [column for pair in intervals.columns(tables).values() for column in pair]
-    wanted = ["stamp", "persistence", "truth", "local", *columns]
-    week = tables.forecasts(wanted, client=client, **asdict(cell))
+    wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
+    week = tables.forecasts(wanted, **client, **asdict(cell))
+    about = "".join(f"client {name} and " for name in client.values())
     if week.empty:
-        raise ResultsError(
-            f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
-            f"{cell}; {REMEDY}"
-        )
+        path = tables.folder / "forecasts.parquet"
+        raise ResultsError(f"{path}: has no rows for {about}cell {cell}; {REMEDY}")
     if baseline is None:
         return week
-    equal = {"state": cell.state, "baseline": baseline, "client": client}
-    other = tables.baseline_forecasts(["stamp", "forecast"], **equal)
+    equal = {"state": cell.state, "baseline": baseline, **client}
+    other = tables.baseline_forecasts(["client", "stamp", "forecast"], **equal)
     if other.empty:
-        raise ResultsError(
-            f"{tables.folder / 'baseline_forecasts.parquet'}: has no rows for client {client} and "
-            f"baseline {baseline}; {REMEDY}"
-        )
-    return week.merge(other.rename(columns={"forecast": "baseline"}), on="stamp", how="left")
+        path = tables.folder / "baseline_forecasts.parquet"
+        raise ResultsError(f"{path}: has no rows for {about}baseline {baseline}; {REMEDY}")
+    other = other.rename(columns={"forecast": "baseline"})
+    return week.merge(other, on=["client", "stamp"], how="left")
 
 
 def unbroken(week: pd.DataFrame, minutes: int) -> pd.DataFrame:

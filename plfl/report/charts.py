@@ -1,0 +1,508 @@
+"""The interactive charts of the page, declared with Altair from the tables of a study.
+
+Everything that a chart shows is computed here: means, intervals, the Pareto front. In the browser,
+Vega-Lite only filters rows by the controls above a chart and draws them. The data are in the page
+once, as named data sets, which several charts can use.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import vl_convert
+
+from plfl.baselines import BASELINE
+from plfl.report import intervals
+from plfl.report.clients import detailed
+from plfl.report.figures.convergence import curves
+from plfl.report.figures.pareto import front, points
+from plfl.report.figures.week import forecasts, unbroken
+from plfl.report.standings import without_seed
+from plfl.results.labels import baseline_label
+from plfl.results.records import MODELS
+from plfl.results.scores import AXES, scores
+from plfl.results.statistics import Comparison
+from plfl.results.tables import Tables
+
+MOST_ROUNDS = 60
+"""Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
+MOST_NUMBERS = 120_000
+"""Largest number of forecasts in the page, about five bytes each; a line of one week has 672."""
+WEEK = {
+    "persistence": "var(--hue-1)",
+    "best baseline": "var(--hue-0)",
+    "load": "var(--ink)",
+    "forecast": "var(--hue-2)",
+}
+"""The lines of a week from back to front, and their colours: variables of the page's style, so that
+they follow it from light to dark."""
+CONFIG: dict[str, Any] = {
+    "background": "transparent",
+    "font": "system-ui, DejaVu Sans, sans-serif",
+    "axis": {
+        "labelColor": "var(--ink)",
+        "titleColor": "var(--ink)",
+        "domainColor": "var(--quiet)",
+        "tickColor": "var(--quiet)",
+        "gridColor": "var(--line)",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": {"expr": "containerSize()[0] < 500 ? 140 : 260"},
+    },
+    "legend": {
+        "labelColor": "var(--ink)",
+        "labelFontSize": 12,
+        "labelLimit": 260,
+        "orient": "top",
+        "columns": 2,
+        "symbolBaseFillColor": "var(--quiet)",
+        "symbolBaseStrokeColor": "var(--quiet)",
+        "title": None,
+    },
+    "range": {"category": [f"var(--hue-{i})" for i in range(10)]},
+    "view": {"stroke": None},
+}
+
+
+_X = alt.X(
+    "mase:Q",
+    title="Test MASE",
+    scale=alt.Scale(zero=False),
+    axis=alt.Axis(tickCount=alt.expr("ceil(width / 80)")),
+)
+
+
+def charts(tables: Tables) -> dict[str, Any]:
+    """The charts as JSON values: `specs` are Vega-Lite specifications by name, `datasets` the rows
+    that they name. The `description` of a specification is its caption."""
+    declared: dict[str, Callable[[Tables], tuple[alt.TopLevelMixin, dict[str, Any]]]] = {
+        "forecasters": _forecasters,
+        "convergence": _convergence,
+        "pareto": _pareto,
+        "by_client": _by_client,
+        "week": _week,
+    }
+    found: dict[str, Any] = {"specs": {}, "datasets": {"persistence": [{"mase": 1}]}}
+    for name, declare in declared.items():
+        if name == "week" and not tables.keeps_forecasts:
+            continue
+        chart, datasets = declare(tables)
+        spec = chart.to_dict()
+        found["specs"][name] = spec | {"description": tables.study.worded(spec["description"])}
+        found["datasets"] |= datasets
+    return found | {"config": CONFIG}
+
+
+def as_script(found: Any) -> str:
+    """JSON values, safe to be placed in a `script` element of a page."""
+    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed for a `script` element, as `vl_convert` brings them."""
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    # In a function of its own, so that its names are not those of the page.
+    return f"(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
+
+
+def compared(tables: Tables) -> pd.DataFrame:
+    """The rows of `points` and persistence, with what the charts show of each.
+
+    Further columns: `validation`, the validation MASE; `low` and `high`, the 95 % interval of the
+    test MASE over clients, weeks and seeds; `kind` (a sharing scheme or "baseline"); `best`,
+    whether it is the cell of lowest validation MASE of its scheme, or a baseline; `front`, whether
+    it is on the Pareto front of error and bytes of its state.
+    """
+    table = points(tables)
+    beside = tables.baseline_scores.reset_index()
+    naive = beside.loc[beside["baseline"] == "persistence", ["state"]]
+    named = {"sharing": BASELINE, "model": BASELINE, "label": baseline_label("persistence")}
+    naive = naive.assign(**named, mase=1.0, megabytes=0.0)  # by definition, without an interval
+    table = pd.concat([table, naive], ignore_index=True)
+    rows = [
+        {"state": state, "model": model, **dict(zip(AXES, combination, strict=True))}
+        | {"low": low, "high": high, "validation": validation}
+        for model in MODELS
+        for state, of_state in scores(tables, model, baselines=model == MODELS[0]).items()
+        for combination, validation, (low, high) in zip(
+            of_state.combinations,
+            of_state.validation,
+            (_interval(of_state.weekly[k].swapaxes(0, 1)) for k in range(len(of_state.weekly))),
+            strict=True,
+        )
+    ]
+    measured = pd.DataFrame(rows)
+    measured.loc[measured["sharing"] == BASELINE, "model"] = BASELINE
+    table = table.merge(measured, "left", ["state", "model", *AXES])
+    table = table.assign(kind=table["sharing"], best=table["model"] == BASELINE, front=False)
+    ranked = table[table["validation"].notna()].groupby(["state", "sharing", "model"])
+    table.loc[ranked["validation"].idxmin(), "best"] = True
+    for _, here in table.groupby("state"):
+        table.loc[here.index, "front"] = front(here["megabytes"], here["mase"])
+    return table
+
+
+def _interval(weekly: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """The 95 % interval of a forecaster, given its MASE (clients, seeds, weeks)."""
+    comparison = Comparison(("",), {"": weekly})
+    return comparison.interval if comparison.scored else (np.nan, np.nan)
+
+
+def _forecasters(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+    """Test error of the best cell of each sharing scheme and of the baselines."""
+    columns = ["state", "label", "kind", "model", "mase", "low", "high", "validation", "megabytes"]
+    table = compared(tables)[[*columns, "best", "front"]].sort_values("mase", kind="stable")
+    params, where = _controls(tables, models=True)
+    kinds = alt.Scale(domain=_kinds(tables))
+    base = (
+        alt.Chart(alt.NamedData("forecasters"))
+        .transform_filter(f"datum.best && isValid(datum.mase) && {where}")
+        .encode(
+            y=alt.Y("label:N", sort={"field": "mase", "op": "min"}, title=None),
+            color=alt.Color("kind:N", scale=kinds),
+            tooltip=[
+                _tip("label", "Forecaster", "N"),
+                _tip("mase", "Test MASE"),
+                _tip("low", "95 % from"),
+                _tip("high", "to"),
+                _tip("validation", "Validation MASE"),
+                _tip("megabytes", f"MB per {tables.study.participant}"),
+            ],
+        )
+    )
+    dots = base.mark_point(filled=True, size=60, opacity=1)
+    layers = [
+        base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q"),
+        dots.encode(x=_X, shape=alt.Shape("kind:N", scale=kinds)),
+        _line_at_one("x"),
+    ]
+    about = (
+        "Test MASE at the last round of the best cell of each sharing scheme, chosen on validation,"
+        " and of the baselines, with 95 % intervals over clients, weeks and seeds. Dotted:"
+        " persistence."
+    )
+    most = table[table["best"]].groupby("state")["label"].nunique().max()
+    return _chart(layers, params, about, 20 * most), {"forecasters": _rows(table)}
+
+
+def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+    """Validation error over the rounds."""
+    table = curves(tables)
+    rounds = sorted(table["round"].unique().tolist())
+    kept = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
+    table = table[table["round"].isin([rounds[i] for i in kept])]
+    keys = ["state", "sharing", "optimiser", "server_opt", "model"]
+    rows = [
+        dict(zip(keys, key, strict=True))
+        | {"round": here["round"].tolist(), "mase": _numbers(here["mase"])}
+        for key, here in table.groupby(keys, sort=False)
+    ]
+    best, validation = tables.best_baselines, tables.baseline_scores["validation_mase"]
+    lines = [
+        {
+            "state": state,
+            "label": f"best baseline: {baseline_label(name)}",
+            "mase": _number(validation[state, name]),
+        }
+        for state, name in best.items()
+    ]
+    schemes, (params, where) = tables.study.grid.sharing, _controls(tables)
+    if len(schemes) > 1:
+        options = alt.binding_select(options=schemes, name="Sharing scheme ")
+        params.append(alt.param("scheme", value=schemes[0], bind=options))
+    of_scheme = "datum.sharing === scheme" if len(schemes) > 1 else "true"
+    picked = alt.selection_point("picked", fields=["optimiser"], bind="legend")
+    names = list(dict.fromkeys(table["optimiser"].astype(str)))
+    dashes = alt.Scale(domain=list(MODELS), range=[[1, 0], [5, 3]])
+    curve = (
+        alt.Chart(alt.NamedData("curves"), name="curves")
+        .transform_filter(f"{where} && {of_scheme}")
+        .transform_flatten(["round", "mase"])
+        .mark_line(point={"size": 30}, strokeWidth=1.8)
+        .encode(
+            x=alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, format="d")),
+            y=_errors([*table["mase"], *validation, 1.0], "Validation MASE"),
+            color=alt.Color("optimiser:N", scale=alt.Scale(domain=names)),
+            strokeDash=alt.StrokeDash("model:N", scale=dashes, legend=None),
+            detail="server_opt:N",
+            opacity=alt.condition(picked, alt.value(1), alt.value(0.15)),
+            tooltip=[
+                _tip("optimiser", "ClientOpt", "N"),
+                _tip("server_opt", "ServerOpt", "N"),
+                _tip("model", "Model", "N"),
+                _tip("round", "Round"),
+                _tip("mase", "Validation MASE"),
+            ],
+        )
+        .add_params(picked)
+    )
+    rival = (
+        alt.Chart(alt.NamedData("rivals"))
+        .transform_filter(where)
+        .mark_rule(color="var(--ink)", strokeDash=[8, 3, 2, 3])
+        .encode(y="mase:Q", tooltip=[_tip("label", "Rival", "N"), _tip("mase", "Validation MASE")])
+    )
+    about = (
+        "Validation MASE over the rounds, mean over clients and seeds, of each ClientOpt with the"
+        " ServerOpt of lowest validation MASE at the last round. Solid: local models; dashed:"
+        " global models; dash-dotted: the best baseline; dotted: persistence. A click on an entry"
+        " of the legend picks its lines out."
+    )
+    layers = [rival, curve, _line_at_one("y")]
+    return _chart(layers, params, about, 300), {"curves": rows, "rivals": lines}
+
+
+def _pareto(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+    """Test error against bytes."""
+    params, where = _controls(tables)
+    table = points(tables)
+    y, sent = _errors([*table["mase"], 1.0], "Test MASE"), table["megabytes"]
+    x = alt.X(
+        "megabytes:Q",
+        title=f"MB per {tables.study.participant} in all rounds",
+        scale=alt.Scale(type="symlog", constant=0.1),
+        axis=alt.Axis(values=[0, *_ticks(max(sent.max() / 100, 0.1), sent.max())], format="~g"),
+    )
+    base = alt.Chart(alt.NamedData("forecasters")).encode(x=x, y=y)
+    marks = alt.Scale(domain=[*MODELS, BASELINE], range=["circle", "cross", "diamond"])
+    dots = (
+        base.transform_filter(f"isValid(datum.mase) && {where}")
+        .mark_point(size=55, filled=True)
+        .encode(
+            color=alt.Color("kind:N", scale=alt.Scale(domain=_kinds(tables))),
+            shape=alt.Shape("model:N", scale=marks, legend=alt.Legend(values=list(MODELS))),
+            tooltip=[
+                _tip("label", "Forecaster", "N"),
+                _tip("model", "Model", "N"),
+                _tip("megabytes", f"MB per {tables.study.participant}"),
+                _tip("mase", "Test MASE"),
+            ],
+        )
+    )
+    steps = base.transform_filter(f"datum.front && {where}").mark_line(
+        interpolate="step-after", color="var(--quiet)", strokeWidth=1
+    )
+    about = (
+        "Test MASE at the last round against the bytes that each client exchanges in all rounds,"
+        " both directions together; a point per combination of sharing scheme, method and"
+        " optimisers. Baselines send nothing, except pooled raw data. The line is the Pareto front;"
+        " dotted: persistence."
+    )
+    return _chart([steps, dots, _line_at_one("y")], params, about, 300), {}
+
+
+def _by_client(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+    """Test error of each client: the best cell of each scheme, and the best baseline."""
+    rows: list[dict[str, Any]] = []
+    best, last = tables.best_baselines, tables.study.federation.rounds
+    for state in tables.study.data.states:
+        sides = {}
+        for scheme in tables.study.grid.sharing:
+            if cell := tables.best("local", state=state, sharing=scheme):
+                equal = {"split": "test", "model": "local", "round": last, **without_seed(cell)}
+                records = tables.records(["client", "mase"], **equal)
+                sides[scheme, tables.name(cell)] = records.groupby("client")["mase"].mean()
+        if state in best:
+            table = tables.baselines
+            here = (table["state"] == state) & (table["split"] == "test")
+            own = table[here & (table["baseline"] == best[state])].set_index("client")["mase"]
+            sides[BASELINE, baseline_label(best[state])] = own
+        for (kind, label), mase in sides.items():
+            named = {"state": state, "kind": kind, "label": label}
+            rows += [named | {"client": str(c), "mase": _number(v)} for c, v in mase.items()]
+    rows.sort(key=lambda row: (row["mase"] is None, row["mase"] or 0.0))
+    names = list(dict.fromkeys(row["client"] for row in rows))
+    kinds, (params, where) = alt.Scale(domain=_kinds(tables)), _controls(tables)
+    dots = (
+        alt.Chart(alt.NamedData("clients"))
+        .transform_filter(f"isValid(datum.mase) && {where}")
+        .mark_point(filled=True, size=55, opacity=0.9)
+        .encode(
+            x=_X,
+            y=alt.Y("client:N", sort=names, title=None),
+            color=alt.Color("kind:N", scale=kinds),
+            shape=alt.Shape("kind:N", scale=kinds),
+            tooltip=[
+                _tip("client", tables.study.participant.capitalize(), "N"),
+                _tip("kind", "Scheme", "N"),
+                _tip("label", "Forecaster", "N"),
+                _tip("mase", "Test MASE"),
+            ],
+        )
+    )
+    about = (
+        f"Test MASE of each {tables.study.participant} at the last round: local models of the best"
+        " cell of each sharing scheme, and the best baseline that sends no data, all chosen on"
+        " validation. Dotted: persistence."
+    )
+    most = max(tables.study.data.clients_of(state) for state in tables.study.data.states)
+    return _chart([dots, _line_at_one("x")], params, about, 18 * most), {"clients": rows}
+
+
+def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
+    """Loads and forecasts of one week, client by client."""
+    study, rows = tables.study, []
+    ends = next(iter(intervals.columns(tables).items()), None)
+    several, room = len(study.data.states) > 1, MOST_NUMBERS
+    for state in study.data.states:
+        cell = tables.shown_cell(state)
+        if cell is None:
+            continue
+        of_state = forecasts(tables, cell, tables.best_baselines.get(state))
+        left = room // len(study.data.states)
+        for client in sorted(detailed(tables, state)):
+            week = unbroken(of_state[of_state["client"] == client], study.data.interval)
+            lines = {
+                "load": week["truth"],
+                "forecast": week["local"],
+                "persistence": week["persistence"],
+            }
+            if "baseline" in week:
+                lines["best baseline"] = week["baseline"]
+            if ends:
+                lines |= {"low": week[ends[1][0]], "high": week[ends[1][1]]}
+            left -= len(week) * len(lines)
+            if left < 0:
+                break
+            rows.append(
+                {"client": f"{state}: {client}" if several else str(client)}
+                | {"start": f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"}
+                | {name: _numbers(line) for name, line in lines.items()}
+            )
+    names = [name for name in WEEK if any(name in row for row in rows)]
+    columns = [*names, *(["low", "high"] if ends else [])]
+    clients = [row["client"] for row in rows] or [""]
+    options = alt.binding_select(options=clients, name=f"{study.participant.capitalize()} ")
+    step = study.data.interval * 60_000
+    base = (
+        alt.Chart(alt.NamedData("weeks"))
+        .transform_filter("datum.client === client")
+        .transform_flatten([*columns, "index"])
+        .transform_calculate(time=f"toDate(datum.start + 'Z') + datum.index * {step}")
+    )
+    time = alt.X(
+        "time:T",
+        scale=alt.Scale(type="utc", nice=False),
+        title=None,
+        axis=alt.Axis(format="%a %d %b", labelOverlap=True, tickCount="day"),
+    )
+    unit = alt.Axis(title=f"Load ({tables.load_unit})")
+    lines = (
+        base.transform_fold([*names], ["line", "value"])
+        .transform_calculate(at="utcFormat(datum.time, '%a %d %b %H:%M')")
+        .mark_line(strokeWidth=1.5, clip=True)
+        .encode(
+            x=time,
+            y=alt.Y("value:Q", axis=unit),
+            color=alt.Color(
+                "line:N", scale=alt.Scale(domain=names, range=[WEEK[n] for n in names])
+            ),
+            tooltip=[_tip("line", "Line", "N"), _tip("at", "Time", "N"), _tip("value", "Load")],
+        )
+    )
+    layers = [lines]
+    if ends:
+        band = base.mark_area(color=WEEK["forecast"], opacity=0.2)
+        layers.insert(0, band.encode(x=time, y=alt.Y("low:Q", axis=unit), y2="high:Q"))
+    for row in rows:
+        row["index"] = list(range(len(row["load"])))
+    shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
+    about = (
+        "First week of the test set: load, forecast of the local model of the federation of lowest"
+        " validation MASE, and the best baseline that sends no data. Where a window has several"
+        " targets, forecasts follow each other without overlap. Times are local standard time."
+        + shaded
+    )
+    params = [alt.param("client", value=clients[0], bind=options)]
+    return _chart(layers, params, about, 280), {"weeks": rows}
+
+
+def _controls(tables: Tables, models: bool = False) -> tuple[list[alt.Parameter], str]:
+    """Controls above a chart: the state, if there are several, and the model; and the condition
+    that a row is one of those chosen."""
+    states, params, where = tables.study.data.states, [], ["true"]
+    if len(states) > 1:
+        options = alt.binding_select(options=states, name="State ")
+        params.append(alt.param("state", value=states[0], bind=options))
+        where.append("datum.state === state")
+    if models:
+        options = alt.binding_select(options=list(MODELS), name="Model ")
+        params.append(alt.param("model", value=MODELS[0], bind=options))
+        # What trains alone has local models only, and baselines have one.
+        alone = [s for s in tables.study.grid.sharing if s not in tables.study.federated]
+        one_model = " || ".join(f"datum.kind === {json.dumps(k)}" for k in [*alone, BASELINE])
+        where.append(f"(datum.model === model || {one_model})")
+    return params, " && ".join(where)
+
+
+def _chart(
+    layers: Sequence[alt.Chart], params: Sequence[alt.Parameter], about: str, height: float
+) -> alt.TopLevelMixin:
+    """Layers as one chart that is as wide as the page, with a caption."""
+    chart = alt.layer(*layers).add_params(*params)
+    whole: alt.TopLevelMixin = chart.properties(width="container", height=height, description=about)
+    return whole
+
+
+def _errors(values: Sequence[float], title: str) -> alt.Y:
+    """An axis of errors: logarithmic if they are more than a factor of ten apart."""
+    known = np.array([value for value in values if value is not None and 0 < value < np.inf])
+    if known.max() <= 10 * known.min():
+        return alt.Y("mase:Q", title=title, scale=alt.Scale(zero=False))
+    ticks = alt.Axis(values=_ticks(known.min(), known.max()))
+    return alt.Y("mase:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=ticks)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`: 1, 2, 5, 10, …, or powers of ten over a wide span."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(max(high, low))) + 1)
+    steps = (1, 2, 5) if high < 300 * low else (1,)
+    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def _line_at_one(axis: str) -> alt.Chart:
+    """A dotted line at the MASE of persistence."""
+    rule = alt.Chart(alt.NamedData("persistence")).mark_rule(strokeDash=[1, 3])
+    line: alt.Chart = rule.encode(**{axis: "mase:Q"}, color=alt.value("var(--quiet)"))
+    return line
+
+
+def _kinds(tables: Tables) -> list[str]:
+    """The kinds of forecasters in the order of their colours."""
+    return [*tables.study.grid.sharing, BASELINE]
+
+
+def _tip(field: str, title: str, kind: str = "Q") -> alt.Tooltip:
+    number: dict[str, Any] = {"format": ".4~g"} if kind == "Q" else {}
+    return alt.Tooltip(f"{field}:{kind}", title=title, **number)
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as JSON values."""
+    return [
+        {
+            str(key): _number(value) if isinstance(value, float) else value
+            for key, value in row.items()
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def _numbers(values: Sequence[float] | pd.Series[float]) -> list[float | None]:
+    return [_number(value) for value in values]
+
+
+def _number(value: float) -> float | None:
+    """A number with four digits; None if it is not finite."""
+    return float(f"{value:.4g}") if np.isfinite(value) else None
