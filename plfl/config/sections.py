@@ -185,9 +185,9 @@ class Meters(Section):
     """Largest size of a file in MB, decompressed; reading one needs about ten times as much
     memory."""
     weather: Path | None = None
-    """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time: the inputs
-    in `columns` that it has are read from it. A value holds from its timestamp on; several in an
-    interval are averaged. Its gaps are treated as those of the readings."""
+    """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time. A value
+    holds from its timestamp on; several in an interval are averaged. Its gaps are treated as those
+    of the readings."""
     weather_timezone: Zone | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     about: Path | None = None
@@ -1037,8 +1037,8 @@ class Compute(Section):
     stack: Literal["auto", "study", "state", "sharing", "cell"] = "auto"
     """What one training job trains: all cells of the study or variant (`study`), of a state
     (`state`), of a state and sharing scheme (`sharing`), or one cell with all its seeds (`cell`).
-    `auto`: `study` on a GPU, `state` for seconds of training, else `sharing`. Cells that do
-    not fit into a GPU together train state by state, or one sharing scheme at a time."""
+    `auto`: `study` on a GPU, `state` for seconds of training, else `sharing`. What does not fit
+    into a GPU is split by state, then by sharing scheme."""
     checkpoint_seconds: float = Field(20.0, ge=0)
     """Least seconds between checkpoints of a training job. A killed job loses this much work and
     the current round; Ctrl-C and SIGTERM lose nothing."""

@@ -107,9 +107,8 @@ class Study(Section):
     sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], Scheme | Patterns] = (
         PAPER_SCHEMES
     )
-    """Sharing schemes: patterns of the names of the parameters that go through the server; all
-    others are personal. `body` and `head` are parts of the model, in the paper LSTM and MLP. P1 is
-    federated learning, P2 PL-FL, P3 local training."""
+    """Sharing schemes: patterns of the parameters that go through the server; all others are
+    personal. `body` and `head` are parts of the model, in the paper LSTM and MLP."""
     grid: Grid = Grid()
     federation: Federation = Federation()
     channel: Channel = Channel()
