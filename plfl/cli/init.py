@@ -177,7 +177,8 @@ def as_options(message: str) -> str:
             return f"--no-{flag[2:]}"
         return flag if value == "true" else f"{flag} {found['value']}"
 
-    value = r"\[(?:'[^']*'|[^]])*\]|\{.*?\}|(?:true|false|end|start|[kM]?Wh?|\d+)\b"
+    words = r"true|false|end|start|first|[kM]?Wh?|\d+|\w+/\w+"
+    value = rf"\[(?:'[^']*'|[^]])*\]|\{{.*?\}}|'[^']*'(?! is )|(?:{words})\b"
     key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
     return re.sub(key, option, message)
 

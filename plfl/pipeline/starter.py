@@ -50,12 +50,17 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
     """Add to the problems what a study would assume without being told."""
     problems, given = exports.problems, meters.model_fields_set
     unzoned = {name for name in exports.names if not _has_zone(name, meters)}
-    if local := [path for path, names in exports.local.items() if unzoned & {*names}]:
+    local = [
+        path
+        for path, names in exports.local.items()
+        if unzoned & {*names} or not (names or path == meters.weather or "timezone" in given)
+    ]
+    if local:
         problems.insert(
             0,
             f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
-            "data.meters.timezone, such as America/New_York, or a fixed zone such as Etc/GMT+5 or "
-            "UTC if the clock never changes",
+            "the place, as in data.meters.timezone: America/New_York, or a fixed zone if the clock "
+            "never changes, such as Etc/GMT+5 or UTC",
         )
     if meters.weather in exports.local and not given & {"timezone", "weather_timezone"}:
         problems.append(

@@ -51,7 +51,8 @@ class Exports:
     keys: dict[str, Meters] = field(default_factory=dict)
     """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
-    """The files whose stamps have no UTC offset, with the names of their meters."""
+    """The files whose stamps have no UTC offset, with the names of their meters, if they could be
+    read."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
 
@@ -149,11 +150,14 @@ def _pieces(
         with collected(found.problems):
             read = tables.read(path, meters)
         for raw in read:
+            if not _has_offsets(raw):
+                found.local[raw.path] = []
             with collected(found.problems):
                 table = straight(raw, meters)
                 columns = layout.find(table, meters)
                 keys = _keys(table, columns, meters)
                 times, parts = _parts(table, columns, keys, names.get(path), found)
+                found.local.pop(table.path, None)
                 if times.offset is None:
                     found.local[table.path] = list(parts)
                 if not meters.join_files:
@@ -168,6 +172,20 @@ def _pieces(
                     found.files.setdefault(name, table.path)
                 found.forms[table.path] = _form(table, columns, times, keys)
     return pieces
+
+
+def _has_offsets(table: Table) -> bool:
+    """Whether some column has times with a UTC offset, by its first cells."""
+    offset = r"\d:?\d\d(?:[:.]\d+)*\s*(?:Z|[+-]\d\d:?\d\d)$"
+    for name in map(str, table.cells):
+        column = table.cells[name]
+        if column.dtype.kind == "M" and column.dt.tz is not None:
+            return True
+        if name in table.plain or column.dtype.kind in "iufbM":
+            continue
+        if numbers.as_text(column.head(20)).str.contains(offset).any():
+            return True
+    return False
 
 
 def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
+from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
@@ -111,8 +112,8 @@ def find(table: Table, meters: Meters) -> Layout:
     if len(readings) > 1 and (name is not None or not meters.exports):
         beside = f" beside {name!r}" if name is not None else ", but the folder has one meter each"
         raise DataError(
-            f"{table.path}: has several columns of numbers{beside}; choose that of the readings in "
-            f"data.meters.columns.load: {_some(readings)}"
+            f"{table.path}: has several columns of numbers{beside}; choose that of the readings: "
+            f"{_choices('load', readings)}"
         )
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
@@ -169,6 +170,12 @@ def _check_given(table: Table, meters: Meters) -> None:
         raise DataError("\n".join(problems))
 
 
+def _choices(role: str, columns: Sequence[str], most: int = 8) -> str:
+    """The keys that choose one of some columns."""
+    keys = [f"data.meters.columns: {flow({role: column})}" for column in columns[:most]]
+    return " or ".join(keys) + (f" or another of {len(columns)}" if len(columns) > most else "")
+
+
 def _some(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
 
@@ -202,11 +209,13 @@ def _time(table: Table) -> tuple[tuple[str, ...], str | None]:
         return (of_starts,), "start"
     elif of_starts and (clock := _of_starts(clocks)):
         return (of_starts, clock), "start"
-    some = ", ".join(map(repr, times + clocks))
+    choices = _choices("timestamp", times or list(map(str, cells)))
+    if clocks:
+        choices += (
+            f"; and that of the time of day beside one of dates: {_choices('time_of_day', clocks)}"
+        )
     raise DataError(
-        f"{table.path}: the column of the time cannot be determined; choose it in "
-        "data.meters.columns.timestamp, and that of the time of day beside one of dates in "
-        f"data.meters.columns.time_of_day{': ' + some if some else ''}"
+        f"{table.path}: the column of the time cannot be determined; choose it: {choices}"
     )
 
 
@@ -297,8 +306,8 @@ def _name(
     if not known and len(readings) == 1 and not words:
         return None  # the readings themselves are duplicates
     raise DataError(
-        f"{table.path}: most times occur more than once; if a column names the meter, set it in "
-        f"data.meters.columns.meter: {', '.join(map(repr, known or [*words, *readings]))}"
+        f"{table.path}: most times occur more than once; if a column names the meter, set it: "
+        f"{_choices('meter', known or [*words, *readings])}"
     )
 
 

@@ -42,7 +42,10 @@ def straight(table: Table, meters: Meters) -> Table:
     """
     if not set(meters.columns) & {"timestamp", "load"}:
         table = _by_days(table, meters)
-    for name in map(str, table.cells):
+    given = [
+        meters.columns[role] for role in ("timestamp", "time_of_day") if role in meters.columns
+    ]
+    for name in [name for name in map(str, table.cells) if not given or name in given]:
         column = table.cells[name]
         if name in table.plain or column.dtype.kind in "iufbM":
             continue
