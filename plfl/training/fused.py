@@ -201,14 +201,15 @@ class Fused:
         return self._stacked.penultimate(rows, starts)
 
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
-        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`."""
+        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`. Those of
+        models that drop units are computed by `Stacked`."""
+        if self._network.dropout:
+            return self._stacked.features_of(rows, minibatches, which)
         (S, K, B), (layer, width) = minibatches.starts.shape, self._layer(which)
         features = torch.empty((S, K, width, B), dtype=self.dtype)
         models = self._numbers(rows, (S, self._parameters))
         arrays = {"theta": models, "features": features}
         arrays["starts"] = self._windows_of(minibatches.starts)
-        if minibatches.keys is not None:
-            arrays["keys"] = _keys(minibatches.keys, S, K)
         sizes = {"rows": S, "steps": K, "batch": B, "threads": self.threads, "layer": layer}
         given = {name: x.data_ptr() for name, x in arrays.items()}
         self._run("plfl_features", _Reading(**sizes, **given))

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.federation import Federation
@@ -27,7 +28,10 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.stacked import Stacked
 from tests.helpers import tiny
+from tests.helpers.oracle import Reference
 from tests.helpers.problems import AVG, SGD, Quadratic, trajectory
 
 DAMPENED = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
@@ -197,7 +201,7 @@ def test_optimisers_that_make_no_sense_are_refused(
 OF_LABELS = {"fedntd", "fedrs"}
 
 
-DATASET = tiny.dataset()
+DATASET, CPU = tiny.dataset(), torch.device("cpu")
 
 
 @cache
@@ -253,3 +257,19 @@ def test_on_the_forecaster(name: str) -> None:
     pd.testing.assert_frame_equal(alone.forecasts, whole.forecasts)
     plain = next(iter(on_the_forecaster("fedopt", client_opt)[1].values()))
     assert plain.records["mase"].equals(whole.records["mase"]) == (name == "fedopt")
+
+
+@pytest.mark.parametrize("name", ["apfl", "fafed", "moon", "per_fedavg", "pfedme"])
+def test_every_engine_takes_the_steps_of_a_routine(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PyTorch takes them for one model after the other."""
+    grid, settings = {"client_opt": ["sgd"]}, {"federation": {"evaluate_every": 1}}
+    study = tiny.of_method(name, grid=grid, client_opt={"sgd": {"lr": 0.05}}, **settings)
+    engines: list[Any] = [Reference, Stacked, *([] if unavailable_reason() else [Fused])]
+    expected: pd.DataFrame | None = None
+    for engine in engines:
+        monkeypatch.setattr(trainer, "make_engine", lambda _, *of, kind=engine: kind(*of, CPU))
+        (result,) = train(study, study.cells, DATASET).values()
+        expected = result.records if expected is None else expected
+        pd.testing.assert_frame_equal(result.records, expected, rtol=1e-4)

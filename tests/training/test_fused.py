@@ -32,6 +32,7 @@ from tests.helpers.tasks import changed, copied, everything, in_double
 from tests.training.test_stacked import (
     CPU,
     DECAYING,
+    FEATURES,
     PAPER,
     SHAPE,
     SMALL,
@@ -222,6 +223,20 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     if ours.terms.frozen is not None:
         frozen = ours.terms.frozen
         assert torch.equal(ours.rows[:, frozen], begun["rows"][:, frozen])
+
+
+@pytest.mark.parametrize("size", [5, 40])
+@pytest.mark.parametrize("which", FEATURES)
+def test_features_and_gradients_by_them_agree_with_the_reference(which, size):
+    """Also where a minibatch does not fill the lanes of its last group."""
+    fresh = with_terms(task(SMALL, SgdMomentum(lr=0.1), size=size), [which])
+    every_set_agrees(fresh, SMALL, dataset(SMALL))
+    theirs = Reference(SMALL, dataset(SMALL), CPU)
+    for engine in (Fused(SMALL, dataset(SMALL), CPU), Stacked(SMALL, dataset(SMALL), CPU)):
+        found, expected = (
+            one.features_of(fresh.rows, fresh.minibatches, which) for one in (engine, theirs)
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("instructions", compile.supported(), indirect=True)

@@ -47,7 +47,6 @@ extern "C" struct PlflReading {
   std::int64_t layer;          // of the MLP, whose inputs are read
   const float* theta;          // [rows][parameters]
   const std::int64_t* starts;  // [rows][steps][batch]
-  const std::uint64_t* keys;   // [rows][steps] of the units that are dropped; null: none
   float* features;             // [rows][steps][input][batch]
 };
 
@@ -64,7 +63,6 @@ class Reader {
       for (std::int64_t i = 0; i < job_.batch; i += kLanes) {
         const int count = int(std::min<std::int64_t>(kLanes, job_.batch - i));
         group_.read(windows_, job_.starts + k * job_.batch + i, count);
-        group_.drop(job_.keys ? job_.keys + k : nullptr, int(i));
         const float* inputs = group_.features(model_.get(), int(job_.layer));
         for (int w = 0; w < width; ++w)
           std::copy_n(inputs + w * kLanes, count, job_.features + (k * width + w) * job_.batch + i);
