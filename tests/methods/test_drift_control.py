@@ -250,7 +250,7 @@ def test_one_step_a_round_is_preconditioned_gradient_descent(a: float) -> None:
 
 @pytest.mark.parametrize(("weights", "share"), [(None, 0.5), ((1.0, 3.0), 0.25)])
 def test_two_steps_by_hand(weights: tuple[float, ...] | None, share: float) -> None:
-    """Q2 with β = 0: v is the mean of the last squares, A its root plus 1.
+    """Q2 with a = 0.3 and β = 0: v is the mean of the last squares, A its root plus 1.
 
     x̄ = 2, g = (2, 4). With equal weights m = 3, v = 10, A = √10 + 1, x = 2 − 0.3 / A.
     """
@@ -263,12 +263,12 @@ def test_two_steps_by_hand(weights: tuple[float, ...] | None, share: float) -> N
     x = 2 - 0.1 * start / A
     sent = []
     for grad in (lambda y: y, lambda y: 4 * (y - 1)):
-        first = grad(x) + 0.5 * (start - grad(2))
+        first = grad(x) + 0.7 * (start - grad(2))
         y = x - 0.1 * first / A
-        sent.append((y, grad(y) + 0.5 * (first - grad(x)), grad(y) ** 2))
+        sent.append((y, grad(y) + 0.7 * (first - grad(x)), grad(y) ** 2))
     mean, m, v = (weighted(*pair) for pair in zip(*sent, strict=True))
     expected = [x, mean - 0.1 * m / (sqrt(v) + 1)]
-    path = server_path(SGD, AVG, FaFed(a=0.5, beta=0, rho=1), rounds=1, weights=weights)
+    path = server_path(SGD, AVG, FaFed(a=0.3, beta=0, rho=1), rounds=1, weights=weights)
     assert path == pytest.approx(expected, rel=1e-12)
 
 

@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.experiments.train import train
+from plfl.experiments.trainer import federation_of, network_of
+from plfl.federated.client_data import ClientData
+from plfl.federated.session import Session
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
+from plfl.training.stacked import Stacked
 from plfl_reproductions.methods.fedadc import FedADC
 from plfl_reproductions.methods.fedadc_plus import FedADCPlus
 from plfl_reproductions.methods.fedgkd import FedGKD
@@ -206,6 +210,39 @@ def test_a_term_has_the_same_bits_in_any_stack():
             contrast(h[:rows], near[:rows], far[:rows], 0.5), whole, strict=True
         ):
             assert torch.equal(some, every[:rows])
+
+
+@pytest.mark.parametrize("features", ["states", "penultimate"])
+def test_a_round_is_that_of_the_papers_loss(features):
+    """With eleven steps, against PyTorch's own layers, loss and gradients."""
+    given = {"grid": {"client_opt": ["sgd"]}, "client_opt": {"sgd": {"lr": 0.1}}}
+    given |= {"federation": {"local_steps": 11}, "method": {"features": features}}
+    study, data = tiny.of_method("moon", **given), tiny.dataset()
+    network, cell = network_of(study, data.shape), study.cells[0]
+    engine = Stacked(network, data, torch.device("cpu"), torch.float64)
+    clients = ClientData(data, engine, study.federation, cell.seed)
+    f = federation_of(study, cell, study.candidates(cell)[0], network, clients)
+    f.local = f.local + 0.3 * torch.randn(f.local.shape, generator=torch.manual_seed(0)).double()
+    asked = f.broadcast(1, f.everyone)
+    start = f.models(f.everyone, asked.start)
+    session = Session(f, engine, 1, f.everyone, start, asked.routine.minibatches)
+    found = asked.routine.run(session).rows
+    for i in range(len(start)):
+        model, x, last = (network.module().double() for _ in range(3))
+        for module, row in ((model, start[i]), (x, start[i]), (last, f.local[i])):
+            torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
+        optimiser = torch.optim.SGD(model.parameters(), 0.1)
+        for windows in clients.minibatches(f.everyone, 1, 11)[i]:
+            sequence, context = (values[0] for values in engine.inputs(windows[None]))
+            h, *others = (module.features(sequence, features) for module in (model, x, last))
+            cosines = [torch.cosine_similarity(h, other.detach(), -1) for other in others]
+            logits, first = torch.stack(cosines, -1) / 0.5, torch.zeros(8, dtype=torch.int64)
+            loss = torch.nn.functional.mse_loss(model(sequence, context), clients.targets(windows))
+            optimiser.zero_grad()
+            (loss + 5 * torch.nn.functional.cross_entropy(logits, first)).backward()
+            optimiser.step()
+        expected = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+        torch.testing.assert_close(found[i], expected, rtol=0, atol=1e-9)
 
 
 def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
