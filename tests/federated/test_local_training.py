@@ -42,17 +42,20 @@ def test_equal_sizes_are_fixed_steps(method: str, order: str) -> None:
     pd.testing.assert_frame_equal(epochs, fixed, check_exact=True)
 
 
-def test_every_client_takes_the_steps_of_its_own_size() -> None:
+@pytest.mark.parametrize(("method", "gradients"), [("fedopt", 1), ("moon", 1), ("fafed", 2)])
+def test_every_client_takes_the_steps_of_its_own_size(method: str, gradients: int) -> None:
     """In round 1 a client among others does what it does where all take as many steps."""
-    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1})
+    parameters = {"method": {"moon": {"features": "penultimate"}}}
+    given = {"data": UNEQUAL, "grid": {"method": [method]}, "hyperparameters": parameters}
+    of = study(**given, federation={**EPOCHS, "local_epochs": 1})
     sizes = [len(part) for part in images(of).parts]
     records = trained(of)
-    steps = of_clients(records, 1)["steps"]
+    steps = of_clients(records, 1)["steps"] / gradients
     assert steps.tolist() == [n // 3 for n in sizes]
     assert len(set(sizes)) > 3
     for number in sorted(set(steps))[::3]:
         federation = {**EPOCHS, "local_steps": int(number), "rounds": 1}
-        fixed = trained(study(data=UNEQUAL, federation=federation))
+        fixed = trained(study(**given, federation=federation))
         alike = steps[steps == number].index
         pd.testing.assert_frame_equal(
             of_clients(records, 1).loc[alike], of_clients(fixed, 1).loc[alike], check_exact=True
