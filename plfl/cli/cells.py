@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data import sources
     from plfl.data.checks import counted
     from plfl.experiments.trainer import placed
-    from plfl.experiments.workload import speeds, workload
+    from plfl.experiments.workload import measured_speed, seconds, workload
     from plfl.pipeline.jobs import duration
     from plfl.results.power import notes
     from plfl.training.engines import choose
@@ -55,16 +55,12 @@ def run(options: argparse.Namespace) -> None:
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
     print(printed(work.drop(columns="evaluations")))
-    measured = speeds(study.variants)
-    seconds = sum(speed.seconds(works[label]) for label, speed in measured.items())
+    speed = measured_speed(next(iter(study.variants.values())))
+    span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
     engines = {choose(placed(v), v.model.kernel_form) for v in study.variants.values()}
     on_gpu = any(device == "cuda" for _, device in engines)
     trained_by = " and ".join(f"{engine} engine on {device}" for engine, device in sorted(engines))
-    per_second = " to ".join(
-        f"{_short(limit(speed.client_steps for speed in measured.values()))}"
-        for limit in ((min, max) if len(set(measured.values())) > 1 else (min,))
-    )
     chains = [chain for variant in study.variants.values() for chain in variant.channel.chains]
     # What methods send besides adds to the parameters; range coding makes these smaller.
     least = "about" if any(chain and chain.entropy for chain in chains) else "at least"
@@ -74,10 +70,10 @@ def run(options: argparse.Namespace) -> None:
         f"{counted(int(total['trainings']), 'training')}, "
         f"{total['client_steps']:,.0f} client-steps, {least} {_short(total['megabytes'])} MB "
         "between clients and servers\n"
-        f"training takes about {duration(seconds)} in one job, "
-        + ("" if on_gpu else f"{duration(seconds / cores)} on {cores} cores, ")
-        + f"without the start of jobs, baselines, figures and pages ({trained_by}, "
-        f"{per_second} client-steps/s measured now, if nothing else runs"
+        f"training and baselines take {' to '.join(map(duration, span))} in one job"
+        + ("" if on_gpu else f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores")
+        + f", besides the start of jobs, figures and pages ({trained_by}, "
+        f"{_short(speed)} client-steps/s measured now"
         f"{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )

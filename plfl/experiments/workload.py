@@ -1,12 +1,9 @@
 """The cost of a study before it runs: client-steps, bytes, and an estimate of the time."""
 
 import itertools
-import math
-import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,20 +13,20 @@ from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
 from plfl.config.named import Chain
 from plfl.data import sources
-from plfl.data.dataset import SPLITS
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most
-from plfl.optimizers.client import ClientOpt
 from plfl.study import Study
 from plfl.training.task import LocalTask, Minibatches
 
-SCORED = 500
-"""Windows on which models are measured."""
-TRIAL = 0.15
-"""Least seconds of each measurement."""
-SLOW = 5.0
-"""If preparing an amount of work takes longer than this, in seconds, no larger amount is tried."""
+TRIAL = 0.3
+"""Least seconds of the measurement."""
+MOST_STEPS = 4**6
+"""Number of local steps after which it ends in any case."""
+BASELINES = 3.0
+"""Seconds that a core needs for the baselines of a client with a year of quarter hours: a few."""
+UNSURE = 2
+"""The factor by which an estimate may be wrong in either direction."""
 
 
 def workload(study: Study) -> pd.DataFrame:
@@ -97,107 +94,66 @@ def _rounds(study: Study, trials: int) -> tuple[int, int]:
     return trained, scored
 
 
-@dataclass(frozen=True)
-class Speed:
-    """The speed of one training job on this machine, just measured."""
-
-    client_steps: float
-    """Local steps of a client per second, with the ClientOpts of the grid in turn."""
-    evaluations: float
-    """Client models scored per second, on a year of data."""
-
-    def seconds(self, work: pd.DataFrame) -> float:
-        """Time of one job for the whole `work`."""
-        steps, evaluations = work["client_steps"].sum(), work["evaluations"].sum()
-        return float(steps / self.client_steps + evaluations / self.evaluations)
-
-
-def speeds(studies: Mapping[str, Study]) -> dict[str, Speed]:
-    """The speed of each study, measured once for those that train the same model on windows of the
-    same shape with the same loss and equally many clients; on a GPU, side by side with equally many
-    models."""
-    measured: dict[str, Speed] = {}
-    found = {}
-    for label, study in studies.items():
-        data, f = study.data, study.federation
-        objective = study.task.name, f.loss, f.batch_size
-        models = side_by_side(study) if torch.cuda.is_available() else data.most_clients
-        same = digest(study.model.settings, study.window_shape, models, data.interval, objective)
-        if same not in measured:
-            measured[same] = measure(study)
-        found[label] = measured[same]
-    return found
-
-
-def measure(study: Study) -> Speed:
-    """Train with each ClientOpt and evaluate, on synthetic data, for a fraction of a second."""
+def measured_speed(study: Study) -> float:
+    """Local steps of a client per second in one job on this machine, measured now: a training of
+    synthetic numbers with the first ClientOpt, for a fraction of a second."""
     torch.set_num_threads(study.compute.threads)
-    source = sources.of(study.data)
-    dataset = source.noise(study)
+    dataset = sources.of(study.data).noise(study)
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
-    # On a GPU, each of many models that train together takes less time; on a core it does not.
-    clients = drawn_of(study.data.most_clients, study.federation.participation)
-    steps, batch_size = local_steps(study), study.federation.batch_size
-    held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
-    evaluated = torch.from_numpy(held_out[:SCORED]).to(engine.device)
-    share = len(evaluated) / source.counts(study.data, study.windows).held_out
     first = trainer.network.initial(0).to(engine.device)
     windows = torch.from_numpy(dataset.starts(0, "train"))
-    optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
-
+    optimiser = study.hyperparameters.of_client_opt(study.grid.client_opt[0])
     objective = trainer.task.objective(study.federation.loss)
+    everything = torch.ones_like(first, dtype=torch.bool)
 
-    def task(optimiser: ClientOpt, *sizes: int) -> LocalTask:
-        batches = Minibatches(windows[torch.randint(len(windows), sizes)].to(engine.device))
-        rows, everything = first.repeat(sizes[0], 1), torch.ones_like(first, dtype=torch.bool)
-        fresh = LocalTask.fresh(optimiser, rows, batches, everything)
+    def task(models: int, steps: int, size: int) -> LocalTask:
+        drawn = torch.randint(len(windows), (models, steps, size))
+        batches = Minibatches(windows[drawn].to(engine.device))
+        fresh = LocalTask.fresh(optimiser, first.repeat(models, 1), batches, everything)
         return replace(fresh, objective=objective)
 
+    batch, steps, models = study.federation.batch_size, 1, 1
+    size = batch
     if on_gpu:
-        room = engine.block(lambda: task(optimisers[0], 1, steps, batch_size))
-        clients = min(side_by_side(study), room)
-    least_models, least_windows = clients, clients * batch_size
-    if not on_gpu and cost_of_step(study) > 1:  # long: one model, and a part of a minibatch
-        least_models = least_windows = 1
-
-    def train(optimiser: ClientOpt, some: int) -> float:
-        size = min(some, batch_size)
-        models = min(some // size, clients)
-        rounds = some // (size * models)
-        engine.train(task(optimiser, models, rounds, size)).cpu()
-        return models * rounds * size / batch_size
-
-    def evaluate(some: int) -> float:
-        engine.predict(first.repeat(some, 1), [evaluated] * some)[0].cpu()
-        return some * share
-
-    most = clients * steps * batch_size
-    clock = time.perf_counter
-    if not on_gpu:  # other programs on this machine do not count
-        clock = lambda: time.process_time() / study.compute.threads  # noqa: E731
-    rates = [_rate(partial(train, each), least_windows, most, clock) for each in optimisers]
-    return Speed(statistics.harmonic_mean(rates), _rate(evaluate, least_models, clients, clock))
-
-
-def _rate(work: Callable[[int], float], least: int, most: int, clock: Callable[[], float]) -> float:
-    """Units of work per second of a clock.
-
-    `work` is called with an amount of work: `least` at first, then more, up to `most`, until it
-    takes `TRIAL` seconds. The first call with each amount does not count, because it may include
-    preparation, such as tracing a user's model. If that takes `SLOW` seconds, no larger amount is
-    tried.
-    """
-    some = least
+        # Each of many models that train together takes less time; on a core it does not.
+        room = engine.block(lambda: task(1, local_steps(study), batch))
+        models = min(side_by_side(study), room)
+    elif cost_of_step(study) > 1:  # long: a part of a minibatch
+        size = 1
+    # Other programs on this machine do not count.
+    clock = time.perf_counter if on_gpu else time.process_time
+    engine.train(task(models, steps, size)).cpu()  # may include preparation, such as tracing
     while True:
         begun = clock()
-        work(some)
-        prepared = clock() - begun
-        done, passed, begun = 0.0, 0.0, clock()
-        while not passed or (some == most and passed < TRIAL):
-            done += work(some)
-            passed = clock() - begun
-        if passed >= TRIAL or prepared > SLOW:
-            return done / passed
-        some = min(most, some * math.ceil(min(2 * TRIAL / passed, 30)))
+        engine.train(task(models, steps, size)).cpu()
+        passed = (clock() - begun) / (1 if on_gpu else study.compute.threads)
+        if passed >= TRIAL or steps >= MOST_STEPS:
+            return models * steps * size / batch / max(passed, 1e-9)
+        steps *= 4
+
+
+def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tuple[float, float]:
+    """The time of training and of the baselines in one job, the least and the most that it may be.
+
+    Other variants than the first take as much longer as their steps have more operations. To score
+    a window costs a third of training on it.
+
+    Args:
+        study: a study, with or without further axes.
+        works: the `workload` of each variant.
+        speed: the measured speed of the first variant.
+    """
+    first = next(iter(study.variants.values()))
+    total = 0.0
+    for label, variant in study.variants.items():
+        held_out = sources.of(variant.data).counts(variant.data, variant.windows).held_out
+        scored = works[label]["evaluations"].sum() * held_out / 3 / variant.federation.batch_size
+        steps = works[label]["client_steps"].sum() + scored
+        total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
+    if study.task.forecasts:
+        datasets = {study.inputs[label]: variant.data for label, variant in study.variants.items()}
+        clients = (data.clients_of(state) for data in datasets.values() for state in data.states)
+        total += BASELINES * sum(clients)
+    return total / UNSURE, total * UNSURE
