@@ -159,8 +159,8 @@ class Meters(Section):
     zero_run: float | None = Field(None, gt=0)
     """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
-    """A load that differs by more than this multiple of the meter's median load from the median of
-    the five readings before it is a fault: a gap. null: every load is a reading."""
+    """A load is a gap if it differs by more than this multiple of the meter's median load from the
+    median of the five readings before it. null: no load is."""
     duplicates: Literal["first", "last", "mean"] | None = None
     """Which of several different readings for the same time counts. null: they are an error."""
     allow_negative: bool = False
@@ -295,8 +295,8 @@ class Data(Section):
     `step` is in weeks. The test set is the four weeks from such a date on, and only readings before
     it train (docs/axes.md). Several dates are an axis. Empty: `windows.split` is used."""
     federations: int | None = Field(None, ge=2)
-    """Clients per federation: the clients of a state are divided at random, always in the same way,
-    into federations of about this size. null: a state is one federation."""
+    """Clients per federation: those of a state are divided at random into federations of about this
+    size. null: a state is one federation."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -544,8 +544,8 @@ class Windows(Section):
     `data.origins` replaces them."""
     history: int | None = Field(None, ge=1)
     """Weeks that a client knows before the test set; null: all. With a number, or with
-    `data.origins`, everything is chosen on the last fifth of this history, at least a day, and then
-    trained again on the whole history; `split` only says where the test set begins."""
+    `data.origins`, everything is chosen on its last fifth, at least a day, and then trained again
+    on all of it; `split` only says where the test set begins."""
     scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
     """Min-max scaling by the training sets of all clients of a state together (`pooled`, authors'
     code) or of each client (`per_client`), or each client's mean and standard deviation
@@ -605,10 +605,10 @@ class Scheme(Section):
     """A sharing scheme in which clients take part without training in the rounds."""
 
     join: Literal["late", "raw"]
-    """`late`: a client joins after the rounds. It receives the model of a federation of the others,
-    who train on their whole history, and uses it as received or as the method adapts it
-    (`fine_tuning`). Each client is late once. `raw`: every client receives one model, trained on
-    the windows of all clients with as many steps as they take together."""
+    """`late`: a client joins after the rounds and receives the model of a federation of the others,
+    who train on their whole history; a method can adapt it (`fine_tuning`). Each client is late
+    once. `raw`: all receive one model, trained on the windows of all with as many steps as they
+    take together."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
@@ -681,9 +681,8 @@ class Simulation(Section):
     link_spread: float = Field(0.0, ge=0)
     """The same for `down_mbit` and `up_mbit`."""
     trace: Path | None = None
-    """CSV or Parquet file of when each client is available and how fast it is; it overrides the
-    keys above. Columns: `client`, the start (`round` or `seconds`), and any of `available`,
-    `step_seconds`, `down_mbit`, `up_mbit`."""
+    """CSV or Parquet file that overrides the keys above: `client`, the start (`round` or
+    `seconds`), and any of `available`, `step_seconds`, `down_mbit`, `up_mbit`."""
 
     def of(self, clients: Sequence[int]) -> Self:
         """The block for some of the clients, given by their positions."""
@@ -750,7 +749,7 @@ class Federation(Section):
     selection: Literal["uniform", "poisson", "allocation", "data_aware"] = "uniform"
     """How they are selected: this fraction at random (`uniform`, paper), each client with this
     probability (`poisson`), each in this fraction of the rounds (`allocation`), or a fraction that
-    has every label (`data_aware`, FedADC): clients tell the server their labels before."""
+    has every label, which clients tell the server (`data_aware`, FedADC)."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: equal (`uniform`, paper), or by training windows
     (`samples`)."""
@@ -772,9 +771,8 @@ class Federation(Section):
     """Largest norm of a local step's gradient, over all parameters and before methods add their
     terms. null (paper): no limit."""
     ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of a moving average of each client's parameters over its local steps, which is scored
-    as the local model; training is unchanged. The decay of step t is min(ema, (1 + t)/(10 + t)).
-    null (paper): no average."""
+    """Decay of a moving average of each client's parameters over its local steps t, which is scored
+    as the local model: min(ema, (1 + t)/(10 + t)). null (paper): no average."""
     server_ema: float | None = Field(None, gt=0, lt=1)
     """Decay of such an average of the server's models over the rounds (FedADC, section V), scored
     as the global model."""
@@ -898,8 +896,7 @@ class Tuning(Section):
     which must then be equally many for every cell."""
     halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
     """Fractions of the rounds after which the worse half of each cell's trials is dropped
-    (successive halving, Jamieson and Talwalkar 2016), which may drop the one that would have been
-    best. Empty: none is dropped."""
+    (successive halving, Jamieson and Talwalkar 2016). Empty: none is dropped."""
 
     @field_validator("search")
     @classmethod
