@@ -35,7 +35,7 @@ def report(browser: Browser, file: Path) -> None:
     page = browser.new_page(viewport=SIZE)
     page.goto(file.resolve().as_uri())
     take(page, "report-found")
-    page.locator("#convergence").evaluate("element => element.scrollIntoView()")
+    page.locator("#forecasters").evaluate("element => element.scrollIntoView()")
     take(page, "report-charts")
     first = page.locator("details.client").first
     page.goto(f"{file.resolve().as_uri()}#{first.get_attribute('id')}")
