@@ -30,6 +30,7 @@ from plfl.publish.citation import Citation
 from plfl.report import overview, page
 from plfl.report.make import figures_of, make
 from plfl.report.rendering import as_yaml
+from plfl.results import comparisons
 from plfl.results.overview import study_of
 from plfl.results.records import read_about, schema
 from plfl.results.tables import Tables
@@ -163,7 +164,8 @@ def _gather(
     places = [results / label for label in about.get("variants", [])] or [results]
     for place in places:
         deployed = read_about(place).get("engine", "simulator") != "simulator"
-        tables = [name for name in page.FILES if not (deployed and name.startswith("baseline"))]
+        needed = [name for name in page.FILES if name != comparisons.FILE]  # can be computed again
+        tables = [name for name in needed if not (deployed and name.startswith("baseline"))]
         _require(place, tables)
         _ = Tables(place).summary  # refuses a damaged one
     _require(results, ["index.html"])

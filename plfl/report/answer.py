@@ -129,7 +129,7 @@ def _short(comparisons: pd.DataFrame) -> list[str]:
     low, high = _of_federation(comparisons)[["low", "high"]].iloc[0]
     if low > 0 or high < 0:
         return [f"The federation has the {'lower' if low > 0 else 'higher'} error here.{UNNAMED}"]
-    return [f"Neither is clearly ahead here.{UNNAMED}"]
+    return [f"The interval of the difference includes 0.{UNNAMED}"]
 
 
 def _difference(study: Study, comparisons: pd.DataFrame, found: Contest) -> str:

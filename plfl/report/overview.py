@@ -271,13 +271,13 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 
 def found(overview: Overview) -> Iterator[str]:
-    """A sentence about where a federation is ahead of the best forecaster without one, and where it
-    is behind."""
+    """Sentences about where the error with a federation is lower than that of the best forecaster
+    without one, and where it is higher."""
     table = overview.comparisons
     table = table[(table["about"] == "federation") & (table["than"] == words.ALONE)]
     table = table[(table["state"] == "") & table["low"].notna()]
     ahead, behind = table[table["low"] > 0], table[table["high"] < 0]
-    for word, rows in (("ahead", ahead), ("behind", behind)):
+    for word, rows in (("lower", ahead), ("higher", behind)):
         if not len(rows):
             continue
         first = rows.loc[rows["difference"].abs().sort_values(ascending=False).index[:FEW]]
@@ -288,10 +288,11 @@ def found(overview: Overview) -> Iterator[str]:
             for row in first.to_dict("records")
         )
         yield (
-            f"The federation is clearly {word} at {len(rows)} of {len(table)} places.{such} {told}."
+            f"With the federation the error is {word} at {len(rows)} of {len(table)} places; the "
+            f"interval excludes 0.{such} {told}."
         )
     if others := len(table) - len(ahead) - len(behind):
-        yield f"At {others} of {len(table)} places neither is clearly ahead."
+        yield f"At {others} of {len(table)} places the interval includes 0."
 
 
 def _meters(overview: Overview) -> list[dict[Any, Any]]:
