@@ -212,7 +212,7 @@ def _read_content(path: Path, file: IO[bytes], meters: Meters) -> Table:
         if standards.is_nem12(lines[0]):
             return _of_standard(path, standards.nem12(lines), "NEM12")
     except ValueError as error:
-        form = "XML, but not of Green Button" if is_xml else "NEM12"
+        form = "XML, and not read as Green Button" if is_xml else "NEM12, and damaged"
         raise DataError(f"{path}: is {form}: {error}; export CSV instead") from None
     return _read_text(path, lines, meters)
 
