@@ -37,11 +37,6 @@ SUBCOMMANDS = (
     *(methods, schema),
 )
 """The subcommands in the order of `plfl --help`."""
-REPLACED = {
-    "audit": "`plfl init authors-steps` and `plfl init authors-data` write such studies",
-    "scarcity": "`plfl init scarcity` writes one with the axis windows.history",
-}
-"""Commands of earlier versions, and what replaces them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,9 +56,6 @@ def _main(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if not given:
         parser.print_help(sys.stderr)
-        return 2
-    if instead := REPLACED.get(given[0]):
-        print(f"plfl: {given[0]} is a study like any other now; {instead}", file=sys.stderr)
         return 2
     options = parser.parse_args(arguments)
     try:

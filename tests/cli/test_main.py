@@ -120,7 +120,6 @@ def test_data_check_finds_what_a_study_would_refuse(
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
         (["report"], "holds no study with study.json"),
-        (["scarcity", "my.yaml"], "`plfl init scarcity`"),
         (
             ["run", "my.yaml", CELL, "--records", "none/r.parquet"],
             "none does not exist; create it",
