@@ -29,6 +29,13 @@ PARAMETERS: dict[str, Any] = {
     "verbosity": -1,
 }
 """All other parameters have LightGBM's defaults."""
+DRAWN: dict[str, Any] = {
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "feature_fraction": 0.8,
+    "use_quantized_grad": False,
+}
+"""Parameters of a model that draws the rows and columns of each tree."""
 PATIENCE = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
@@ -51,6 +58,8 @@ class Boosting:
     """Maximum number of histogram bins per feature."""
     levels: tuple[float, ...] = ()
     """Levels of the quantiles to forecast, with one model for each; empty: a single forecast."""
+    draw: int = 0
+    """Seed with which the rows and columns of each tree are drawn; 0: all are used."""
 
     @classmethod
     def of(cls, settings: Baselines) -> Boosting:
@@ -320,6 +329,8 @@ def _boosted(
     def train(k: int, tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
         given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
+        if boosting.draw:
+            given |= DRAWN | {"seed": boosting.draw}
 
         def of_level(part: tuple[Floats, Floats, Floats | None]) -> dict[str, Any]:
             x, y, start = part

@@ -276,6 +276,11 @@ class BaselineRules(Named):
     """What each client has to send."""
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of other baselines, whose forecasts it uses."""
+        return ()
+
+    @property
     def has_seen_the_data(self) -> bool:
         """Whether its pre-training included these series, even the test set."""
         return False

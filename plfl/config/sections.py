@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -37,8 +37,10 @@ from plfl.config.named import (
     Chain,
     ChosenBaseline,
     CodecRules,
+    Crosses,
     LeftOut,
     SourceRules,
+    Standard,
     added_blocks,
     available_sources,
     chain_of,
@@ -969,6 +971,30 @@ class Baselines(Section):
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return further
+
+    @model_validator(mode="after")
+    def _has_what_combinations_need(self) -> Self:
+        before: dict[str, Standard | BaselineRules] = {
+            name: one for name, one in STANDARD.items() if name not in self.leave_out
+        }
+        extent = get_args(Crosses)
+        for one in self.further:
+            for name in one.needs:
+                if name not in before:
+                    raise ValueError(
+                        f"{one.name} uses {name}, which is not a baseline before it in this study; "
+                        f"{allowed(name, list(before))}"
+                    )
+                member = before[name]
+                if extent.index(member.crosses) > extent.index(one.crosses):
+                    raise ValueError(
+                        f"{one.name} uses {name}, which needs {member.crosses} of other clients; "
+                        f"use it in a combination for which {member.crosses} may cross"
+                    )
+                if isinstance(member, BaselineRules) and member.has_seen_the_data:
+                    raise ValueError(f"{one.name} uses {name}, which was trained on these data")
+            before[one.name] = one
+        return self
 
     @property
     def names(self) -> list[str]:

@@ -15,7 +15,8 @@ from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
-from plfl.baselines.model import Fit, Predict, again
+from plfl.baselines.further.combined import Combined
+from plfl.baselines.model import Fit, Predict, Trained, again
 from plfl.config.named import STANDARD, BaselineRules, Standard
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.tasks import Task
@@ -83,16 +84,20 @@ def evaluate(
     levels = task.levels if isinstance(task, Quantiles) else ()
     boosting = replace(boosting, levels=levels)
     standard = fits(boosting)
+    trained: dict[str, Trained] = {}
 
     def predictor(one: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
-        sent: Sequence[int] = [0] * len(dataset.clients)
-        if isinstance(one, Further):
+        sent = [0] * len(dataset.clients)
+        if isinstance(one, Combined):
+            predict, sent = one.combination(dataset, levels, trained)
+        elif isinstance(one, Further):
             predict, sent = one.trained(dataset, boosting)
         else:
             predict = standard[one.name](dataset)
             if one.crosses == "raw data":
                 sent = raw_bytes(dataset)
+        trained[one.name] = Trained(predict, sent)
         return _with_margins(dataset, predict, task) if task.margins != "none" else predict, sent
 
     found = []

@@ -1,0 +1,126 @@
+"""A convex combination of the forecasts of other baselines.
+
+Source: Bates and Granger (1969), "The Combination of Forecasts", Operational Research Quarterly 20.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from plfl.baselines.further import Further
+from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.data.dataset import Dataset
+
+MOST = 5_000
+"""Most forecasts from which weights are chosen; of more, every second, third, ... is used."""
+
+
+class Combined(Further):
+    """The weighted mean of baselines, with weights of at least 0 and a sum of 1 for each client.
+
+    The weights have the least error on the client's validation windows. Forecasts of one half of
+    these windows have the weights of the other half, so that their error is not that of a choice
+    on themselves.
+    """
+
+    name: ClassVar[str] = "combined"
+    label: ClassVar[str] = "Combination of own forecasts"
+    about: ClassVar[str] = (
+        "The weighted mean of forecasters that need no other client. Each client chooses the "
+        "weights on the last weeks of its history."
+    )
+
+    of: list[str] = Field(min_length=1)
+    """Names of baselines that stand before it. They send no more than this one."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.of))
+
+    def combination(
+        self, dataset: Dataset, levels: Sequence[float], known: Mapping[str, Trained]
+    ) -> Trained:
+        """The combination of trained baselines, given by name.
+
+        Raises:
+            RuntimeError: one of them failed.
+        """
+        if lacking := [name for name in self.needs if name not in known]:
+            raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
+        members = [known[name] for name in self.needs]
+        predicts = [member.predict for member in members]
+        sent = np.sum([member.sent for member in members], axis=0)
+        clients = range(len(dataset.clients))
+        weights = [self._weights(dataset, client, predicts, levels) for client in clients]
+        return Trained(_weighted(dataset, predicts, weights), sent.tolist())
+
+    def _weights(
+        self, dataset: Dataset, client: int, predicts: Sequence[Predict], levels: Sequence[float]
+    ) -> Floats:
+        """Weights (3, K) from all validation windows of a client, from the second half of them,
+        and from the first."""
+        starts = dataset.starts(client, "validation")
+        truth = dataset.truth(starts).reshape(len(starts), -1, 1)
+        shape = (*truth.shape[:2], max(1, len(levels)))
+        forecasts = np.array([predict(client, starts).reshape(shape) for predict in predicts])
+        half = len(starts) // 2
+        parts = (slice(None), slice(half, None), slice(None, half))
+        wanted = np.array(levels or (0.5,))
+        return np.array([best_weights(truth[one], forecasts[:, one], wanted) for one in parts])
+
+
+def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[Floats]) -> Predict:
+    """The forecasts of members, each multiplied with its weight, given those of each client."""
+
+    def predict(client: int, starts: Rows) -> Floats:
+        validation = dataset.starts(client, "validation")
+        first = np.isin(starts, validation[: len(validation) // 2])
+        row = np.where(first, 1, np.where(np.isin(starts, validation), 2, 0))
+        found: Floats | float = 0.0
+        for member, shares in zip(predicts, weights[client].T, strict=True):
+            forecast = member(client, starts)
+            share = shares[row].reshape(-1, *[1] * (forecast.ndim - 1))
+            found = found + np.where(share == 0, 0.0, share * forecast)
+        return np.asarray(found, float)
+
+    return predict
+
+
+def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
+    """Weights (K,) >= 0 with sum 1 that minimise the pinball loss of the weighted forecasts
+    (K, W, H, Q) at `levels` (Q,), given the `truth` (W, H, 1). At 0.5 that is half the absolute
+    error.
+
+    A forecaster that lacks forecasts has weight 0; if all do, the weights are NaN. Without windows
+    the weights are equal.
+    """
+    from scipy.optimize import linprog  # here, because it takes a while to load
+    from scipy.sparse import block_array, csr_array, eye_array
+
+    count = len(forecasts)
+    usable = np.flatnonzero(np.isfinite(forecasts).all(axis=(1, 2, 3)))
+    if not len(usable):
+        return np.full(count, np.nan)
+    shares = np.full(len(usable), 1 / len(usable))
+    if len(usable) > 1 and truth.size:
+        step = -(-forecasts[0].size // MOST)
+        columns = forecasts[usable, ::step].reshape(len(usable), -1).T
+        values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
+        of_level = np.tile(levels, len(values) // len(levels))
+        unit = np.abs(values).mean() or 1.0
+        # The linear program: columns @ shares + over - under = values, and all of them >= 0.
+        rest = eye_array(len(values))
+        total = csr_array(np.ones((1, len(usable))))
+        found = linprog(
+            np.concatenate([np.zeros(len(usable)), of_level, 1 - of_level]),
+            A_eq=block_array([[csr_array(columns / unit), rest, -rest], [total, None, None]]),
+            b_eq=np.append(values / unit, 1.0),
+        )
+        if not found.success:
+            raise RuntimeError(f"no weights were found: {found.message}")
+        shares = np.maximum(found.x[: len(usable)], 0)
+    weights = np.zeros(count)
+    weights[usable] = shares / shares.sum()
+    return weights

@@ -1,0 +1,42 @@
+"""The mean of LightGBMs of one client that are trained on drawn windows and features (bagging).
+
+Source: Breiman (1996), "Bagging Predictors", Machine Learning 24.
+"""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from plfl.baselines import trees
+from plfl.baselines.further import Further
+from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.data.dataset import Dataset
+
+
+class LightgbmBagged(Further):
+    """The mean of several `lightgbm_lags`. Each of their trees is trained on four fifths of the
+    windows and of the features, drawn at random. Each model tries all settings of the search."""
+
+    name: ClassVar[str] = "lightgbm_bagged"
+    label: ClassVar[str] = "LightGBM, bagged"
+    about: ClassVar[str] = (
+        "The mean of several models of gradient-boosted trees with day and week lags, each on "
+        "drawn windows and features, for each client alone."
+    )
+
+    models: int = Field(5, ge=2)
+    """Models of each client."""
+
+    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+        drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
+        bags = [trees.lightgbm_lags(dataset, one) for one in drawn]
+        return Trained(_mean(bags), [0] * len(dataset.clients))
+
+
+def _mean(predicts: list[Predict]) -> Predict:
+    def mean(client: int, starts: Rows) -> Floats:
+        return np.asarray(np.mean([predict(client, starts) for predict in predicts], axis=0), float)
+
+    return mean

@@ -1,0 +1,177 @@
+"""Combinations of baselines, and bagged ones."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.baselines import linear, trees
+from plfl.baselines.further.combined import Combined, best_weights
+from plfl.baselines.further.combined_pooled import CombinedPooled
+from plfl.baselines.further.combined_received import CombinedReceived
+from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
+from plfl.baselines.model import Floats, Trained
+from plfl.config.sections import Baselines
+from plfl.data.dataset import Dataset
+from plfl.experiments.baselines import evaluate
+from plfl.tasks.quantiles import Quantiles
+from tests.helpers.outside import dataset
+
+FEW = trees.Boosting(trees=5)
+
+
+def loss(truth: Floats, forecasts: Floats, levels: Floats, weights: Floats) -> float:
+    """Mean pinball loss of forecasts (K, W, H, Q) with these weights."""
+    over = truth - np.tensordot(weights, forecasts, 1)
+    return float(np.maximum(levels * over, (levels - 1) * over).mean())
+
+
+@pytest.mark.parametrize("levels", [(0.5,), (0.1, 0.5, 0.9)])
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_are_those_of_a_search_of_all(levels: tuple[float, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.gamma(2.0, 3.0, (60, 2, 1))
+    errors = rng.normal(0, [[[[1.0]]], [[[1.5]]], [[[3.0]]]], (3, 60, 2, len(levels)))
+    forecasts, asked = truth + errors, np.array(levels)
+    found = best_weights(truth, forecasts, asked)
+    grid = [(a, b, 1 - a - b) for a, b in product(np.linspace(0, 1, 101), repeat=2) if a + b <= 1]
+    best = min(loss(truth, forecasts, asked, np.array(weights)) for weights in grid)
+    assert best - 5e-3 < loss(truth, forecasts, asked, found) <= best + 1e-9
+
+
+@given(st.integers(1, 5), st.integers(0, 30), st.integers(0, 2**32 - 1), st.booleans())
+def test_weights_are_shares(count: int, windows: int, seed: int, lacks: bool) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(windows, 1, 1))
+    forecasts = np.concatenate([rng.normal(size=(count, windows, 1, 1)), truth[None]])
+    if lacks and windows:
+        forecasts[0, -1] = np.nan
+    weights = best_weights(truth, forecasts, np.array([0.5]))
+    assert (weights >= 0).all()
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    if windows > count:
+        assert weights[-1] == pytest.approx(1, abs=1e-9)  # its forecasts are the truth
+        assert not lacks or weights[0] == 0
+
+
+def known(data: Dataset) -> dict[str, Trained]:
+    nothing = [0] * len(data.clients)
+    fits = {"ridge": linear.ridge(data), "linear": linear.linear(data)}
+    return {name: Trained(predict, nothing) for name, predict in fits.items()}
+
+
+def test_a_combination_of_one_equals_it() -> None:
+    data = dataset(days=20)
+    predict = Combined(of=["ridge"]).combination(data, (), known(data)).predict
+    for split in ("train", "validation", "test"):
+        starts = data.starts(1, split)
+        np.testing.assert_array_equal(predict(1, starts), linear.ridge(data)(1, starts))
+
+
+def test_each_half_of_validation_has_the_weights_of_the_other() -> None:
+    data = dataset(days=20)
+    trained = known(data)
+    predict = Combined(of=["ridge", "linear"]).combination(data, (), trained).predict
+    starts = data.starts(0, "validation")
+    half = len(starts) // 2
+    forecasts = np.array([one.predict(0, starts) for one in trained.values()])[..., None, None]
+    truth = data.truth(starts).reshape(-1, 1, 1)
+    parts = (slice(None, half), slice(half, None))
+    for part, other in (parts, parts[::-1]):
+        weights = best_weights(truth[other], forecasts[:, other], np.array([0.5]))
+        wanted = weights @ forecasts[:, part, 0, 0]
+        np.testing.assert_allclose(predict(0, starts[part]), wanted, rtol=1e-12)
+    test = data.starts(0, "test")
+    weights = best_weights(truth, forecasts, np.array([0.5]))
+    wanted = weights @ [one.predict(0, test) for one in trained.values()]
+    np.testing.assert_allclose(predict(0, test), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("task", [None, Quantiles(levels=(0.1, 0.5, 0.9))])
+def test_combinations_have_rows_and_their_members_bytes(task: Quantiles | None) -> None:
+    names = ["lightgbm_bagged", "combined", "combined_pooled"]
+    further = [
+        LightgbmBagged(models=2),
+        Combined(of=["ridge", "lightgbm_bagged"]),
+        CombinedPooled(of=["ridge", "lightgbm_pooled"]),
+    ]
+    table = evaluate("XX", dataset(days=20), FEW, task, further).scores
+    assert np.isfinite(table.loc[table["baseline"].isin(names), "mase"]).all()
+    sent = table.groupby("baseline")["bytes"].max()
+    assert sent["combined"] == 0
+    assert sent["combined_pooled"] == sent["lightgbm_pooled"] > 0
+
+
+def test_without_the_forecasts_of_a_member_there_is_no_combination(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(data: object) -> object:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(linear, "ridge", breaks)
+    further = [Combined(of=["ridge", "linear"])]
+    table = evaluate("XX", dataset(days=20), FEW, None, further).scores
+    row = table[table["baseline"] == "combined"]
+    assert set(row["failed"]) == {"RuntimeError: there are no forecasts of ridge"}
+
+
+def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
+    data = dataset(days=20)
+    load = data.load.copy()
+    for first, end in data.bounds[:, 2:]:
+        load[first:end] = np.random.default_rng(1).uniform(1, 9, end - first)
+    further = [LightgbmBagged(models=2), Combined(of=["lightgbm_bagged", "naive_day"])]
+    tables = [
+        evaluate("XX", one, FEW, None, further).scores.query("split == 'validation'")
+        for one in (data, replace(data, load=load))
+    ]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_members_of_a_bag_are_drawn_and_repeat() -> None:
+    data = dataset(clients=1, days=20)
+    starts = data.starts(0, "test")
+    one, two, again = (
+        trees.lightgbm_lags(data, replace(FEW, draw=k))(0, starts) for k in (1, 2, 1)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert (one != two).any()
+    bag = LightgbmBagged(models=2).trained(data, FEW).predict(0, starts)
+    np.testing.assert_allclose(bag, (one + two) / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        ([{"name": "combined", "of": ["lightgbm_pooled"]}], "which needs raw data"),
+        ([{"name": "combined", "of": ["rigde"]}], "did you mean 'ridge'"),
+        ([{"name": "combined", "of": ["ridge_lags"]}], "not a baseline before it"),
+        (
+            [{"name": "combined", "of": ["week_mean"]}, {"name": "week_mean"}],
+            "not a baseline before it",
+        ),
+        (
+            [
+                {"name": "fracast", "trained_on_this_dataset": True},
+                {"name": "combined", "of": ["fracast"]},
+            ],
+            "trained on these data",
+        ),
+    ],
+)
+def test_what_a_combination_cannot_use_is_refused(
+    further: list[dict[str, object]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Baselines.model_validate({"further": further, "leave_out": ["ridge_lags"]})
+
+
+def test_received_models_may_be_combined_where_models_cross() -> None:
+    of = ["ridge", "lightgbm_mean"]
+    further = [{"name": "lightgbm_mean"}, {"name": "combined_received", "of": of}]
+    found = Baselines.model_validate({"further": further})
+    assert found.further[1] == CombinedReceived(of=of)
