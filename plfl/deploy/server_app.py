@@ -70,17 +70,17 @@ def main(grid: Grid, context: Context) -> None:
 
 def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
     try:
-        is_scored = _run(grid, folder)
+        notes = _run(grid, folder)
     except PlflError as error:
         return {"done": False, "error": str(error)}
     except Exception as error:
         log.exception("this is a bug in plfl; please report it")
         return {"done": False, "error": f"{type(error).__name__}: {error}"}
-    return {"done": True, "is_scored": is_scored}
+    return {"done": True, "notes": notes}
 
 
-def _run(grid: Grid, folder: Path) -> bool:
-    """Run the rounds and write their tables; return whether any client was scored."""
+def _run(grid: Grid, folder: Path) -> list[str]:
+    """Run the rounds and write their tables; return what the operator should know of them."""
     plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
@@ -99,7 +99,13 @@ def _run(grid: Grid, folder: Path) -> bool:
 
     result = server.run(report)
     write_results(study, cell, result, server.members.descriptions, Path(plan["results"]))
-    return bool((result.records["split"] != "train").any())
+    if (result.records["split"] != "train").any():
+        return server.notes
+    unscored = (
+        "no client was scored in any round, so the results have no scores; see "
+        f"{folder / PROGRESS} and the logs of the clients"
+    )
+    return [*server.notes, unscored]
 
 
 def write_results(

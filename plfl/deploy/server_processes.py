@@ -41,7 +41,7 @@ from plfl.deploy.host import (
     new_secret,
     private_folder,
 )
-from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.rounds import RELEASES, RoundPolicy, RoundSummary
 from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
@@ -290,6 +290,7 @@ def run_rounds(
     _watch(processes, folders, tell)
     # Only after the results are written: a restarted ServerApp needs the checkpoint.
     shutil.rmtree(folder / CHECKPOINT)
+    (folder / RELEASES).unlink(missing_ok=True)
 
 
 def _watch(
@@ -308,12 +309,8 @@ def _watch(
             result = json.loads(outcome.read_text(encoding="utf-8"))
             if not result["done"]:
                 raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
-            if not result["is_scored"]:
-                log.warning(
-                    "no client was scored in any round, so the results have no scores; see %s and "
-                    "the logs of the clients",
-                    folder / PROGRESS,
-                )
+            for note in result["notes"]:
+                log.warning("%s", note)
             return
         if processes.died("superlink"):
             processes.start_link()

@@ -9,6 +9,7 @@ import copy
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
-from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
+from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder
@@ -56,9 +57,6 @@ log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
-RELEASES = "releases"
-"""File next to it, with a byte for each time that a private round drew noise. A round that is
-repeated after a restart may already have sent its model, so both times count."""
 
 
 class Server:
@@ -84,6 +82,8 @@ class Server:
         self.accepted = dict.fromkeys(self.names, 0)
         self.draws = secrets.randbits(63)
         """Seed of the draws of a private federation."""
+        self.notes: list[str] = []
+        """What the operator should know of the finished rounds."""
 
     def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
         """Run the remaining rounds and return the result tables of all rounds; `progress` is called
@@ -102,13 +102,8 @@ class Server:
             self._save(f, t)
         with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
             temporary.write_bytes(safetensors.torch.save(f.server.state))
-        if (
-            f.privacy is not None
-            and (released := len(self._releases.read_bytes())) > settings.rounds
-        ):
-            log.warning(
-                "rounds were repeated after a restart: ε is that of federation.rounds: %d", released
-            )
+        if f.privacy is not None:
+            self._state_repeated()
         return agreement.tables(self.study, self.cell, self.recorder)
 
     def gather(self) -> None:
@@ -165,10 +160,26 @@ class Server:
         self.channel.outbox.clear()
         if f.privacy is not None:
             self._releases.parent.mkdir(parents=True, exist_ok=True)
-            with self._releases.open("ab") as file:
-                file.write(b".")
+            with self._releases.open("a", encoding="ascii") as file:
+                file.write(f"{t}\n")
         run([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
+
+    def _state_repeated(self) -> None:
+        """State ε if rounds were released more than once, because the server restarted."""
+        from plfl.federated.privacy.statement import least
+
+        released = Counter(self._releases.read_text(encoding="ascii").split())
+        repeated = tuple(times for times in released.values() if times > 1)
+        if not repeated:
+            return
+        delta = self.study.federation.privacy.delta
+        planned, actual = (least(self.study, delta, times) for times in ((), repeated))
+        self.notes.append(
+            f"{len(repeated)} rounds were released {sum(repeated)} times in all, because the "
+            f"server restarted: ε = {actual.epsilon:.3g} instead of {planned.epsilon:.3g}, at "
+            f"δ = {delta:g}. The participants of a repeated round are the same"
+        )
 
     @property
     def _releases(self) -> Path:
