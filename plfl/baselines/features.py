@@ -34,10 +34,8 @@ def look_back(dataset: Dataset, starts: Rows) -> Floats:
     return np.asarray(dataset.load[starts[:, None] + np.arange(dataset.look_back)], float)
 
 
-def season_lags(
-    dataset: Dataset, client: int, starts: Rows, seasons: Sequence[int] = SEASONS
-) -> Floats:
-    """Loads (W, 15) around one day, two days and a week before the target, or other `seasons`.
+def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
+    """Loads (W, 15) around one day, two days and a week before the target.
 
     A load that is unknown, because it is before the client's first row, after the last input row or
     in a gap, is replaced by the load of the last input row.
@@ -45,7 +43,7 @@ def season_lags(
     known = last(dataset, starts)
     lags = [
         naive.before(dataset, client, starts, season - around * dataset.interval)
-        for season in seasons
+        for season in SEASONS
         for around in AROUND
     ]
     return np.stack([np.where(np.isnan(lag), known, lag) for lag in lags], axis=1)

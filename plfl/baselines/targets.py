@@ -31,7 +31,7 @@ def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
 
     def fit_with_errors(dataset: Dataset) -> Predict:
         predict = fit(dataset)
-        errors = [_quantiles(dataset, predict, i, levels) for i in range(len(dataset.clients))]
+        errors = [residuals(dataset, predict, i, levels) for i in range(len(dataset.clients))]
 
         def quantiles(client: int, starts: Rows) -> Floats:
             forecast = predict(client, starts).reshape(len(starts), dataset.horizons)
@@ -42,7 +42,7 @@ def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
     return fit_with_errors
 
 
-def _quantiles(dataset: Dataset, predict: Predict, client: int, levels: Sequence[float]) -> Floats:
+def residuals(dataset: Dataset, predict: Predict, client: int, levels: Sequence[float]) -> Floats:
     """Quantiles (H, Q) of a forecast's errors; NaN if there is no forecast in the training set."""
     starts = dataset.starts(client, "train")
     errors = dataset.truth(starts) - predict(client, starts)

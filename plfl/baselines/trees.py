@@ -84,8 +84,13 @@ class Model(NamedTuple):
     stages: tuple[Predict, ...]
     """Forecasts by a model of the training set and, if the end of the history is held out, by a
     model of the whole history."""
-    size: int
-    """Bytes of the last model as text, the format in which LightGBM writes models."""
+    texts: tuple[str, ...]
+    """The last model, one text for each level, in the format in which LightGBM writes models."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the last model."""
+        return sum(map(len, self.texts))
 
 
 def lightgbm(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -93,7 +98,7 @@ def lightgbm(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
     The inputs are the loads of the look-back and the other features at the last input row.
     """
-    return _of_each_client(dataset, boosting, _own_inputs, changes=False)
+    return forecasts(dataset, of_each_client("lightgbm", dataset, boosting), boosting)
 
 
 def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -101,7 +106,7 @@ def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
     Additional inputs are day and week lags and the target's calendar.
     """
-    return _of_each_client(dataset, boosting, _lagged)
+    return forecasts(dataset, of_each_client("lightgbm_lags", dataset, boosting), boosting)
 
 
 def lightgbm_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -109,7 +114,7 @@ def lightgbm_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
     There is one model per client.
     """
-    return _of_each_client(dataset, boosting, _in_context)
+    return forecasts(dataset, of_each_client("lightgbm_context", dataset, boosting), boosting)
 
 
 def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -134,14 +139,22 @@ def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Mod
     return models
 
 
-def _of_each_client(
-    dataset: Dataset, boosting: Boosting, design: Design, changes: bool = True
-) -> Predict:
-    models = {
-        i: trained(dataset.of(np.array([i])), dataset, boosting, design, changes)
+def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, Model]:
+    """The models of a baseline that trains one for each client, by the client's number."""
+    return {
+        i: trained(dataset.of(np.array([i])), dataset, boosting, *_OWN[name])
         for i in range(len(dataset.clients))
     }
-    return forecasts(dataset, models, boosting)
+
+
+def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, levels: int) -> Predict:
+    """Forecasts of the later windows of a client, a `dataset` of its own, by the `texts` of its
+    model, given the unit of its loads and the number of levels."""
+    import lightgbm
+
+    windows = _Windows(dataset, *_OWN[name], (unit,))
+    boosters = [lightgbm.Booster(model_str=text) for text in texts]
+    return partial(_predict, windows, boosters, levels > 0, None)
 
 
 def forecasts(dataset: Dataset, models: Mapping[int, Model], boosting: Boosting) -> Predict:
@@ -166,10 +179,12 @@ class _Windows:
     changes: bool
     """Whether the target is the change from the last load, in the client's unit, instead of the
     load."""
+    known: tuple[Unit, ...] = ()
+    """The units of the clients; empty: those of their training sets."""
 
     @cached_property
-    def units(self) -> list[Unit]:
-        return [_unit(self.dataset, client) for client in range(len(self.dataset.clients))]
+    def units(self) -> Sequence[Unit]:
+        return self.known or [unit_of(self.dataset, i) for i in range(len(self.dataset.clients))]
 
     @cached_property
     def views(self) -> list[Dataset]:
@@ -254,28 +269,37 @@ def trained(
         below = base[k] if base else None
         boosters = _boosted(windows, boosting, chosen, below)
 
-        def predict(client: int, starts: Rows) -> Floats:
-            read = [theirs.features(h, client, starts) for h in range(scored.horizons)]
-            found = np.array([[one.predict(x, num_threads=1) for one in boosters] for x in read])
-            loads = np.moveaxis(found, -1, 0)  # (W, H, Q)
-            if below:
-                loads = loads + theirs.start(below, client, starts)
-            loads = theirs.in_kwh(client, starts, loads)
-            if boosting.levels:
-                return np.sort(loads, axis=-1)
-            return loads[..., 0] if scored.horizons > 1 else loads[:, 0, 0]
-
-        return boosters, predict
+        return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
 
     boosters, rehearsed = stage(0, [])
     stages: tuple[Predict, ...] = (rehearsed,)
     if members.is_rehearsal:
         boosters, again = stage(1, [_Chosen.of(booster) for booster in boosters])
         stages = (rehearsed, again)
-    return Model(stages, sum(len(one.model_to_string()) for one in boosters))
+    return Model(stages, tuple(booster.model_to_string() for booster in boosters))
 
 
-def _unit(dataset: Dataset, client: int) -> Unit:
+def _predict(
+    windows: _Windows,
+    boosters: Sequence[Any],
+    quantiles: bool,
+    base: Predict | None,
+    client: int,
+    starts: Rows,
+) -> Floats:
+    """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q)."""
+    read = [windows.features(h, client, starts) for h in range(windows.dataset.horizons)]
+    found = np.array([[one.predict(x, num_threads=1) for one in boosters] for x in read])
+    loads = np.moveaxis(found, -1, 0)  # (W, H, Q)
+    if base:
+        loads = loads + windows.start(base, client, starts)
+    loads = windows.in_kwh(client, starts, loads)
+    if quantiles:
+        return np.sort(loads, axis=-1)
+    return loads[..., 0] if windows.dataset.horizons > 1 else loads[:, 0, 0]
+
+
+def unit_of(dataset: Dataset, client: int) -> Unit:
     first, end = dataset.bounds[client, :2]
     return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
@@ -296,6 +320,14 @@ def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)
+
+
+_OWN: dict[str, tuple[Design, bool]] = {
+    "lightgbm": (_own_inputs, False),
+    "lightgbm_lags": (_lagged, True),
+    "lightgbm_context": (_in_context, True),
+}
+"""The baselines with one model per client: their features, and whether they forecast changes."""
 
 
 class _Chosen(NamedTuple):

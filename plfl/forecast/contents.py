@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
 from plfl.base.files import digest
+from plfl.baselines import BASELINE
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
@@ -60,6 +61,11 @@ def describe(study: Study, cell: Cell, dataset: Dataset, margins: Margins) -> di
     return describe_scaled(study, cell, columns, dataset.interval, scalings, margins)
 
 
+def baseline_cell(state: str, name: str) -> Cell:
+    """What stands for a cell in a file with a baseline: the labels of summary.csv."""
+    return Cell(state, BASELINE, name, "none", "none", 0)
+
+
 def describe_scaled(
     study: Study,
     cell: Cell,
@@ -76,7 +82,7 @@ def describe_scaled(
         "study": study.description(),
         "code": plugins.digests_of(study.description()),
         "cell": asdict(cell),
-        "digest": digest(study.settings(cell)),
+        "digest": "" if cell.sharing == BASELINE else digest(study.settings(cell)),
         "parameters": {name: list(shape) for name, shape in study.layout.shapes.items()},
         "model": study.model.settings,
         "columns": list(columns),

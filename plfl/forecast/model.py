@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
+from plfl.baselines import BASELINE
 from plfl.config.features import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
 from plfl.data import context, meters
@@ -23,16 +24,24 @@ from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
+from plfl.experiments.stored_baselines import Arrays, restore, storable
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Header, describe_scaled
 from plfl.layout import WindowShape
-from plfl.results.models import read_models, write_models
+from plfl.results.models import read_arrays, write_models
 from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models
 from plfl.study import FORMAT, Cell, Study
 from plfl.tasks import task_of
+from plfl.tasks.quantiles import Quantiles
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
+
+REACH = {
+    **{"naive_day": WEEK // 7, "naive_week": WEEK, "naive_mean": WEEK, "naive_weeks": 4 * WEEK},
+    **{"ridge_lags": WEEK, "lightgbm_lags": WEEK},
+}
+"""Minutes before its target of the earliest reading that a baseline needs."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,19 @@ class ForecastModel:
     models: Models
     margins: Margins = field(default_factory=dict)
     """The margins of the intervals, if the task has margins."""
+    fitted: dict[str, Arrays] = field(default_factory=dict)
+    """Of a baseline, instead of `models`: the arrays of each client, see
+    `plfl.experiments.stored_baselines`. Its cell has the labels of baselines in summary.csv."""
+
+    @property
+    def baseline(self) -> str:
+        """The name of the baseline; empty for the models of a cell."""
+        return self.cell.method if self.cell.sharing == BASELINE else ""
+
+    @property
+    def name(self) -> str:
+        """What forecasts: the name of the cell or of the baseline."""
+        return self.baseline or str(self.cell)
 
     @property
     def clients(self) -> list[str]:
@@ -68,7 +90,8 @@ class ForecastModel:
         before its first row are replaced by the last load, as in training."""
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
-        return context.reach(windows.context, *sizes)
+        back = REACH.get(self.baseline, 0) // self.interval - windows.look_ahead
+        return max(context.reach(windows.context, *sizes), back + 3 if back > 0 else 0)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study.
@@ -142,14 +165,18 @@ class ForecastModel:
                 the interval of the training, or too few readings.
         """
         client = self._client(client)
-        row = self._row(client, model)
         self._check(frame, client)
         later, dataset, last = self._windows(frame, client)
         horizons, task = self.study.windows.horizons, task_of(self.study)
         starts = last - (dataset.look_back - 1)
-        engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
-        (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
-        predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
+        predictions = self._predictions(dataset, client, model, starts)
+        known = np.isfinite(predictions).reshape(len(starts), -1).all(axis=1)
+        if not known.any():
+            raise DataError(
+                f"{client}: {self.name} reads {self.look_back} readings before a forecast, and the "
+                "file has too few of them; add earlier ones"
+            )
+        last, starts, predictions = last[known], starts[known], predictions[known]
         if (margins := self._margins(client, model)) is not None:
             predictions = task.with_margins(dataset, 0, starts, predictions, margins)
         outside = self._outside(later[: len(frame)], client)[last]
@@ -160,6 +187,22 @@ class ForecastModel:
             "outside": outside.repeat(horizons),
         }
         return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
+
+    def _predictions(
+        self, dataset: Dataset, client: str, model: Model, starts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The loads or quantiles in kWh for windows of a dataset with this client only, without
+        margins; NaN where a baseline lacks a reading."""
+        task = task_of(self.study)
+        if not self.baseline:
+            engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
+            row = self._row(client, model)
+            (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
+            return task.predictions(dataset, 0, starts, outputs.double().numpy())
+        if model != "local":
+            raise DataError(f"{self.name}: a baseline has no {model} model; leave out --model")
+        levels = len(task.levels) if isinstance(task, Quantiles) else 0
+        return restore(self.baseline, self.fitted[client], dataset, levels)(0, starts)
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading.
@@ -194,6 +237,11 @@ class ForecastModel:
         """
         from plfl.forecast.newcomer import Newcomer
 
+        if self.baseline:
+            raise DataError(
+                f"{self.name}: a baseline is fitted to each meter's own history and has nothing "
+                "for a new meter; use a file of a sharing scheme, such as P1 or P2"
+            )
         if client in self.clients:
             raise DataError(f"{client}: took part and has a model; a new meter needs another name")
         self._check(frame, client)
@@ -261,6 +309,11 @@ class ForecastModel:
         """
         from plfl.forecast.export import export
 
+        if self.baseline:
+            raise PlflError(
+                f"{self.name}: only networks become programs for PyTorch or ONNX; use "
+                "`plfl forecast`, or the text of its trees in the file (arrays trees_0, …)"
+            )
         client = self._client(client)
         about = {
             "cell": str(self.cell),
@@ -330,7 +383,12 @@ class ForecastModel:
         """Write the model as a file that `load` and `plfl forecast` read."""
         what = self.study, self.cell, self.columns, self.interval
         about = describe_scaled(*what, self.scalings, self.margins)
-        write_models(Path(path), self.models, about)
+        arrays = {
+            f"{i}.{name}": array
+            for i, client in enumerate(self.clients)
+            for name, array in self.fitted.get(client, {}).items()
+        }
+        write_models(Path(path), arrays if self.baseline else self.models, about)
 
     def _client(self, client: str | None) -> str:
         if client is None and len(self.clients) == 1:
@@ -416,14 +474,14 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         ResultsError: the file is missing or damaged, another format of plfl wrote it, or a Python
             file that its study names is missing, has changed since, or is not trusted.
     """
-    models, about = read_models(Path(path))
+    arrays, about = read_arrays(Path(path))
     if about.get("format") != FORMAT:
         raise ResultsError(
             f"{path}: holds no model of format {FORMAT}, which this plfl ({__version__}) reads; "
             "use a file of results/NAME/models, or train it again with this version"
         )
     try:
-        return _checked(str(path), models, Header.model_validate(about))
+        return _checked(str(path), arrays, Header.model_validate(about))
     except ResultsError:
         raise
     except PlflError as error:
@@ -434,9 +492,17 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         ) from None
 
 
-def _checked(path: str, models: Models, header: Header) -> ForecastModel:
+def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
     study = Study.recorded(header.study, path, header.code)
+    is_baseline = header.cell.sharing == BASELINE
+    models: Models = {model: arrays[model] for model in MODELS if model in arrays}
+    fitted: dict[str, Arrays] = {}
+    if is_baseline:
+        fitted = {client: {} for client in header.clients}
+        for name, array in arrays.items():
+            number, _, of_client = name.partition(".")
+            fitted[list(header.clients)[int(number)]][of_client] = array
     if study.model.settings != header.model:
         raise ResultsError(
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "
@@ -451,7 +517,8 @@ def _checked(path: str, models: Models, header: Header) -> ForecastModel:
     scalings = {name: Scaling.of(**stored) for name, stored in header.clients.items()}
     margins, width = header.arrays(), study.window_shape.inputs
     fitting = {
-        "cell": header.cell in study.cells,
+        "cell": header.cell in study.cells
+        or (is_baseline and header.cell.method in storable(study.baselines.names)),
         "columns": len(header.columns) == width,
         "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS)
         and all(np.isfinite([s.offset, s.scale]).all() for s in scalings.values()),
@@ -463,4 +530,4 @@ def _checked(path: str, models: Models, header: Header) -> ForecastModel:
     if wrong := [name for name, fits in fitting.items() if not fits]:
         raise ValueError(f"{', '.join(wrong)} do not fit the study")
     what = study, header.cell, header.columns, header.interval
-    return ForecastModel(*what, scalings, models, margins)
+    return ForecastModel(*what, scalings, models, margins, fitted)

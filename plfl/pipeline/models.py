@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
+from plfl.baselines import BASELINE
+from plfl.baselines.trees import Boosting
+from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
-from plfl.forecast.contents import describe
+from plfl.experiments.stored_baselines import fit, storable
+from plfl.forecast.contents import baseline_cell, describe
 from plfl.results.models import write_models
-from plfl.results.records import TRAINED, Models, write_csv, write_table
+from plfl.results.records import TRAINED, Margins, Models, write_csv, write_table
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
+from plfl.tasks import task_of
+from plfl.tasks.quantiles import Quantiles
 
 if TYPE_CHECKING:
     from plfl.experiments.evaluation import Evaluator
@@ -27,12 +35,14 @@ log = logging.getLogger(__name__)
 
 
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
-    """Write the models of the best cell of each state and sharing scheme, and `index`, a table of
-    them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all `forecasts`, those of
-    these models for the test sets are written, too.
+    """Write the models of the best cell of each state and sharing scheme, the best baselines, and
+    `index`, a table of them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all
+    `forecasts`, those of these models for the test sets are written, too.
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
-    models are those of its first seed. A scheme in which every cell diverged has none.
+    models are those of its first seed. A scheme in which every cell diverged has none. Of the
+    baselines, those are kept that are best on validation for the state or one of its clients, and
+    those that need no training. They are fitted again, which gives the same numbers.
 
     Raises:
         DataError: the file of a dataset is damaged.
@@ -58,12 +68,51 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
                 forecasts.unlink(missing_ok=True)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
+        for name in _wanted(tables, state):
+            file = index.parent / f"{state}-{name}.safetensors"
+            keep_baseline(study, state, name, dataset, file)
+            labels = {"state": state, "sharing": BASELINE, "cell": name}
+            rows.append({**labels, "file": file.name})
     kept = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
         if old.name not in kept:
             old.unlink()
             old.with_name(f"{old.stem}{FORECASTS}").unlink(missing_ok=True)
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
+
+
+def _wanted(tables: Tables, state: str) -> list[str]:
+    """The baselines to keep: those without training, and the best ones that can be stored."""
+    scores = tables.baselines
+    scores = scores[(scores["state"] == state) & (scores["split"] == "validation")]
+    by_client = scores.pivot_table(index="client", columns="baseline", values="mase", dropna=False)
+    names = [name for name in storable(tables.study.baselines.names) if name in by_client]
+    by_client = by_client[names]
+    best = {*by_client.dropna(how="all").idxmin(axis=1), tables.best_baseline(state)}
+    scored = by_client.notna().any()
+    return [
+        name
+        for name in names
+        if scored[name] and (name in best or STANDARD[name].module == "naive")
+    ]
+
+
+def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: Path) -> None:
+    """Fit a baseline as for its scores and write it as a file of models."""
+    task, boosting = task_of(study), Boosting.of(study.baselines)
+    if isinstance(task, Quantiles):
+        boosting = replace(boosting, levels=task.levels)
+    fitted, predict = fit(name, dataset, boosting)
+    margins: Margins = {}
+    if task.margins != "none":
+        each = [
+            task.margins_of(dataset, i, predict(i, dataset.starts(i, "validation")))
+            for i in range(len(dataset.clients))
+        ]
+        margins = {"local": np.stack(each)}
+    about = describe(study, baseline_cell(state, name), dataset, margins)
+    arrays = {f"{i}.{key}": array for i, own in enumerate(fitted) for key, array in own.items()}
+    write_models(file, arrays, about)
 
 
 def _evaluator(study: Study, dataset: Dataset) -> Evaluator:

@@ -3,32 +3,38 @@
 import hashlib
 import itertools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
+from numpy.typing import NDArray
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic
 from plfl.results.records import DAMAGE, MODELS, Models
 
 _KEY = "plfl"
+_TYPES = {"F32": np.float32, "F64": np.float64, "U8": np.uint8}
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays of a file by name: the models (N, P) of `Models`, or those of a baseline."""
 
 
-def write_models(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
+def write_models(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
     """Write models (N, P) and, as JSON in the header of the file, facts `about` them."""
     with atomic(path) as temporary:
         fill(temporary, models, about)
 
 
-def fill(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
+def fill(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
     """Write the file of `write_models` in place, without a copy of the models in memory."""
     own = json.dumps({"about": about or {}, "sha256": _sum(models)})
     header: dict[str, Any] = {"__metadata__": {_KEY: own}}
     ends = np.cumsum([0, *(rows.nbytes for rows in models.values())]).tolist()
     for (model, rows), span in zip(models.items(), itertools.pairwise(ends), strict=True):
-        header[model] = {"dtype": "F32", "shape": rows.shape, "data_offsets": span}
+        kind = next(name for name, kind in _TYPES.items() if rows.dtype == kind)
+        header[model] = {"dtype": kind, "shape": rows.shape, "data_offsets": span}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
@@ -38,6 +44,12 @@ def fill(path: Path, models: Models, about: dict[str, Any] | None = None) -> Non
 
 
 def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
+    """Read a file of `write_models` with the models of a cell; see `read_arrays`."""
+    arrays, about = read_arrays(path)
+    return {model: arrays[model] for model in MODELS if model in arrays}, about
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read a file of `write_models`.
 
     Raises:
@@ -49,11 +61,10 @@ def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
             if _KEY not in metadata:
                 raise ValueError("it was not written by plfl")
             header = json.loads(metadata[_KEY])
-            names = file.keys()
-            models: Models = {model: file.get_tensor(model) for model in MODELS if model in names}
-        if header["sha256"] != _sum(models):
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if header["sha256"] != _sum(arrays):
             raise ValueError("its numbers have changed")
-        return models, header["about"]
+        return arrays, header["about"]
     except FileNotFoundError:
         raise ResultsError(f"{path}: the file does not exist; check the path") from None
     except (*DAMAGE, safetensors.SafetensorError) as error:
@@ -63,10 +74,9 @@ def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
         ) from None
 
 
-def _sum(models: Models) -> str:
+def _sum(models: Models | Arrays) -> str:
     found = hashlib.sha256()
-    for model in MODELS:
-        if model in models:
-            found.update(model.encode())
-            found.update(np.ascontiguousarray(models[model]).data)
+    for name, rows in sorted(models.items(), reverse=True):  # `local` before `global`
+        found.update(name.encode())
+        found.update(np.ascontiguousarray(rows).data)
     return found.hexdigest()

@@ -46,13 +46,18 @@ TRAINED: dict[str, tuple[CellResult, bytes]] = {}
 """What studies came to, with their files of models: several tests have the same study."""
 
 
-def trained(study: Study, file: Path) -> CellResult:
-    """The only cell of a study of meters `a`, `b` and `c`, whose models are in `file`."""
+def write_tables() -> None:
+    """Write the meters `a`, `b` and `c`."""
     folder = Path("meters")
     folder.mkdir(exist_ok=True)
     for name, table in tiny.tables(3, ROWS).items():
         named = table.rename(columns={"load": "kWh", "temperature": "out"})
         named.to_csv(folder / f"{name}.csv", index_label="timestamp")
+
+
+def trained(study: Study, file: Path) -> CellResult:
+    """The only cell of a study of meters `a`, `b` and `c`, whose models are in `file`."""
+    write_tables()
     if known := TRAINED.get(study.model_dump_json()):
         file.write_bytes(known[1])
         return known[0]
@@ -151,6 +156,7 @@ def test_inputs_outside_of_the_training(
     model: ForecastModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     readings = model.read(Path("meters/a.csv"))[:100].copy()
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert not model.predict(readings, "a")["outside"].any()
     assert not caplog.text

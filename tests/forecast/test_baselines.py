@@ -1,0 +1,89 @@
+"""A stored baseline gives the scores that the study has recorded, and the same forecasts again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import plfl
+from plfl.base.errors import DataError, PlflError
+from plfl.baselines.trees import Boosting
+from plfl.data.dataset import Dataset
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.stored_baselines import storable
+from plfl.forecast.model import ForecastModel, load
+from plfl.pipeline.models import keep_baseline
+from plfl.results.models import read_arrays
+from plfl.study import Study
+from plfl.tasks import task_of
+from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables
+
+WINDOWS = {"scaling": "per_client", "horizons": 3}
+QUANTILES = {"name": "quantiles", "conformal": "personal"}
+
+
+def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
+    file = Path(f"{name}.safetensors")
+    keep_baseline(study, "XX", name, dataset, file)
+    return load(file)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {},
+        {"windows": {**RECIPE, **WINDOWS}, "task": QUANTILES, "model": MLP},
+        {"windows": {"scaling": "per_client", "history": 1}},
+        {"task": {"conformal": "adaptive"}, "windows": {"look_ahead": 20}},
+    ],
+    ids=["point", "quantiles", "history", "adaptive"],
+)
+def test_stored_baselines_give_the_recorded_scores(
+    blocks: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = study_of(**blocks, baselines={"trees": 5})
+    write_tables()
+    dataset = plfl.load_dataset(study, "XX")
+    names = storable(study.baselines.names)
+    if not dataset.context.shape[1]:
+        names.remove("lightgbm_context")
+    assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
+    found = evaluate("XX", dataset, Boosting.of(study.baselines), task_of(study)).scores
+    scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]
+    scored = {name for name, _ in scores.dropna().index}
+    assert {"lightgbm_lags", "ridge_lags"} <= scored
+    for name in scored.intersection(names):
+        model = kept(study, dataset, name)
+        for i, client in enumerate(model.clients):
+            readings = model.read(Path(f"meters/{client}.csv"))
+            forecasts = model.predict(readings, client)
+            starts = dataset.starts(i, "test")
+            last = dataset.stamps[dataset.persistence_rows(starts)]
+            own = forecasts[forecasts["made_at"].isin(last)]
+            truth = readings["load"].reindex(own.index)
+            error = float((own["forecast"] - truth).abs().mean())
+            assert error == pytest.approx(scores[name, client], rel=1e-9), (name, client)
+
+
+def test_a_stored_baseline_is_data_and_is_saved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = study_of(baselines={"trees": 5})
+    write_tables()
+    model = kept(study, plfl.load_dataset(study, "XX"), "lightgbm_lags")
+    arrays, _ = read_arrays(Path("lightgbm_lags.safetensors"))
+    assert arrays["0.trees_0"].tobytes().startswith(b"tree\n")
+    assert {array.dtype for array in arrays.values()} == {np.dtype("u1"), np.dtype(float)}
+    model.save("again.safetensors")
+    files = [Path(name).read_bytes() for name in ("again.safetensors", "lightgbm_lags.safetensors")]
+    assert files[0] == files[1]
+    readings = model.read(Path("meters/a.csv"))
+    with pytest.raises(DataError, match="has no global model"):
+        model.predict(readings, "a", "global")
+    with pytest.raises(DataError, match="a sharing scheme"):
+        model.adapt(readings, "new")
+    with pytest.raises(PlflError, match="only networks"):
+        model.export("a.pt2", "a")
