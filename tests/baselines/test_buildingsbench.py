@@ -9,19 +9,13 @@ import pytest
 import yaml
 
 from benchmarks import buildingsbench
-from plfl.base.errors import PlflError
-from plfl.baselines.further.week_mean import WeekMean
 from plfl.baselines.trees import Boosting
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
 from plfl.tasks import metrics
-from plfl.tasks.buildingsbench import BuildingsBench
-from tests.helpers.outside import dataset, series
-from tests.helpers.refusals import naming
-
-LEVELS = (0.1, 0.5, 0.9)
+from tests.helpers.outside import series
 
 
 @pytest.fixture
@@ -132,17 +126,3 @@ def test_the_bootstrap_gives_the_interval_of_a_median(monkeypatch: pytest.Monkey
     assert middle == np.median(values)
     wanted = 1.96 * sqrt(pi / 2) * 2 / sqrt(400)  # of a normal distribution, for many values
     assert (high - low) / 2 == pytest.approx(wanted, rel=0.25)
-
-
-def test_a_week_mean_needs_days() -> None:
-    data = dataset(days=12, minutes=60)
-    with naming(PlflError, "week_mean", "windows.look_back"):
-        WeekMean().fit(data)
-
-
-def test_the_task_has_the_scores_of_quantiles_too() -> None:
-    data = dataset(days=12, minutes=60, horizons=2)
-    starts = data.starts(0, "test")
-    predictions = np.sort(np.random.default_rng(0).random((len(starts), 2, 3)), axis=-1)
-    found = BuildingsBench(levels=LEVELS).scores(data, 0, "test", predictions)
-    assert found["crps"] == metrics.crps(data.truth(starts), predictions, LEVELS)

@@ -10,12 +10,11 @@ from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
 from plfl.baselines.trees import Boosting
-from plfl.config.named import STANDARD
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
 from plfl.data.windows import build
-from plfl.experiments.baselines import evaluate, fits
+from plfl.experiments.baselines import fits
 from tests.helpers.outside import FEATURES, dataset, series
 
 FITS = fits(Boosting(trees=20))
@@ -140,10 +139,3 @@ def test_those_who_lend_send_all_that_they_know() -> None:
     data = build(tables, Windows(history=1), lends=True)
     _, sent = LightgbmOthers().trained(data, Boosting(trees=5))
     assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2
-
-
-def test_a_study_can_do_without_a_baseline(data: Dataset) -> None:
-    kept = ["persistence", "naive_day", "linear"]
-    others = [name for name in STANDARD if name not in kept]
-    scores = evaluate("NY", data, leave_out=others).scores
-    assert list(dict.fromkeys(scores["baseline"])) == kept

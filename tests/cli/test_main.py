@@ -49,13 +49,6 @@ def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "mean of 3 clients, round 2" in said
 
 
-def test_cells_has_an_estimate_for_windows_of_any_length(project: Path) -> None:
-    config = yaml.safe_load((project / "my.yaml").read_text())
-    config["windows"] = {"look_back": 4_000}  # ten such windows are longer than a year
-    (project / "my.yaml").write_text(yaml.safe_dump(config))
-    assert cli.main(["cells", "my.yaml"]) == 0
-
-
 def test_data_check_lists_the_errors_of_all_states(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,10 +55,3 @@ def test_compare_prints_both_sides(folder: Path, capsys: pytest.CaptureFixture[s
     said = capsys.readouterr().out
     assert "ny507" in said
     assert "negative where B is better" in said
-
-
-def test_sides_of_different_kinds_are_explained(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["compare", str(folder), f"{folder}:NY"]) == 2
-    assert "one is a study, the other a cell" in capsys.readouterr().err

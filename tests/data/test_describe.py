@@ -56,14 +56,6 @@ def test_numbers_by_hand() -> None:
     assert row["outliers"] == 0
 
 
-@pytest.mark.parametrize(("interval", "steps"), [(15, 4), (30, 2), (60, 1)])
-def test_persistence_is_that_of_an_hour(interval: int, steps: int) -> None:
-    load = np.random.default_rng(1).uniform(size=200)
-    index = pd.date_range("2018", periods=200, freq=f"{interval}min")
-    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, interval, WINDOWS).loc["m"]
-    assert row["persistence_mae"] == pytest.approx(np.abs(load[steps:] - load[:-steps]).mean())
-
-
 @pytest.mark.parametrize(
     ("bad", "worry"),
     [

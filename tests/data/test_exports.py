@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
 from plfl.data import meters, sources
-from plfl.data.meters import tables
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -112,24 +110,3 @@ def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
     data = study(tmp_path / "none.csv").data
     with naming(DataError, "none.csv", "data.meters.exports"):
         sources.of(data).own_files(data, "all")
-
-
-def test_a_date_needs_no_quotes() -> None:
-    keys = study(Path("all.csv"), **yaml.safe_load("{since: 2017-01-01}")).data.meters
-    assert keys.since == "2017-01-01"
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_too_little_memory_is_no_fault_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    def exhausted(*arguments: object, **options: object) -> None:
-        raise MemoryError
-
-    table = pd.DataFrame({"timestamp": ["2024-01-01 00:15"], "load": [1.0]})
-    table.to_csv(tmp_path / "a.csv", index=False)
-    table.to_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr(tables, "_read_text", exhausted)
-    monkeypatch.setattr(tables, "_parquet", exhausted)
-    with naming(DataError, name, "too little memory"):
-        tables.read(tmp_path / name, Study.parse({}, "s").data.meters)

@@ -115,13 +115,6 @@ def test_every_part_without_a_window_is_named() -> None:
     ]
 
 
-def test_a_training_part_without_readings_is_named() -> None:
-    gaps = {"a": {"load": list(range(round(0.8 * ROWS)))}}
-    for kind in KINDS:
-        with pytest.raises(DataError, match="of its train set touch"):
-            build(tables(gaps), windows_of(kind))
-
-
 def test_windows_are_counted() -> None:
     gaps = {"a": {"load": list(range(1000, 1012))}, "b": {}}
     made, windows = tables(gaps), Windows()

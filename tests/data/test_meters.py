@@ -162,20 +162,6 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
-def test_steps_back_of_a_register_are_gaps(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    load = loads(96).round(3)
-    table = frame(stamps()).assign(load=np.cumsum(load).round(3))
-    table.loc[50:, "load"] -= 40  # a new meter
-    table.loc[70, "load"] = np.nan
-    found = read(meter(table), cumulative=True, max_gap=0)["load"]
-    assert np.flatnonzero(found.isna()).tolist() == [49, 69, 70]
-    kept = found.notna().to_numpy()
-    np.testing.assert_allclose(found[kept], load[1:][kept], atol=1e-9)
-    assert "steps back of the register made gaps: 1" in caplog.text
-
-
 # -- forms of files ------------------------------------------------------------------------------
 
 
@@ -230,21 +216,6 @@ def test_the_form_of_a_file_does_not_matter(
 def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[..., Path]) -> None:
     text = "timestamp; load;\n2018-01-01 00:15;0,5;\n\n2018-01-01 00:30;1,25;\n;;\n"
     assert read(meter(text))["load"].tolist() == [0.5, 1.25]
-
-
-def test_parquet_index_is_a_column_too(tmp_path: Path) -> None:
-    frame(stamps()).set_index("timestamp").to_parquet(tmp_path / "m.parquet")
-    assert read(tmp_path / "m.parquet").index.equals(stamps())
-
-
-def test_bytes_in_parquet_are_text_or_refused(tmp_path: Path) -> None:
-    table = frame(stamps())
-    loads = [str(value).encode() for value in table["load"]]
-    table.assign(load=loads).to_parquet(tmp_path / "m.parquet")
-    assert np.allclose(read(tmp_path / "m.parquet")["load"], table["load"])
-    table.assign(load=b"\xff").to_parquet(tmp_path / "m.parquet")
-    with pytest.raises(DataError, match=r"m\.parquet: cannot be read .*export it again"):
-        read(tmp_path / "m.parquet")
 
 
 def test_a_static_column_may_be_given_once(meter: Callable[..., Path]) -> None:
@@ -443,16 +414,6 @@ def test_a_gap_above_the_limit_stays_a_gap(
         "load: 2 missing readings in 1 gap, the longest 30 minutes from 2018-01-01 05:15: longer "
         "than data.meters.max_gap"
     ) in caplog.text
-
-
-def test_incomplete_ends_are_cut_off_and_reported(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    content = frame(stamps())
-    content.loc[[0, 1, 95], "load"] = np.nan
-    table = read(meter(content), max_gap=0)
-    assert table.index.equals(stamps()[2:95])
-    assert "missing at the beginning or end: 3" in caplog.text
 
 
 def test_sentinels_jumps_and_outages_become_gaps(

@@ -68,14 +68,6 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
 # -- layouts -------------------------------------------------------------------------------------
 
 
-def test_the_report_tells_what_was_found(tmp_path: Path) -> None:
-    raw = tmp_path / "a.csv"
-    raw.write_text("\n".join(["time,kWh,note", *text(hours(), loads(), ["x"] * ROWS)]))
-    form, _, meter = read(raw, timezone="UTC").report()
-    assert form == f"{raw}: text, header in line 1, separator ,, one meter, stamps ISO8601"
-    assert meter == "a: 960 readings, 2020-02-01 to 2020-03-12; nothing changed"
-
-
 def test_a_long_file_has_a_column_of_names(bring: Callable[..., Exports]) -> None:
     stamps = hours().repeat(2)
     names, values = ["x", "y"] * ROWS, np.stack([loads(), loads(seed=1)], axis=1).ravel()
@@ -131,13 +123,6 @@ def test_spreadsheets(tmp_path: Path) -> None:
     assert imported.report()[0].endswith("a.xlsx: XLSX, header in row 4, wide, stamps ISO8601")
 
 
-def test_a_spreadsheet_may_have_an_empty_row_below_the_header(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"Zeit": ["", *map(str, hours())], "x": [None, *loads()]})
-    frame.to_excel(tmp_path / "a.xlsx", index=False)
-    imported = read(tmp_path / "a.xlsx", timezone="UTC", header=1)
-    same(load(imported, "x"), hours(), loads())
-
-
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame({"time": hours(), "x": loads()}).to_excel(tmp_path / "a.xlsx", index=False)
     monkeypatch.setattr("plfl.data.meters.tables.find_spec", lambda name: None)
@@ -161,19 +146,6 @@ def test_units_in_a_file_are_those_of_the_readings(
     same(load(imported, "B"), hours(), 1000 * loads(seed=1))
     done = bring("a.csv", lines, unit="kWh").meters["A"].done
     assert any("MWh" in what and "data.meters.unit" in what for what in done), done
-
-
-def test_the_name_of_a_meter_is_the_same_alone_and_beside_others(tmp_path: Path) -> None:
-    for header, meters in (("t,hall (kWh)", ["hall"]), ("t,hall (kWh),gym (kWh)", ["hall", "gym"])):
-        readings = [loads(seed=seed) for seed in range(len(meters))]
-        (path := tmp_path / "a.csv").write_text("\n".join([header, *text(hours(), *readings)]))
-        found = read(path, timezone="UTC")
-        assert list(found.meters) == meters
-
-
-def test_the_w_of_a_west_wing_is_no_unit(bring: Callable[..., Exports]) -> None:
-    lines = ["time,Wing E,Wing W", *text(hours(), loads(), loads(seed=1))]
-    same(load(bring("a.csv", lines), "Wing W"), hours(), loads(seed=1))
 
 
 @pytest.mark.parametrize(
@@ -362,12 +334,6 @@ def test_different_duplicates_need_a_rule(
     }
 
 
-def test_a_missing_duplicate_does_not_hide_a_reading(bring: Callable[..., Exports]) -> None:
-    lines = text(hours(), loads())
-    lines.insert(5, lines[5].partition(",")[0] + ",")
-    same(load(bring("a.csv", ["t,load", *lines])), hours(), loads())
-
-
 def test_long_gaps_stay_or_are_cut(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = text(hours(), loads())
     del lines[100:103]
@@ -473,11 +439,6 @@ def test_options_that_cannot_be_followed_are_all_told(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_meter_without_readings_is_told(bring: Callable[..., Exports]) -> None:
-    with pytest.raises(DataError, match=r"a: no readings; data.meters.leave_out: \[a\]"):
-        bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
-
-
 # -- problems ------------------------------------------------------------------------------------
 
 
@@ -566,30 +527,6 @@ def test_the_guide_shows_what_happens(
     assert "2 meters, load in kWh per 15 min" in capsys.readouterr().out
     assert main(shlex.split(commands[0])[1:]) == 2, "a study is never replaced"
     assert "--name" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["init --unit kW", "init demo a.csv"])
-def test_options_and_files_belong_to_meters(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command.split()) == 2
-    assert "plfl init meters FILE" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("mark", ["-9,50", "---", "no value"])
-def test_the_option_that_a_message_suggests_works(
-    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    values = [f"{value:.2f}".replace(".", ",") for value in loads()]
-    values[50] = mark
-    lines = [f"{when};{value}" for when, value in zip(hours(), values, strict=True)]
-    (path := tmp_path / "a.csv").write_text("\n".join(["t;load", *lines]))
-    monkeypatch.chdir(tmp_path)
-    command = ["init", "meters", str(path), "--timezone", "UTC"]
-    assert main(command) == 2
-    (option,) = re.findall(r"--missing[ =](?:'.*?'|[^\s,]+)", capsys.readouterr().err)
-    assert main([*command, *shlex.split(option)]) == 0
-    assert ", missing: 1," in capsys.readouterr().out.replace(";", ",")
 
 
 def write_export(path: Path, beginning: str) -> None:

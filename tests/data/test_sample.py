@@ -21,7 +21,7 @@ from plfl.data.features import assemble
 from plfl.data.sample import store as sample
 from plfl.data.sample.buildings import KINDS
 from plfl.data.sample.end_uses import STAMPS, simulate
-from plfl.data.sample.ids import MOST, buildings
+from plfl.data.sample.ids import buildings
 from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import TEMPERATURE, weather
 from tests.helpers.refusals import naming
@@ -95,21 +95,6 @@ def test_the_store_is_read_as_the_bucket_with_all_features(store: Path) -> None:
         assert 0 < building.window_area < building.wall_area
 
 
-@pytest.mark.usefixtures("small_state")
-def test_it_returns_what_it_has_written(tmp_path: Path) -> None:
-    paths = generate(tmp_path, IDS[:2])
-    counties = {sample.describe("IL", i, SEED).county.gisjoin for i in IDS[:2]}
-    assert [p.relative_to(tmp_path).as_posix() for p in paths[:3]] == [
-        LAYOUT.load("IL", IDS[0]),
-        LAYOUT.load("IL", IDS[1]),
-        LAYOUT.metadata("IL"),
-    ]
-    assert {p.relative_to(tmp_path).as_posix() for p in paths[3:]} == {
-        LAYOUT.weather(county) for county in counties
-    }
-    assert set(paths) == {p for p in tmp_path.rglob("*") if p.is_file()}
-
-
 def assert_series_form(path: Path) -> None:
     """Index, electricity columns in their order, types and stamps are those of ComStock."""
     schema = pq.read_schema(path)
@@ -176,14 +161,6 @@ def test_files_depend_on_the_seed_and_the_building_alone(tmp_path: Path) -> None
         assert (first / key).read_bytes() != (second / key).read_bytes()
 
 
-@pytest.mark.usefixtures("small_state")
-def test_the_release_and_the_upgrade_do_not_change_the_series(store: Path, tmp_path: Path) -> None:
-    other = Layout("2024/comstock_amy2018_release_1", 0)
-    sample.generate(tmp_path, other.release, other.upgrade, "IL", IDS[:1], SEED)
-    here, there = store / LAYOUT.load("IL", IDS[0]), tmp_path / other.load("IL", IDS[0])
-    assert here.read_bytes() == there.read_bytes()
-
-
 # -- what is refused -----------------------------------------------------------------------------
 
 
@@ -204,18 +181,6 @@ def test_ids_are_nobody_else_s_and_the_first_twelve_of_twelve_types() -> None:
     ids = [i for state in STATES for i in buildings(state)]
     assert len(set(ids)) == len(ids) == 126
     assert not set(ids) & set(paper_states())
-
-
-@pytest.mark.usefixtures("small_state")
-def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
-    many = buildings("IL", 1200)
-    assert len(many) == 1200
-    assert many[:42] == buildings("IL") == buildings("IL", 12)
-    assert (
-        sample.describe("IL", many[42 * 7], SEED).kind == sample.describe("IL", many[0], SEED).kind
-    )
-    assert generate(tmp_path, [many[50]])[0].name == f"{many[50]}-10.parquet"
-    assert len(buildings("IL", 10**6)) == MOST < 10_000
 
 
 # -- the comparison with buildings of NREL -------------------------------------------------------

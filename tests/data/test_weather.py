@@ -94,14 +94,6 @@ def test_weather_is_joined_by_true_time(
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_clocks_that_change_do_not_shift_the_weather(tmp_path: Path) -> None:
-    index = at("2021-10-20 00:00", 24 * 24)
-    weather = write(tmp_path / "w.csv", index, "Europe/Berlin", Ta=np.arange(len(index)) % 50)
-    export = write_load(tmp_path / "m.csv", index)
-    found = read(export, weather, weather_timezone="Europe/Berlin")
-    np.testing.assert_array_equal(found, np.arange(len(index)) % 50)
-
-
 @settings(max_examples=10, deadline=None)
 @given(origin=st.integers(30, 400), seed=st.integers(0, 99), max_gap=st.sampled_from([0, 60, 180]))
 def test_no_value_comes_from_the_future(
@@ -155,11 +147,6 @@ def two(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
         return export, write(tmp_path / "w.csv", index, None, **columns)
 
     return call
-
-
-def test_a_station_may_measure_energy(two: Callable[..., tuple[Path, Path]]) -> None:
-    export, weather = two(GHI_Wh=np.arange(ROWS))
-    assert read(export, weather, columns={"temperature": "GHI_Wh"}).max() == ROWS - 1
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,6 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
     assert data.readable.tolist() == expected
 
 
-def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
-    year = table(35_040, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0, f=6.0)
-    data = build({"a": year}, Windows())
-    assert sum(v.nbytes for v in vars(data).values() if isinstance(v, np.ndarray)) < 2e6
-    data.save(tmp_path / "year.npz")
-    assert (tmp_path / "year.npz").stat().st_size < 2e6
-
-
 @pytest.mark.parametrize(
     ("tables", "windows", "message"),
     [
@@ -220,11 +212,6 @@ def test_shorter_intervals_are_an_error():
     raw = {"data": {"source": "meters", "meters": {"interval": 60}, "resample": 30}}
     with naming(ConfigError, "data.resample", "30 minutes", "60"):
         Study.parse(raw, "study.yaml")
-
-
-def test_the_interval_of_a_study():
-    assert Study().data.interval == 15
-    assert Study.parse({"data": {"resample": 60}}, "study.yaml").data.interval == 60
 
 
 # -- several targets -------------------------------------------------------------------------------

@@ -58,15 +58,6 @@ def test_parquet_says_the_same(tmp_path: Path) -> None:
             np.testing.assert_array_equal(values, other.at(["a", "b"], t)[name])
 
 
-def test_names_of_clients_are_names(tmp_path: Path) -> None:
-    path = write(tmp_path, "client,round,available\n007,1,0\nNA,1,1\n")
-    assert list(trace.read(path).clients) == ["007", "NA"]
-    pd.DataFrame({"client": [7], "round": [1], "available": [True]}).to_parquet(
-        tmp_path / "t.parquet"
-    )
-    assert list(trace.read(tmp_path / "t.parquet").clients) == ["7"]
-
-
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path = write(tmp_path, CSV)
     trace.read(path)
@@ -96,18 +87,6 @@ def test_what_is_wrong_is_named_with_its_place(text: str, message: str, tmp_path
     path = write(tmp_path, text)
     with naming(DataError, path.name, message):
         trace.read(path)
-
-
-def test_parquet_counts_rows(tmp_path: Path) -> None:
-    table = pd.DataFrame({"client": ["a", "b"], "round": [1, 1], "up_mbit": [1.0, -2.0]})
-    table.to_parquet(tmp_path / "t.parquet")
-    with naming(DataError, "t.parquet", "row 2", "up_mbit", "-2.0"):
-        trace.read(tmp_path / "t.parquet")
-
-
-def test_a_missing_file_names_the_key(tmp_path: Path) -> None:
-    with naming(DataError, "federation.simulation.trace"):
-        trace.read(tmp_path / "none.csv")
 
 
 def test_the_trace_goes_before_the_distributions(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl import methods
-from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
 from plfl.experiments.train import train
 from plfl.federated.clock import Clock
@@ -22,7 +21,6 @@ from plfl_reproductions.methods.fafed import FaFed
 from plfl_reproductions.methods.ifca import Ifca
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, Q2, SGD, Quadratic, simulated, trajectory
-from tests.helpers.refusals import naming
 
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 PERSONAL: dict[str, Any] = {"problem": FOUR, "shared": (True, False), "start": (0.0, 0.0)}
@@ -110,12 +108,6 @@ before round 1: a forward pass is a third of a step, there are 305 windows, a mi
 def test_every_method_is_charged_what_it_does(name: str) -> None:
     expected, parameters = WORK.get(name, ([4.0, 4.0, 4.0], {}))
     assert charged(name, parameters) == pytest.approx(expected)
-
-
-def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
-    """39 minibatches of 8 hold the 305 windows of a client."""
-    parameters = {"epochs": 1, "tau": 1, "schedule": "EC"}
-    assert charged("fedeff", parameters) == pytest.approx([39 + 39, 39, 39])
 
 
 def charged(name: str, parameters: dict[str, Any]) -> list[float]:
@@ -207,15 +199,6 @@ def test_draws_belong_to_the_client_and_the_round() -> None:
     assert not np.array_equal(one.progress(3), clock(seed=1, **keys).progress(3))
 
 
-def test_spread_is_around_what_is_given() -> None:
-    c = clock(2000, step_seconds=2.0, step_spread=0.5, down_mbit=8.0, link_spread=0.25)
-    for seconds, median, spread in ((c.step_seconds, 2, 0.5), (c.down_seconds, 1e-6, 0.25)):
-        logs = np.log(seconds / median)
-        assert logs.mean() == pytest.approx(0, abs=0.05)
-        assert logs.std() == pytest.approx(spread, rel=0.1)
-    assert not c.up_seconds.any()
-
-
 def test_what_is_recorded() -> None:
     simulation = {"step_seconds": [1, 2, 3], "down_mbit": 0.01, "dropout": 0.3}
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
@@ -239,8 +222,3 @@ def test_without_simulated_time_nothing_of_it_is_recorded() -> None:
     records = train(study, [cell], tiny.dataset())[cell].records
     assert {"seconds", "round_seconds"}.isdisjoint(records)
     assert "seconds" not in summarise(records, "sample")
-
-
-def test_a_number_for_each_client_is_needed() -> None:
-    with naming(ConfigError, "federation.simulation.step_seconds", "2 numbers for 3 clients"):
-        tiny.study(federation={"simulation": {"step_seconds": [1, 2]}})

@@ -9,14 +9,12 @@ import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation as Settings
-from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
 from plfl.study import Study
 from plfl_reproductions.methods.fedadc import FedADC
 from tests.federated.test_calibration import TWO, head, models
-from tests.helpers import tiny
 from tests.helpers.problems import AVG, trajectory
 from tests.helpers.refusals import naming
 from tests.images.test_classify import images, study, trained
@@ -104,14 +102,6 @@ def test_methods_with_equal_steps_are_refused() -> None:
         Study.parse({"federation": {"local_epochs": 2}, "grid": {"method": ["ditto"]}}, "test")
 
 
-def test_loads_train_by_epochs_too() -> None:
-    of = tiny.study(federation={"local_epochs": 0.1, "local_steps": None, "decay": 0.9})
-    dataset = tiny.dataset()
-    (records,) = (found.records for found in train(of, of.cells[:1], dataset).values())
-    steps = [int(0.1 * (len(dataset.starts(i, "train")) // 8)) for i in range(3)]
-    assert of_clients(records, 1)["steps"].tolist() == steps
-
-
 EVERYONE, ROWS = torch.arange(2), models(TWO)
 
 
@@ -153,8 +143,3 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     ]
     assert [task.moments.steps.unique().tolist() for task in tasks[-2:]] == [[0], [1]]
     assert session.steps.tolist() == [2 + 1 + 6 + 2, 2 + 1 + 1 + 6 + 1]
-
-
-def test_the_first_rate_is_that_of_the_round() -> None:
-    session, _ = watched(3, 2, decay=0.5)
-    assert session.first_rate == 0.1

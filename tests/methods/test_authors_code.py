@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from plfl.base.errors import ConfigError
 from plfl.config.algorithms import ServerOpts
 from plfl.experiments.train import train
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
@@ -25,7 +23,6 @@ from plfl.study import Study
 from plfl_reproductions.methods.authors_code import AuthorsCode
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
-from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
 CORRECTED = {
@@ -91,21 +88,6 @@ def test_the_study_of_its_differences_removes_one_after_another() -> None:
         assert (servers[i] != servers[i + 1]) == (i >= len(CORRECTED))
 
 
-def test_it_trains_beside_methods_that_keep_no_moments() -> None:
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1"]}
-    loaded = {"authors_code": {"iterate": "loaded"}}  # the same number of steps
-    study = tiny.study(grid=grid | {"method": ["authors_code", "fedopt"]}, method=loaded)
-    for cell, result in train(study, study.cells, DATASET).items():
-        alone = tiny.study(grid=grid | {"method": [cell.method]}, method=loaded)
-        (own,) = train(alone, alone.cells, DATASET).values()
-        np.testing.assert_array_equal(local(result.records), local(own.records))
-
-
-def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:
-    *_, last = trajectory(AdamAMS(beta1=0.5, beta2=0.9), FedAdam(), AuthorsCode(), rounds=2)
-    assert (last.moments["vmax"] >= 9).all()
-
-
 @pytest.mark.parametrize(("clients", "servers"), [(CLIENTS, ["fedadam"]), (["adam"], SERVERS)])
 def test_with_every_quirk_corrected_it_is_the_papers_algorithm(
     clients: list[str], servers: list[str]
@@ -118,11 +100,6 @@ def test_with_every_quirk_corrected_it_is_the_papers_algorithm(
             np.testing.assert_allclose(found, real["mase"].to_numpy(), rtol=1e-4)
 
 
-def test_a_server_that_the_program_does_not_have_steps_once() -> None:
-    once, twice = (scores("adam", "fedavgm", server=s)["P1"] for s in ("once", "twice"))
-    np.testing.assert_array_equal(local(once), local(twice))
-
-
 @pytest.mark.parametrize(("initial", "expected"), [("apart", [2, 3]), ("common", [2, 2])])
 def test_the_copies_of_the_server_may_start_apart(initial: Any, expected: list[int]) -> None:
     """Another seed is another start. The copies come together in every second round (q)."""
@@ -131,13 +108,6 @@ def test_the_copies_of_the_server_may_start_apart(initial: Any, expected: list[i
     assert start.x.flatten().tolist() == expected
     apart = [(s.x[1] - s.x[0]).item() for s in rounds]
     assert apart == pytest.approx([expected[1] - expected[0], 0], abs=0.02)
-
-
-def test_a_single_local_step_is_refused() -> None:
-    grid = {"method": ["authors_code"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
-    study = tiny.study(grid=grid, federation={"local_steps": 1})
-    with naming(ConfigError, "federation.local_steps"):
-        train(study, study.cells, DATASET)
 
 
 def test_every_message_carries_all_parameters_in_double_precision() -> None:

@@ -12,19 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl.base.errors import ConfigError
 from plfl.federated.federation import Federation
 from plfl.optimizers.client.prox import Prox
-from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import LocalTask
 from plfl_reproductions.methods.cc_fedadagrad import CCFedAdagrad
 from plfl_reproductions.methods.cc_fedadam import CCFedAdam
 from plfl_reproductions.methods.cc_fedams import CCFedAMS
 from plfl_reproductions.methods.fedeff import FedEff
-from tests.helpers import tiny
 from tests.helpers.problems import AVG, SGD, Quadratic, simulated, trajectory
-from tests.helpers.refusals import naming
 
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 
@@ -73,13 +69,6 @@ def test_expected_numbers(
             SGD, FedAvg(lr=0.1), with_steps(cls, steps), problem=problem, start=(0.0,)
         )
         assert [s.x.item() for s in path[1:]] == pytest.approx(expected, abs=1e-9)
-
-
-def test_the_range_of_steps_can_be_a_single_number() -> None:
-    """A range that leaves no choice is the study's number of steps."""
-    fixed = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(steps=(4, 4)), steps=9)
-    plain = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(), steps=4)
-    assert [s.x.item() for s in fixed] == [s.x.item() for s in plain]
 
 
 class Late(CCFedAdagrad):
@@ -168,13 +157,6 @@ def test_clocks_follow_the_client_not_its_place() -> None:
     torch.testing.assert_close(run([0, 1, 2, 3])[order], run(order), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("steps", [[3, 2], [0, 2]])
-def test_a_range_of_steps_that_is_none_is_refused(steps: list[int]) -> None:
-    grid = {"method": ["cc_fedadam"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
-    with naming(ConfigError, "method.cc_fedadam", f"{steps}"):
-        tiny.study(grid=grid, method={"cc_fedadam": {"steps": steps}})
-
-
 THREE = Quadratic([1, 4, 2], [0, 1, 3], [1])
 DOWN, UP = 12, 8
 """Bytes of a message about one parameter in double precision: with E_i, and back."""
@@ -230,18 +212,6 @@ def made() -> Federation:
     return federation
 
 
-def test_no_epoch_is_lost_to_round_off() -> None:
-    """0.58 · 50 is 29, and in floats less."""
-    method = FedEff(schedule="EC", tau=0.58, epochs=50, epoch_steps=1)
-    assert method.epochs_of(made(), 1).tolist() == [29] * 3
-
-
-def test_a_client_whose_steps_take_no_time_takes_the_base_epochs() -> None:
-    f = made()
-    f.clock.step_seconds = np.array([0.0, 1.0, 2.0])
-    assert FedEff(tau=0.5, epochs=10, epoch_steps=1).epochs_of(f, 1).tolist() == [5, 5, 2]
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.integers(1, 500), min_size=3, max_size=3),
@@ -282,10 +252,3 @@ def test_the_round_before_the_first_keeps_personal_parts() -> None:
     shared, personal = pulled[0].local[0].tolist()
     assert shared == pytest.approx(0.1 + 0.1 * (0.8 - 0.1))
     assert personal == pytest.approx(0.1 + 0.1 * 0.8)
-
-
-@pytest.mark.parametrize("server", available().values(), ids=lambda c: c.name)
-def test_every_server_starts_from_the_round_before_the_first(server: Any) -> None:
-    path = trajectory(SGD, server(), FedEff(epoch_steps=2))
-    assert path[0].x.flatten().tolist() == pytest.approx([1.49] * path[0].x.numel())
-    assert path[-1].x.isfinite().all()

@@ -13,7 +13,6 @@ from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.methods import ClusterState, Method
-from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
@@ -63,14 +62,6 @@ def test_a_share_of_each_cluster_takes_part(
 ) -> None:
     """Of 6, 4 and 2: halves are rounded up, and nobody's cluster is skipped."""
     assert taking_part(method, share) == [counts] * 40
-
-
-def test_fedcluster_may_sample_all_clients_together() -> None:
-    found = taking_part(FedCluster(given=GIVEN, sample="clients"), 0.25)
-    plain = taking_part(FedOpt(), 0.25)
-    assert found == plain
-    assert {sum(counts) for counts in found} == {3}
-    assert any(0 in counts for counts in found)
 
 
 # One-shot clustering
@@ -148,14 +139,6 @@ def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch
     assert seen == {(0, 7), (1, 7), (2, 7)}, "round 0: when models are scored"
 
 
-def test_ifca_starts_from_models_of_other_seeds() -> None:
-    first, second = (of_four(Ifca(clusters=3), seed=s, rounds=1)[0].x for s in (1, 2))
-    assert torch.equal(first[0], second[0])
-    drawn = torch.cat([first, second[1:]])
-    assert len(drawn.unique(dim=0)) == 5
-    assert torch.equal(first, of_four(Ifca(clusters=3), seed=1, rounds=1)[0].x)
-
-
 # FedCluster
 
 ORDERS = [
@@ -175,15 +158,6 @@ def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[floa
     path = [after.local[i].item() for after in rounds for i in turn]
     assert path == pytest.approx(expected, abs=1e-9)
     assert [after.x.item() for after in rounds] == pytest.approx(expected[1::2], abs=1e-9)
-
-
-def test_fedcluster_reshuffles_the_order() -> None:
-    given, orders = ORDERS[0][0], set()
-    _, *rounds = trajectory(SGD, AVG, FedCluster(given=given), rounds=12)
-    for after in rounds:
-        # The client whose turn came last is where the server is.
-        orders.add((after.local[:, 0] == after.x).nonzero().item())
-    assert orders == {0, 1}
 
 
 def test_fedcluster_steps_its_one_server_in_every_cycle() -> None:
@@ -256,12 +230,6 @@ def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
 
 
-def test_fedsc_clusters_clients_of_like_targets() -> None:
-    near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
-    start, _ = trajectory(SGD, AVG, FedSC(clusters=2), problem=near, rounds=1)
-    assert start.f.state.cluster.tolist() == [0, 1, 0, 1]
-
-
 # FedAC
 
 OMEGA = double([(1, 0.2), (0.8, 0.1), (-0.9, 0.3), (-1.1, 0.5)])
@@ -321,32 +289,6 @@ def test_fedac_splits_a_cluster_of_much_spread() -> None:
     assert torch.equal(last.x[labels[2:]], OMEGA[2:])
 
 
-def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
-    last, _ = example(merge_below=0.004, split_above=0.005)
-    assert len(last.x) == 1
-    # Both are below, but the second has taken in the first.
-    last, _ = example(merge_below=1)
-    assert len(last.x) == 1
-    # Both are above: each is split, into as many clusters as clients.
-    last, f = example(split_above=0.001)
-    assert sorted(f.state.cluster.tolist()) == [0, 1, 2, 3]
-
-
-def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
-    """The outer two of three clusters are below; both would join the one in the middle."""
-    problem = Quadratic([0] * 6, [0] * 6, [1, 1])
-    f = of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1)[0].f
-    for rows, joined in (
-        ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
-        ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
-    ):
-        f.state.omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
-        f.state.cluster = torch.tensor([0, 0, 1, 1, 2, 2])
-        f.server.state["x"] = double([(x, 0) for x, _ in rows])
-        f.method._tune(f, f.state)  # type: ignore[attr-defined]
-        assert f.state.cluster.tolist() == joined
-
-
 def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     weights = (1.0, 2.0, 3.0, 4.0)
     options: Any = {"participation": 0.5, "weights": weights, "rounds": 2}
@@ -358,28 +300,11 @@ def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     torch.testing.assert_close(last.x[0], double(weights) @ last.local / 10)
 
 
-def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
-    fitted = [of_four(FedAC(refresh=2), rounds=t)[0].f.state.components for t in (1, 2, 3)]
-    assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
-
-
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
     *_, last = of_four(FedAC(mu=0, lam=0, embedding=["w0"]))
     assert last.f.state.cluster.tolist() == [0, 0, 1, 1]
     expected = last.local.view(2, 2, 2).mean(1)
     torch.testing.assert_close(last.x, expected)
-
-
-def test_fedac_refuses_an_embedding_without_parameters() -> None:
-    with naming(ConfigError, "'w2'", "w0, w1"):
-        of_four(FedAC(embedding=["w0", "w2"]))
-
-
-def test_fedac_of_one_participant_a_round_takes_its_model_in() -> None:
-    first, *_, last = of_four(FedAC(embedding=["w0"]), rounds=3, participation=0.25)
-    assert last.x.shape == (1, 2)
-    torch.testing.assert_close(last.x[0], last.local.mean(0))
-    assert not torch.equal(first.x[0], last.x[0])
 
 
 # All of them
@@ -429,12 +354,6 @@ def test_components_are_those_of_a_principal_component_analysis() -> None:
     expected = PCA(5, svd_solver="full").fit(rows.numpy()).components_
     np.testing.assert_allclose(np.abs((found * expected).sum(1)), 1, atol=1e-9)
     np.testing.assert_allclose(found @ found.T, np.eye(5), atol=1e-9)
-
-
-def test_rows_in_a_smaller_space_have_fewer_components() -> None:
-    rows = torch.tensor([[1.0, 0, 0, 0], [2, 0, 0, 0], [4, 0, 0, 0]])
-    np.testing.assert_allclose(components(rows).abs().numpy(), [[1, 0, 0, 0]], atol=1e-9)
-    assert components(torch.ones(3, 4)).shape == (0, 4)
 
 
 @pytest.mark.parametrize("shape", [(5, 300), (5, 3)])

@@ -101,13 +101,6 @@ def test_scaffold_by_the_identity_and_by_the_mean_gradient():
     same(mean, trajectory(SGD, AVG, Scaffold(), rounds=6))
 
 
-def test_scaffold_with_other_clients_finds_the_minimum():
-    """The mean of raw gradients is right for momentum and proximal clients, too."""
-    for client_opt in (SgdMomentum(lr=0.05, momentum=0.5), Prox(lr=0.1, mu=1)):
-        path = server_path(client_opt, AVG, Scaffold(), rounds=80)
-        assert path[-1] == pytest.approx(0.8, abs=1e-8)
-
-
 def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
     eta, mu, beta, x, m = 0.1, 1.0, 0.9, 2.0, 0.0
     for step in trajectory(Prox(lr=eta, mu=mu), AVG, FedADC(variant="nesterov"), rounds=4)[1:]:
@@ -191,16 +184,6 @@ def test_fedsplit_goes_to_the_minimum(method, client_opt, steps, expected):
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
 
 
-def test_personal_parameters_take_ordinary_steps_beside_fedsplit():
-    """Nothing of f depends on the shared coordinate, so the personal one is as without a server."""
-    apart = Quadratic([1, 4], [0, 1], [0, 1])
-    kwargs: dict[str, Any] = {"problem": apart, "start": (2.0, 2.0), "rounds": 4}
-    split = trajectory(SGD, AVG, FedSplit(s=0.1), shared=(True, False), **kwargs)[-1]
-    alone = trajectory(SGD, AVG, shared=(False, False), **kwargs)[-1]
-    assert torch.equal(split.local[:, 1], alone.local[:, 1])
-    assert split.x.item() == 2
-
-
 PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=6)
 
 
@@ -221,18 +204,6 @@ def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
     split = in_turns(FedSplit(s=0.5), *turns)
     f = trajectory(SGD, AVG, split, problem=Q4, rounds=len(turns))[0].f
     torch.testing.assert_close(f.server.x, f.state.z.mean(0), rtol=1e-10, atol=1e-10)
-
-
-def test_tracking_with_clients_that_drop_out_in_mid_round():
-    """They were sent x; the server does not step where nobody stays to the end."""
-    flaky = simulated(availability=0.7, dropout=0.5)
-    sent, tracked = (
-        trajectory(SGD, AVG, FedADC(downlink=downlink), rounds=30, made=flaky)
-        for downlink in ("momentum", "tracking")
-    )
-    same(sent, tracked)
-    total = [sum(int(s.report.traffic["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)]
-    assert total[0] / 2 < total[1] < total[0]
 
 
 @pytest.mark.parametrize("a", [0.1, 1.0])

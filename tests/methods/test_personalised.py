@@ -25,7 +25,6 @@ from plfl.methods.ditto import Ditto
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
-from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -40,10 +39,9 @@ from plfl_reproductions.methods.pfedme import PFedMe
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.personalised import Array, Problem, Seen
-from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, in_turns, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, in_turns, trajectory
 from tests.helpers.refusals import naming
 
-ADAM = Adam(lr=0.1, beta1=0.9, beta2=0.999)
 Q2M = Quadratic([1, 4], [0, 1], [1, 0.5])
 """Clients with a body s and a head p, of which they minimise a/2 (s + p/2 − c)²."""
 BODY: dict[str, Any] = {"problem": Q2M, "start": (2.0, 2.0), "shared": (True, False)}
@@ -56,13 +54,6 @@ def after(method: Method, client_opt: Any = SGD, **options: Any) -> Any:
 
 def near(expected: Any) -> Any:
     return pytest.approx(expected, abs=6e-11)
-
-
-def test_what_fedbabu_sends_of_the_papers_model():
-    layout = LstmMlpNetwork(8, 12, 25, (150, 75), absolute=True).layout
-    everything = torch.ones(60_276, dtype=torch.bool)
-    assert FedBABU(head="last").shared_mask(everything, layout).sum() == 60_200
-    assert FedBABU().shared_mask(everything, layout).sum() == 3_500
 
 
 def test_fine_tuning_of_fedbabu():
@@ -112,18 +103,6 @@ def test_the_loss_of_a_round_is_the_mean_over_all_minibatches():
     np.testing.assert_allclose(losses["fedrep"], losses["fedopt"], rtol=1e-5)
 
 
-def test_fedala_learns_on_other_passes_in_every_round(monkeypatch):
-    purposes, passes = [], QuadraticData.passes
-
-    def watched(self, purpose, *options):
-        purposes.append(purpose)
-        return passes(self, purpose, *options)
-
-    monkeypatch.setattr(QuadraticData, "passes", watched)
-    after(FedALA(subset="shared"))
-    assert len(set(purposes)) == len(purposes) == 3
-
-
 PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
 """Two pairs of clients that want opposite things."""
 
@@ -131,12 +110,6 @@ PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
 def test_fedamp_with_too_small_a_sigma_is_refused():
     with pytest.raises(ConfigError, match="sigma to at least 1"):
         after(FedAMP(attention="distance", sigma=0.9))
-
-
-def test_fedfomo_sends_a_model_and_its_gains():
-    traffic = trajectory(SGD, AVG, FedFomo(), rounds=2)[2].report.traffic
-    up, down = (traffic[kind].tolist() for kind in ("bytes_up", "bytes_down"))
-    assert (down, up) == ([8, 8], [16, 16])
 
 
 def test_fedfomo_keeps_to_the_model_before_if_no_other_is_better():
@@ -372,7 +345,7 @@ CASES: dict[str, Callable[[Problem], Case]] = {
 }
 CHANGES = {"fedala_last": {"shared": (False, True, True, True)}, "fedfomo": {"server_lr": 1}}
 """What of the problem is not drawn."""
-SEEDS = range(3)
+SEEDS = range(2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

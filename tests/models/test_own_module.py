@@ -62,12 +62,6 @@ def test_a_module_must_read_a_context_that_there_is(tmp_path: Path) -> None:
         Study.parse({"data": {"source": "sample"}, "windows": windows, "model": model}, "here")
 
 
-def test_a_single_pattern_needs_no_list(tmp_path: Path) -> None:
-    assert study(tmp_path, head="read.*").parameters(["body"]) == ["out.weight", "out.bias"]
-    shared = Study.parse({"sharing": {"mine": "body"}, "grid": {"sharing": ["mine"]}}, "here")
-    assert shared.sharing["mine"] == ["body"]
-
-
 def test_another_content_is_another_training(tmp_path: Path) -> None:
     before = study(tmp_path)
     cell = before.cells[0]

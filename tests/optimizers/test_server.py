@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.server import weighted_sum
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
@@ -123,12 +122,6 @@ def test_copies_of_absent_clients_stay_and_count_in_the_mean_of_the_paper(option
     state = opt.init(torch.zeros(1, dtype=torch.float64), 3)
     opt.receive(state, torch.tensor([1]), torch.ones(1, 1).double(), torch.ones(1), 1)
     assert state["x"].flatten().tolist() == pytest.approx(expected)
-
-
-def test_the_mean_is_over_all_of_many_clients():
-    weights, rows = torch.linspace(0, 1, 40), torch.linspace(-1, 2, 120).view(40, 3)
-    expected = weights.double().numpy() @ rows.double().numpy()
-    assert weighted_sum(weights, rows).tolist() == pytest.approx(expected.tolist())
 
 
 @pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)

@@ -281,29 +281,6 @@ def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
     assert torch.equal(begun.rows, empty.rows)
 
 
-@pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
-def test_a_gradient_within_the_limit_is_left_alone(engine):
-    free, limited = task(SMALL, Adam()), changed(task(SMALL, Adam()), clip=1e3)
-    engine = engine(SMALL, dataset(SMALL), CPU)
-    torch.testing.assert_close(engine.train(free), engine.train(limited))
-    torch.testing.assert_close(free.rows, limited.rows, rtol=0, atol=1e-6)
-
-
-def test_rows_and_state_may_lie_anywhere_in_memory():
-    data = dataset(SMALL)
-    plain, odd = task(SMALL, Adam()), task(SMALL, Adam())
-    odd = changed(
-        odd,
-        rows=odd.rows.repeat(1, 2)[:, : SMALL.layout.width],
-        state={name: x.mT.contiguous().mT for name, x in odd.moments.state.items()},
-        starts=odd.minibatches.starts.mT.contiguous().mT.int(),
-    )
-    engine = Fused(SMALL, data, CPU)
-    assert torch.equal(engine.train(plain), engine.train(odd))
-    assert torch.equal(plain.rows, odd.rows)
-    assert torch.equal(plain.moments.state["v"], odd.moments.state["v"])
-
-
 def test_windows_outside_of_the_table_are_refused():
     data = dataset(SMALL)
     engine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
@@ -341,13 +318,6 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
         assert torch.equal(loss, Stacked(SMALL, data, CPU).train(theirs))
         assert torch.equal(ours.rows, theirs.rows)
     assert "signsgd" in caplog.text
-
-
-def test_only_float32_on_the_cpu():
-    with naming(ValueError, "float32"):
-        Fused(SMALL, dataset(SMALL), CPU, torch.float64)
-    with pytest.raises(ValueError, match="are needed, not"):
-        Fused(SMALL, dataset(SMALL), CPU).train(task(SMALL, Adam(), dtype=torch.float64))
 
 
 def test_arrays_of_another_size_are_refused():

@@ -33,7 +33,6 @@ from tests.training.test_stacked import (
     dataset,
     task,
     with_context,
-    with_keys,
     with_terms,
 )
 
@@ -123,11 +122,6 @@ def test_recorded_steps_of_every_optimiser_have_rates_of_their_own(optimiser):
 def test_recorded_steps_of_every_model_are_the_plain_ones(model):
     network = model.network(SHAPE)
     replayed(network, task(network, OPTIMISERS[0]))
-
-
-def test_recorded_steps_drop_other_units_each_time():
-    network = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE)
-    replayed(network, with_keys(task(network, OPTIMISERS[0])))
 
 
 @pytest.mark.parametrize("loss", [*POINT.values(), Pinball((0.1, 0.5, 0.9))], ids=lambda x: x.name)

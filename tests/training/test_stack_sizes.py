@@ -138,15 +138,6 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(
         assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, "") == left
 
 
-@pytest.mark.parametrize("device", [CPU, THERE], ids=str)
-def test_models_without_windows_forecast_nothing(device: torch.device) -> None:
-    with elsewhere():
-        engine = Stacked(SMALL, windows(SMALL), device)
-        none = [torch.zeros(0, dtype=torch.int64, device=device)] * 2
-        found = engine.predict(work(SMALL, 2).rows.to(device), none)
-    assert [len(one) for one in found] == [0, 0]
-
-
 def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "TOGETHER", 8)
     rows = work(SMALL, 4).rows

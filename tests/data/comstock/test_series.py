@@ -65,15 +65,6 @@ def test_every_release_gives_the_same_series(tmp_path: Path, release: str) -> No
         assert set(table.dtypes) == {np.dtype(float)}
 
 
-def test_features_that_are_not_wanted_need_no_files(tmp_path: Path) -> None:
-    layout = write_store(tmp_path)
-    data = study(tmp_path).model_copy(update={"features": ["load", "weekday", "floor_area"]})
-    for county in set(COUNTIES.values()):
-        (tmp_path / layout.weather(county)).unlink()
-    table = comstock.read(tmp_path, data, "NY", IDS[:1])[str(IDS[0])]
-    assert list(table) == ["load", "floor_area"]
-
-
 def test_a_typical_year_may_be_of_other_years(tmp_path: Path) -> None:
     release = "2021/comstock_tmy3_release_1"
     layout = write_store(tmp_path, release, 0)
@@ -135,11 +126,6 @@ def test_by_true_time_each_interval_gets_the_hour_it_lies_in(fips: str, hours: i
 def test_offsets_are_those_of_the_zones(fips: str, zone: str) -> None:
     noon = pd.Timestamp("2018-01-01 12:00", tz=f"America/{zone}")
     assert noon.utcoffset() == pd.Timedelta(hours=UTC_OFFSET[fips])
-
-
-def test_every_state_has_a_zone() -> None:
-    unused = {"03", "07", "14", "43", "52"}
-    assert set(UTC_OFFSET) == {f"{code:02d}" for code in range(1, 57)} - unused
 
 
 def test_a_county_without_a_zone_is_joined_by_position_only() -> None:
@@ -284,9 +270,3 @@ def test_a_building_of_another_state_is_told_apart(tmp_path: Path) -> None:
     change(tmp_path / layout.metadata("NY"), lambda t: t.assign(**{"in.state_abbreviation": "VT"}))
     with naming(DataError, IDS[0]):
         read(tmp_path, IDS[:1], release=release, upgrade=0)
-
-
-def test_a_building_named_twice_is_refused(tmp_path: Path) -> None:
-    write_store(tmp_path)
-    with naming(DataError, "data.buildings.NY"):
-        read(tmp_path, [IDS[0], IDS[0]])

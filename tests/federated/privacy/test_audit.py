@@ -134,13 +134,6 @@ def test_a_sender_is_found_by_other_rounds_alone(random):
     assert sender(own, hidden, clients, rounds) < 0.5
 
 
-def test_a_client_that_took_part_once_is_never_guessed():
-    clients, rounds = np.array([0, 1, 0, 2]), np.array([1, 1, 2, 2])
-    updates = np.array([[1.0], [9.0], [1.0], [9.0]])
-    # In round 1, the means of clients 0 and 2 are known; in round 2, those of 0 and 1.
-    assert sender(updates, updates, clients, rounds) == 0.5
-
-
 def test_a_kind_is_learned_from_other_clients(random):
     clients, kinds = (
         rows.ravel() for rows in np.indices((6, 10)) % np.array([6, 2])[:, None, None]

@@ -9,7 +9,6 @@ from benchmarks.privacy.leakage import OCCUPANCY, OTHER, OWN, SENDER, STUDY, att
 from plfl.base.errors import ConfigError
 from plfl.data.windows import build
 from tests.helpers import tiny
-from tests.helpers.repository import ROOT
 
 GRID = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
 
@@ -81,17 +80,6 @@ def test_the_windows_are_those_of_the_kind():
         assert ((hours[only.persistence_rows(starts)] < 6) == is_night).all()
 
 
-def test_too_few_windows_are_no_value():
-    found = of(rows=400)  # four days without a weekend
-    by_question = found.set_index("question")["value"]
-    assert np.isnan(by_question[next(iter(OCCUPANCY))])
-    assert by_question[[OWN, SENDER]].notna().all()
-
-
-def test_without_personal_parameters_nobody_lacks_them():
-    assert OTHER not in set(of(grid=GRID | {"sharing": ["P1"]}, rows=400)["question"])
-
-
 @pytest.mark.parametrize(
     ("grid", "named"),
     [({"sharing": ["P3"]}, "P3"), ({"method": ["scaffold"], "client_opt": ["sgd"]}, "scaffold")],
@@ -99,11 +87,6 @@ def test_without_personal_parameters_nobody_lacks_them():
 def test_cells_that_send_no_update_or_more_are_refused(grid, named):
     with pytest.raises(ConfigError, match=named):
         of(grid=GRID | grid)
-
-
-def test_images_are_refused():
-    with pytest.raises(ConfigError, match="digits"):
-        module.main([str(ROOT / "config/lab.yaml")])
 
 
 @pytest.mark.parametrize(
