@@ -1,4 +1,4 @@
-"""A user's own module, found by its file: see docs/add-a-model.md."""
+"""A user's own module, found by its file: see docs/models.md."""
 
 import inspect
 from pathlib import Path

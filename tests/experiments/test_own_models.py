@@ -21,7 +21,7 @@ from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.oracle import Reference
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-model.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 DATASET, CPU = tiny.dataset(), torch.device("cpu")
 METHODS = ["fedopt", "scaffold", "fedgkd", "ifca", "fedac"]
 

@@ -1,4 +1,4 @@
-"""Studies that are killed, restarted as docs/restart.md says, and compared with an undisturbed run.
+"""Studies that are killed, restarted as docs/reliability.md says, and compared with an undisturbed run.
 
 Two ways to meet a `kill -9`: the whole workflow, where a job, Snakemake or both are killed, and the
 training job alone, which is forked from a process that has everything imported, so that many kills
