@@ -1,4 +1,4 @@
-"""Studies that are killed, restarted as docs/reliability.md says, and compared with an undisturbed run.
+"""Studies that are killed, restarted and compared with an undisturbed one (docs/reliability.md).
 
 Two ways to meet a `kill -9`: the whole workflow, where a job, Snakemake or both are killed, and the
 training job alone, which is forked from a process that has everything imported, so that many kills
