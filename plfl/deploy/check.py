@@ -21,12 +21,11 @@ from plfl.deploy.folders import CellFolders
 from plfl.deploy.launch import federate
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import LATEST
-from plfl.deploy.protocol.endpoints import PartlyHeard, calibrated
+from plfl.deploy.protocol.endpoints import calibrated
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
@@ -153,14 +152,9 @@ def replay(
             (result,) = finished
             evaluation = None
             if settings.evaluates(result.t):
-                is_last = result.t == settings.rounds
                 received = f.global_models if f.has_global else None
-                channel = f.channel if is_last else Channel(0, len(client_data.names))
-                if summary.margins:
-                    heard = [client_data.names.index(name) for name in summary.margins]
-                    channel = PartlyHeard(channel, heard)
-                evaluation = evaluator.score(f, received, channel)
-                if is_last:
+                evaluation = evaluator.score(f, received)
+                if result.t == settings.rounds:
                     recorder.week = evaluation.week()
             asked = np.isin(client_data.names, summary.asked).astype(np.int64)
             record(recorder, f, result, evaluation, {ASKED: asked})

@@ -114,15 +114,6 @@ TRAIN: dict[str, Forge] = ANY | {
     "update a million times as large": array("0", lambda x: 1e6 * x.abs() + 1e6),
     "second array nan": array("1", full(NAN)),
 }
-MARGINS: dict[str, Forge] = {
-    "no arrays": bare,
-    "margins misshapen": array("0", lambda x: x[..., None]),
-    "margins 1e30": array("0", full(1e30)),
-    "margins of no window": array("1", full(0)),
-    "margins of -1 windows": array("3", full(-1)),
-    "margins of two billion windows": array("1", full(2**31 - 1)),
-    "scores instead": facts(scores=[]),
-}
 EVALUATE: dict[str, Forge] = {
     "no scores": facts(scores=MISSING),
     "scores that are a text": facts(scores="abc"),

@@ -112,10 +112,6 @@ class Trained(Facts):
     """Passes over its own data by which it prepared its personal part, if it joined late."""
 
 
-class MarginsSent(Facts):
-    """The answer of a client that sends the margins of its intervals, as arrays."""
-
-
 class Scored(Facts):
     """The answer of a client that has scored its models."""
 
@@ -193,17 +189,6 @@ class Answers:
         _require(
             is_first or answer.facts.calibrated is None, "it did not just join, but calibrates"
         )
-        return answer
-
-    def margins(
-        self, data: bytes, request: str, name: str, rows: Rows, windows: int
-    ) -> Answer[MarginsSent]:
-        """The answer of a client that shares margins: `rows` of these shapes and types, with the
-        numbers of windows that margins come from. The client has `windows` windows in total."""
-        answer = _read(data, MarginsSent, request, name, rows_as_arrays(rows))
-        fewest = task_of(self.study).fewest_windows
-        for count in answer.rows[1::2]:
-            _require(fewest <= int(count) <= windows, f"margins of {int(count)} windows")
         return answer
 
     def scored(self, data: bytes, request: str, name: str) -> Answer[Scored]:

@@ -24,10 +24,8 @@ from plfl.data.windows import Limits, limits_of
 from plfl.deploy.host import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
-    AnsweredChannel,
     ClientChannel,
     ClientSent,
-    Rows,
     arrays_as_rows,
     calibrated,
     rows_as_arrays,
@@ -90,7 +88,6 @@ class Client:
             kinds = {
                 "join": self._join,
                 "train": self._train,
-                "margins": self._margins,
                 "evaluate": self._evaluate,
             }
             kind = message.about.get("kind")
@@ -167,30 +164,15 @@ class Client:
         facts = {"loss": float(cohort.losses[0]), "steps": int(cohort.taken[0])}
         return facts | calibration, rows_as_arrays(rows)
 
-    def _margins(self, message: Message) -> Reply:
-        """The client's margins of its models; the server chooses among those of all clients."""
-        f = self._at(message)
-        received, _ = self._received(f, message)
-        try:
-            self.trainer.evaluator.score(f, received, self._channel(f))
-        except ClientSent as sent:
-            return {}, rows_as_arrays(sent.rows)
-        raise WireError("the server requests margins, but this study shares none")
-
     def _evaluate(self, message: Message) -> Reply:
         f = self._at(message)
-        received, margins = self._received(f, message)
-        answered = AnsweredChannel(margins) if margins else None
-        evaluation = self.trainer.evaluator.score(f, received, answered)
+        received = f.global_models if f.has_global and not f.channel.shared else None
+        if f.channel.shared:
+            sent = arrays_as_rows(message.arrays)[0]
+            received = f.models(f.everyone, sent[None].to(f.local.device))
+        evaluation = self.trainer.evaluator.score(f, received)
         self._keep_model(f, received, evaluation.margins)
         return {"scores": evaluation.scores.to_dict("records")}, {}
-
-    def _received(self, f: Federation, message: Message) -> tuple[Tensor | None, Rows]:
-        """The model (1, P) that the server would send now, and further rows of a message."""
-        rows = arrays_as_rows(message.arrays)
-        if f.channel.shared:
-            return f.models(f.everyone, rows[0][None].to(f.local.device)), rows[1:]
-        return f.global_models if f.has_global else None, rows
 
     def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
         """Save the models that were scored last in the form that `plfl forecast` reads."""

@@ -62,21 +62,6 @@ class ClientChannel(Channel):
         return [row[None].to(clients.device) for row in self.inbox]
 
 
-class AnsweredChannel(Channel):
-    """The client's end after the server has answered: nothing is sent again."""
-
-    def __init__(self, inbox: Rows):
-        super().__init__(0, 1)
-        self.inbox = inbox
-
-    def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
-        """Down: the rows that arrived, in place of `rows`. Up: what was sent before."""
-        if direction == "up":
-            return rows
-        check("the server's message", self.inbox, rows)
-        return [row[None] for row in self.inbox]
-
-
 class ServerChannel(Channel):
     """The server's end of the channel: sends to the outbox and receives from the inbox.
 
@@ -101,25 +86,6 @@ class ServerChannel(Channel):
         return [
             torch.stack(parts) if isinstance(row, Tensor) else [*parts] for row, parts in arrived
         ]
-
-
-class PartlyHeard(Channel):
-    """A channel that delivers to the server only the extras of the clients `heard`, given by their
-    indices. Another `channel` carries them."""
-
-    def __init__(self, channel: Channel, heard: Sequence[int]):
-        super().__init__(channel.shared, channel.clients)
-        self.channel, self.heard = channel, torch.tensor(heard)
-
-    def send_extras(
-        self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
-    ) -> Rows:
-        """Carry `extras` down to all `clients`, or up from those whose extras arrive."""
-        if direction == "up":
-            arrives = torch.isin(clients, self.heard)
-            clients = clients[arrives]
-            extras = [row[arrives] if isinstance(row, Tensor) else row for row in extras]
-        return self.channel.send_extras(direction, clients, extras)
 
 
 def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> None:

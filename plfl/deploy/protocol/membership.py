@@ -150,10 +150,6 @@ class Membership:
         # It may be a new process with an empty folder.
         self.has_limits.discard(name)
 
-    def scored_windows(self, name: str) -> int:
-        """Windows of a client that has joined, in all its sets."""
-        return self._joined[name].answer.facts.describes.windows
-
     def refuse(self, name: str, reason: object) -> None:
         """Note, in the log and for the summary, why an answer of the client `name` is refused."""
         line = str(reason)[:LONGEST_REASON]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
-from plfl.federated.channel import total
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round
@@ -46,8 +45,6 @@ class RoundSummary:
     """Passes over its own data by which a client that joined late prepared its personal part."""
     joined: list[str] = field(default_factory=list)
     """Clients that have joined by then: the server knows how many training windows they have."""
-    margins: list[str] = field(default_factory=list)
-    """Clients that sent the margins from which the server chose (`task.conformal: shared`)."""
     refused: dict[str, list[str]] = field(default_factory=dict)
     """Clients with answers that the server refused, and the reasons; see `protocol.answers`."""
 
@@ -81,8 +78,6 @@ def record(
     `counts`: further columns (N,). A client with a count above 0 has a row even if it was silent.
     """
     t, present, traffic = finished.t, finished.present, finished.traffic
-    if evaluation is not None:
-        traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
     took_part = f.clock.progress(t)[present] == 1
     recorder.train(
         t,

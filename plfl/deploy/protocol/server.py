@@ -25,12 +25,10 @@ from torch import Tensor
 
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import Answer, F, MarginsSent, Trained, outliers
+from plfl.deploy.protocol.answers import Answer, F, Trained, outliers
 from plfl.deploy.protocol.endpoints import (
-    PartlyHeard,
     Roster,
     Rows,
-    ServerChannel,
     as_server,
     awaited,
     heard_from,
@@ -39,16 +37,16 @@ from plfl.deploy.protocol.endpoints import (
 from plfl.deploy.protocol.membership import Membership, Transport
 from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.wire import Message, WireError
-from plfl.experiments.evaluation import Evaluation, agree
+from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Channel, Traffic, total
+from plfl.federated.channel import Channel
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import of_system
 from plfl.federated.round import Round, run
-from plfl.results.records import MODELS, CellResult, Margins
+from plfl.results.records import CellResult
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
 from plfl.training.task import Engine
@@ -145,12 +143,8 @@ class Server:
             self._count_joining()
             wire, evaluation = self._wire_bytes, None
             if self.study.federation.evaluates(t):
-                is_last = t == self.study.federation.rounds
                 self._wire_bytes = self._no_bytes()  # sending scores does not count
-                evaluation, heard, shared = self._evaluate(f, is_last)
-                summary = replace(summary, margins=heard)
-                if is_last:
-                    wire = total(wire, shared)
+                evaluation = self._evaluate(f)
             # A client that did not answer has a row without a loss: it was sent a message.
             record(self.recorder, f, result, evaluation, wire)
             self.history.append(replace(summary, refused=self.members.refused))
@@ -232,37 +226,15 @@ class Server:
 
         return read
 
-    def _evaluate(self, f: Federation, is_last: bool) -> tuple[Evaluation, list[str], Traffic]:
-        """Let all connected clients score their models.
-
-        The bytes are not part of the records, except for shared margins in the last round.
-
-        Returns:
-            The scores, the clients that sent margins to be shared, and the bytes of complete
-            messages that shared margins add.
-        """
+    def _evaluate(self, f: Federation) -> Evaluation:
+        """The scores of all connected clients, which score their models."""
         held = f.offered if f.channel.shared else None
-        sent = {
-            name: [] if held is None else [held[self.names.index(name)]]
+        messages = {
+            name: self._message(
+                "evaluate", name, [] if held is None else [held[self.names.index(name)]]
+            )
             for name in self.members.connected(self._message("join"))
         }
-        margins: dict[str, Rows] = {name: [] for name in sent}
-        heard: list[str] = []
-        if self.study.task.margins == "shared" and f.has_global:
-            # The margins are exchanged once; before the last round, they are only scored.
-            channel = self.channel if is_last else ServerChannel(0, len(self.names))
-            margins, heard = self._margins(sent, channel)
-        added = self._wire_bytes
-        self._wire_bytes = self._no_bytes()
-        messages = {
-            name: self._message("evaluate", name, sent[name] + rows)
-            for name, rows in margins.items()
-        }
-        for name, rows in margins.items():
-            if rows and is_last:  # only these are recorded
-                without = self._message("evaluate", name, sent[name])
-                size = len(messages[name].pack()) - len(without.pack())
-                added["wire_down"][self.names.index(name)] += size
         answers = self._ask(messages, "query", self.answers.scored)
         scored = [row for answer in answers.values() for row in answer.facts.scores]
         names = ["client", "split", "model", *(self.answers.scores if scored else [])]
@@ -275,40 +247,7 @@ class Server:
         }
         ranks = {name: {v: n for n, v in enumerate(values)} for name, values in orders.items()}
         scores = scores.sort_values([*ranks], key=lambda c: c.map(ranks[str(c.name)]))
-        return Evaluation(scores.reset_index(drop=True)), heard, added
-
-    def _margins(
-        self, sent: Mapping[str, Rows], channel: ServerChannel
-    ) -> tuple[dict[str, Rows], list[str]]:
-        """The margins that the server chooses from the answers, for every connected client; and the
-        names of the clients that answered.
-
-        A client that did not answer receives them as well, so that it can still be scored. If no
-        client answers, there are no margins, and no client is scored.
-        """
-        task, clients = task_of(self.study), [i for i, n in enumerate(self.names) if n in sent]
-        shape = len(clients), *task.margins_shape(self.study.windows.horizons)
-        unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
-        windows, asked = torch.full((len(clients),), -1, dtype=torch.int32), torch.tensor(clients)
-        expected = awaited(
-            lambda end: agree(task, unknown, windows, asked, end), 0, len(self.names)
-        )
-
-        def read(data: bytes, request: str, name: str) -> Answer[MarginsSent]:
-            count = self.members.scored_windows(name)
-            return self.answers.margins(data, request, name, expected, count)
-
-        messages = {name: self._message("margins", name, rows) for name, rows in sent.items()}
-        answers = self._ask(messages, "query", read)
-        heard = [i for i, name in enumerate(self.names) if name in answers]
-        if not heard:
-            log.warning("no client sent its margins, so this round has no scores")
-            return {}, []
-        channel.outbox.clear()
-        channel.inbox = {i: answers[self.names[i]].rows for i in heard}
-        agree(task, unknown, windows, asked, PartlyHeard(channel, heard))
-        shared = {self.names[i]: channel.outbox[i] for i in clients}
-        return shared, [self.names[i] for i in heard]
+        return Evaluation(scores.reset_index(drop=True))
 
     # -- messages -------------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from tests.helpers import forging
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
 
 HOSTILE, OTHERS = "102", [name for name in NAMES if name != "102"]
-KINDS = {"train": forging.TRAIN, "margins": forging.MARGINS, "evaluate": forging.EVALUATE}
+KINDS = {"train": forging.TRAIN, "evaluate": forging.EVALUATE}
 ROUNDS = max(map(len, KINDS.values())) + 3
-SHARED = {"conformal": "shared", "level": 0.8}
 
 
 def honest(t: int) -> bool:
@@ -47,7 +46,7 @@ def run(tmp_path_factory):
     of = study(
         grid={"method": ["scaffold"]},
         federation={"rounds": ROUNDS, "local_steps": 1, "evaluate_every": 1},
-        task=SHARED,
+        task={"conformal": "personal", "level": 0.8},
     )
     deployed = Deployment(of, by_split(of)["P2"], tmp_path_factory.mktemp("run"), minimum=3)
     hostile = deployed.loopback.forged = Hostile()
@@ -68,7 +67,7 @@ def test_a_forged_answer_counts_as_none(kind, case, run):
     summary = deployed.server.history[t - 1]
     assert set(summary.refused) == {HOSTILE}
     assert all(len(reason) <= 2000 and reason.isprintable() for reason in summary.refused[HOSTILE])
-    assert (summary.took_part, summary.margins) == (OTHERS, OTHERS)
+    assert summary.took_part == OTHERS
     scored = records[(records["round"] == t) & (records["split"] != "train")]
     assert sorted(scored["client"].unique()) == OTHERS
 
@@ -134,7 +133,7 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
     "blocks",
     [
         {},
-        {"task": SHARED},
+        {"task": {"conformal": "personal", "level": 0.8}},
         {"windows": {"horizons": 3}, "model": {"name": "mlp", "hidden": [4]}},
         {"task": {"name": "quantiles", "conformal": "adaptive"}},
     ],

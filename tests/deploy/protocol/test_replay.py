@@ -87,17 +87,17 @@ AHEAD = CONTEXT | {
 }
 
 
-SHARED = AHEAD | {"task": {"name": "quantiles", "conformal": "shared"}}
-POINT = {"model": CONTEXT["model"], "task": {"conformal": "shared", "level": 0.8}}
+PERSONAL = AHEAD | {"task": {"name": "quantiles", "conformal": "personal"}}
+POINT = {"model": CONTEXT["model"], "task": {"conformal": "personal", "level": 0.8}}
 
 
-@pytest.mark.parametrize("blocks", [AHEAD, SHARED, POINT], ids=["adaptive", "shared", "point"])
+@pytest.mark.parametrize("blocks", [AHEAD, PERSONAL, POINT], ids=["adaptive", "personal", "point"])
 def test_clients_score_intervals(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
-    assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is SHARED else ("P2",))
+    assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is PERSONAL else ("P2",))
 
 
-@pytest.mark.parametrize("blocks", [CONTEXT | {"windows": DAYS}, SHARED, POINT])
+@pytest.mark.parametrize("blocks", [CONTEXT | {"windows": DAYS}, PERSONAL, POINT])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     cell = by_split(of)["P2"]
@@ -125,11 +125,16 @@ def last_model(folder, initial):
 
 def test_what_can_be_deployed():
     assert len(DEPLOYABLE) >= 22, "a method that could be deployed works in the simulator only"
-    for key, value in {"keep": "best", "server_ema": 0.9}.items():
-        refused = study(federation={key: value})
+    refusals = {
+        "federation.keep": {"federation": {"keep": "best"}},
+        "federation.server_ema": {"federation": {"server_ema": 0.9}},
+        "task.conformal": {"task": {"conformal": "shared"}},
+    }
+    for key, blocks in refusals.items():
+        refused = study(**blocks)
         reason = reason_against(refused, refused.cells[0])
         assert reason
-        assert reason.startswith(f"federation.{key}")
+        assert reason.startswith(key)
         assert "works in the simulator only" in reason
 
 

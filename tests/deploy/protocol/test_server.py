@@ -16,7 +16,6 @@ from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, datase
 from tests.helpers.refusals import naming
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
-SHARED = {"conformal": "shared", "level": 0.8}
 
 
 @pytest.fixture(params=["fedopt", "scaffold"])
@@ -96,42 +95,6 @@ def test_pooled_limits_count_as_messages_only(tmp_path):
     size = 2 * 2 * 8  # minimum and maximum of two features, in double precision
     assert (added.loc[1, MEASURED] >= size).all(axis=None)
     assert (added.loc[2, MEASURED].abs() < size).all(axis=None)
-
-
-def test_a_client_whose_margins_are_lost_is_scored_with_those_of_the_others(tmp_path):
-    of = study(federation={"rounds": 3, "evaluate_every": 2}, task=SHARED)
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    deployed.loopback.lost = lambda name, message: (
-        name == "102" and message.about["kind"] == "margins"
-    )
-    records = deployed.server.run().records
-    others = [name for name in NAMES if name != "102"]
-    assert [summary.margins for summary in deployed.server.history] == [[], others, others]
-    scored = records[records["split"] == "test"].groupby(["round", "model"])["client"].agg(list)
-    assert scored.loc[2:].tolist() == [NAMES] * 4
-    expected = replayed(deployed)
-    pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
-
-    rows = records[(records["split"] == "train") & (records["model"] == "local")]
-    first, last = (rows[rows["round"] == t].set_index("client") for t in (2, 3))
-    kinds = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
-    added = last[kinds] - first[kinds]
-    # Two margins, and upwards also two numbers of windows, for a single target and interval.
-    assert (added["bytes_down"] == 8).all()
-    assert added["bytes_up"].to_dict() == dict.fromkeys(others, 16) | {"102": 0}
-    assert (added.loc[others, "wire_up"] > 16).all()
-    assert added.loc["102", "wire_up"] == 0
-    assert (added["wire_down"] > 8 + last["bytes_down"] / 2).all(), (
-        "the model comes with the request"
-    )
-
-
-def test_without_any_margins_there_are_no_scores(tmp_path, caplog):
-    of = study(federation={"rounds": 1}, task=SHARED)
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    deployed.loopback.lost = lambda name, message: message.about["kind"] == "margins"
-    assert set(deployed.run()["split"]) == {"train"}
-    assert "no client sent its margins" in caplog.text
 
 
 def test_a_server_that_was_replaced_is_refused(deployed):
