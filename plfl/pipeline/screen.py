@@ -9,19 +9,18 @@ the results if the study is complete; otherwise all: the user has asked for some
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
 import sys
 import tempfile
 import threading
-import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from plfl.pipeline.jobs import duration
+from tqdm import tqdm
 
 _screen: Screen | None = None
 
@@ -71,7 +70,10 @@ class Screen:
         self.err = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
         self.held: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (until this process ends)
         os.dup2(self.held.fileno(), 2)
-        self.jobs = Jobs()
+        self.planned, self.done = 0, 0
+        """Numbers of jobs."""
+        self.running: dict[int, dict[str, Any]] = {}
+        """What Snakemake said about each job that runs."""
         self.failed = False
         self.errors: list[str] = []
         """Errors of Snakemake itself. After the error of a job, they say only that there was
@@ -114,17 +116,24 @@ class Screen:
 
     def write(self, text: str) -> None:
         """Write lines, in place of the line of progress."""
-        with self.lock:
-            if text:
-                self.err.write(("\r\x1b[K" if self.err.isatty() else "") + text + "\n")
+        if text:
+            tqdm.write(text, self.err)
             self.err.flush()
 
     def hear(self, record: logging.LogRecord) -> bool:
         """Follow the jobs by a message of Snakemake, and show it if it is an error."""
         event, about = str(getattr(record, "event", None) or ""), record.__dict__
         with self.lock:
-            job = self.jobs.hear(event, about) or about
+            if event == "run_info" and about.get("stats"):
+                self.planned = about["stats"]["total"]
+            elif event == "job_info":
+                self.running[about["jobid"]] = about
+            elif event == "job_finished":
+                self.running.pop(about["job_id"], None)
+                self.done += 1
         if event == "job_error":
+            with self.lock:
+                job = self.running.pop(about["jobid"], about)
             self.failed = True
             said = _errors(about.get("log") or [])
             how = "stopped" if said and said[0].startswith("interrupted;") else "failed"
@@ -137,67 +146,27 @@ class Screen:
 
     def _tick(self) -> None:
         """Show the progress until the end: on a terminal in one line, elsewhere now and then."""
-        terminal, before = self.err.isatty(), ""
-        while not self.stop.wait(0.5 if terminal else self.EVERY):
-            with self.lock:
-                if terminal:
-                    width = os.get_terminal_size(self.err.fileno()).columns
-                    self.err.write("\r\x1b[K" + f"{self.name}: {self.jobs}"[: width - 1])
-                    self.err.flush()
-                elif (now := f"{self.name}: {self.jobs}") != before:
-                    self.write(before := now)
-
-
-class Jobs:
-    """Which jobs run and how many are done, from the messages of Snakemake."""
-
-    def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.planned: Counter[str] = Counter()
-        self.running: dict[int, tuple[float, dict[str, Any]]] = {}
-        self.took: dict[str, list[float]] = {}
-        self.most = 1
-
-    def hear(self, event: str, about: dict[str, Any]) -> dict[str, Any] | None:
-        """Follow a message; return the job that it ends, if any."""
-        if event == "run_info" and about.get("stats"):
-            self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
-        elif event == "job_info":
-            self.running[about["jobid"]] = time.monotonic(), about
-            self.most = max(self.most, len(self.running))
-        elif event in ("job_finished", "job_error"):
-            job = self.running.pop(about["job_id" if event == "job_finished" else "jobid"], None)
-            if job and event == "job_finished":
-                self.took.setdefault(job[1]["rule_name"], []).append(time.monotonic() - job[0])
-            return job[1] if job else None
-        return None
-
-    def __str__(self) -> str:
-        done = sum(map(len, self.took.values()))
-        what = ", ".join(_label(about) + _round(about) for _, about in self.running.values())
-        left = self._left()
-        return (
-            f"{done} of {self.planned.total()} jobs done, {duration(time.monotonic() - self.begun)}"
-            + (f", about {duration(left)} left" if left else "")
-            + (f" · {what}" if what else "")
-        )
-
-    def _left(self) -> float | None:
-        """Seconds that are left, if all jobs of a rule take equally long; None if unknown."""
-        now, usual = time.monotonic(), {rule: sum(t) / len(t) for rule, t in self.took.items()}
-        for since, about in self.running.values():
-            if rounds := _rounds(about):
-                usual.setdefault(about["rule_name"], (now - since) * rounds[1] / rounds[0])
-        if not usual:
-            return None
-        mean = sum(usual.values()) / len(usual)
-        waiting = self.planned - Counter({rule: len(took) for rule, took in self.took.items()})
-        work = sum(n * usual.get(rule, mean) for rule, n in waiting.items())
-        spent = sum(
-            min(now - since, usual.get(about["rule_name"], mean))
-            for since, about in self.running.values()
-        )
-        return (work - spent) / self.most
+        terminal = self.err.isatty()
+        with tqdm(
+            file=self.err if terminal else io.StringIO(),
+            bar_format="{desc} |{bar:10}| [{elapsed}<{remaining}{postfix}]",
+            dynamic_ncols=terminal,
+            smoothing=0,
+            leave=False,
+        ) as bar:
+            while not self.stop.wait(0.5 if terminal else self.EVERY):
+                with self.lock:
+                    done, running = self.done, [*self.running.values()]
+                rounds = [_rounds(about) for about in running]
+                bar.total = self.planned
+                # A round of training is a part of its job.
+                bar.n = done + sum(t / last for t, last in filter(None, rounds))
+                at = [f" (round {of[0]} of {of[1]})" if of else "" for of in rounds]
+                what = (_label(about) + where for about, where in zip(running, at, strict=True))
+                bar.set_postfix_str(", ".join(what), refresh=False)
+                bar.set_description_str(f"{self.name}: {done} of {self.planned} jobs done")
+                if not terminal:
+                    self.write(str(bar))
 
 
 def _label(about: dict[str, Any]) -> str:
@@ -216,11 +185,6 @@ def _rounds(about: dict[str, Any]) -> tuple[int, int] | None:
         if found := re.findall(rb"round (\d+) of (\d+)", said):
             return int(found[-1][0]), int(found[-1][1])
     return None
-
-
-def _round(about: dict[str, Any]) -> str:
-    rounds = _rounds(about)
-    return f" (round {rounds[0]} of {rounds[1]})" if rounds else ""
 
 
 def _errors(logs: list[str]) -> list[str]:

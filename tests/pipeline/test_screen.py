@@ -6,11 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
-import pytest
-
-from plfl.pipeline.screen import Jobs
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
@@ -97,6 +95,7 @@ def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
 
 def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     outside, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (24, 120))
     process = subprocess.Popen(
         command(tmp_path, "sleep 60"),
         cwd=tmp_path,
@@ -113,7 +112,7 @@ def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None
         more = os.read(outside, 1000)
         assert more, said
         said += more
-    assert re.search(rb"\r\x1b\[Ktiny: 0 of \d jobs done", said)
+    assert re.search(rb"\rtiny: 0 of \d jobs done \|", said)
     assert b"\n" not in said.partition(b"tiny:")[2]
     os.killpg(process.pid, signal.SIGINT)
     try:
@@ -125,20 +124,3 @@ def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None
     assert b"log: logs/snakemake.log" in said
     assert b"Traceback" not in said
     os.close(outside)
-
-
-def test_the_rest_is_estimated_from_jobs_of_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("plfl.pipeline.screen.time.monotonic", lambda: now)
-    jobs = Jobs()
-    jobs.hear("run_info", {"stats": {"train": 3, "page": 1, "total": 4}})
-    train = {"rule_name": "train", "rule_msg": "train P1", "log": []}
-    jobs.hear("job_info", {"jobid": 1, **train})
-    assert "left" not in str(jobs)
-    now = 40.0
-    jobs.hear("job_finished", {"job_id": 1})
-    assert "1 of 4 jobs done, 40 s, about 120 s left" in str(jobs).replace("2 min", "120 s")
-    jobs.hear("job_info", {"jobid": 2, **train})
-    now = 60.0
-    assert "about 100 s left" in str(jobs).replace("2 min", "100 s")
-    assert "train P1" in str(jobs)
