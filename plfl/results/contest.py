@@ -65,6 +65,16 @@ class Candidate(NamedTuple):
             return float(table[self.forecaster.state, self.forecaster.axes[1]])
         return self.counted("bytes_down") + self.counted("bytes_up")
 
+    @property
+    def wape(self) -> float:
+        """Test WAPE, mean over clients and seeds; NaN if the tables lack it."""
+        if self.forecaster.is_baseline:
+            scores = self.variant.tables.baseline_scores
+            rows = scores.loc[[(self.forecaster.state, self.forecaster.axes[1])]]
+        else:
+            rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
+        return float(rows["wape_mean"].mean()) if "wape_mean" in rows else np.nan
+
     def counted(self, column: str) -> float:
         """A cost of a training in the summary, mean over seeds."""
         rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
@@ -103,6 +113,12 @@ class Contest:
         """The test error of a side, mean over clients and seeds."""
         pieces = [pair[number].forecaster for pair in self.pairs]
         return pooled([], pieces).effect if pooled([], pieces).scored else np.nan
+
+    def wape(self, number: int) -> float:
+        """The test WAPE of a side, mean over clients and seeds."""
+        chosen = [pair[number] for pair in self.pairs]
+        clients = [len(one.forecaster.clients) for one in chosen]
+        return float(np.average([one.wape for one in chosen], weights=clients))
 
     def label(self, number: int, most: int = 2) -> str:
         """The forecasters that represent a side, the most frequent first."""

@@ -16,8 +16,8 @@ split and model:
   infinite if it diverged, missing if a client exchanged data but has no known loss
 - `steps, epochs`: local steps of the participant in this round, and the same as passes over its
   training windows, in the `train` rows
-- `mae, rmse` (kWh per interval), `mase`, `nrmse` and `seasonal_mase`, in the rows of evaluated
-  rounds; scores of quantiles and of single targets if there are any: see
+- `mae, rmse` (kWh per interval), `mase`, `nrmse`, `wape` and `seasonal_mase`, in the rows of
+  evaluated rounds; scores of quantiles and of single targets if there are any: see
   `plfl.tasks.metrics.of_split` and `plfl.tasks.quantiles`
 - `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
   clusters

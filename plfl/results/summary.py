@@ -76,7 +76,7 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
 
 def further_scores(table: pd.DataFrame) -> list[str]:
     """The scores over all targets that a table has besides `mase`, `mae` and `rmse`."""
-    wanted = re.compile(r"nrmse|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
+    wanted = re.compile(r"nrmse|wape|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
     return [str(column) for column in table if wanted.fullmatch(str(column))]
 
 

@@ -53,6 +53,13 @@ def nrmse(truth: Floats, forecast: Floats) -> float:
     return rmse(truth, forecast) / mean if mean > 0 else float("nan")
 
 
+def wape(truth: Floats, forecast: Floats) -> float:
+    """Weighted absolute percentage error: the sum of absolute errors over the sum of absolute
+    loads; NaN if that is zero."""
+    mean = float(np.abs(truth).mean())
+    return mae(truth, forecast) / mean if mean > 0 else float("nan")
+
+
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
     """Mean absolute error, divided by that of the seasonal naive forecast on the training set (R,),
     in order of time, with `season` rows per season; NaN if the load repeats itself exactly.
@@ -132,7 +139,8 @@ def width(low: Floats, high: Floats) -> float:
 def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
     """Scores of forecasts (kWh) of all windows in one split of a client.
 
-    `mae`, `rmse`, `mase`, `nrmse` and `seasonal_mase`, whose season is a day, are over all targets.
+    `mae`, `rmse`, `mase`, `nrmse`, `wape` and `seasonal_mase`, whose season is a day, are over all
+    targets.
     If windows have several, `mae_h3` is that of the target three rows after the last input row, and
     so on; the same for `rmse` and `mase`.
     """
@@ -144,6 +152,7 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
         "rmse": rmse(truth, forecast),
         "mase": mase(truth, forecast, persistence),
         "nrmse": nrmse(truth, forecast),
+        "wape": wape(truth, forecast),
         "seasonal_mase": seasonal_mase(
             truth, forecast, dataset.load[first:end], WEEK // 7 // dataset.interval
         ),

@@ -278,6 +278,7 @@ def _records(
         work |= {"seconds": 0.8 * seconds, "round_seconds": seconds}
     of_training = {name: np.where(train, value, nan) for name, value in work.items()}
     scores = {"mae": mase * persistence, "rmse": 1.5 * mase * persistence, "mase": mase}
+    scores["wape"] = 0.1 * mase
     records = records.assign(**of_training, **scores)
     found = [np.resize(CLUSTERS.get(c.method, nan), study.data.clients) for c in study.cells]
     if not np.isnan(found).all():
@@ -330,7 +331,7 @@ def _baselines(
     mase = table["baseline"].map(baseline).mask(lacking)
     mae = mase * table["persistence_mae_test"]
     raw = table["baseline"].map(lambda name: find(name).crosses == "raw data")
-    scores = {"mae": mae, "rmse": 1.5 * mae, "mase": mase}
+    scores = {"mae": mae, "rmse": 1.5 * mae, "mase": mase, "wape": 0.1 * mase}
     table = table.assign(**scores, bytes=(4 * 0.9 * table["rows"] * raw).astype(int))
     return table[["state", "baseline", "split", "client", *scores, "bytes"]]
 

@@ -404,6 +404,18 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
     assert row[3:] == 2 * ["0.900 ± 0.141"] + 2 * ["2.400 ± 0.849"]
 
 
+def test_the_first_screen_has_the_errors_in_percent_of_the_load(six: Path) -> None:
+    """The fake loads are ten times the error of persistence, so that WAPE is a tenth of MASE."""
+    text = Page(six.read_text(encoding="utf-8")).text
+    errors = re.search(r"mean error was ([\d.]+) with .*? and ([\d.]+) without", text)
+    percents = re.search(r"the errors are ([\d.]+)\s% and ([\d.]+)\s%", text)
+    assert errors and percents
+    assert [float(share) for share in percents.groups()] == pytest.approx(
+        [10 * float(error) for error in errors.groups()], abs=0.1
+    )
+    assert "it is not energy saved" in text
+
+
 def test_a_client_is_scored_by_its_mean_over_seeds(six: Path) -> None:
     tables, parsed = Tables(six.parent), Page(six.read_text(encoding="utf-8"))
     scores = tables.records(

@@ -36,6 +36,12 @@ def test_no_mase_where_persistence_makes_no_error_but_rounding(load: float, nois
     assert np.isfinite(scores.mase(truth, np.zeros(4), np.full(4, 1.0001 * load)))
 
 
+def test_wape_is_the_share_of_absolute_errors_in_the_loads() -> None:
+    assert scores.wape(np.array([1.0, 3.0]), np.array([2.0, 2.0])) == 0.5
+    assert scores.wape(np.array([1.0, -3.0]), np.array([1.0, -1.0])) == 0.5, "fed into the grid"
+    assert np.isnan(scores.wape(np.zeros(2), np.ones(2)))
+
+
 def test_nrmse_is_a_share_of_the_mean_load() -> None:
     share = losses.rmse(FRAME, ["model"])["model"][0] / TRUTH.mean()
     assert scores.nrmse(TRUTH, FORECAST) == pytest.approx(share)
