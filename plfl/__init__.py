@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # see above
     from plfl.data.prepare import load_dataset
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
+    from plfl.outside.clients import Client, clients
     from plfl.plugins import trust
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
@@ -25,11 +26,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Cell",
     "CellResult",
+    "Client",
     "Dataset",
     "ForecastModel",
     "PlflError",
     "Study",
     "Tables",
+    "clients",
     "load",
     "load_dataset",
     "train",
@@ -39,11 +42,13 @@ __all__ = [
 _MODULES = {
     "Cell": "plfl.study",
     "CellResult": "plfl.results.records",
+    "Client": "plfl.outside.clients",
     "Dataset": "plfl.data.dataset",
     "ForecastModel": "plfl.forecast.model",
     "PlflError": "plfl.base.errors",
     "Study": "plfl.study",
     "Tables": "plfl.results.tables",
+    "clients": "plfl.outside.clients",
     "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.prepare",
     "train": "plfl.experiments.train",

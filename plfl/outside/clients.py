@@ -1,0 +1,241 @@
+"""The clients of a study as arrays, for any framework.
+
+They are what every cell and baseline of the study reads: the same windows, sets and scaling.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.base.errors import ConfigError, DataError
+from plfl.base.files import atomic
+from plfl.base.text import some
+from plfl.config.sections import Windows
+from plfl.data.dataset import Dataset, Split
+from plfl.data.prepare import load_dataset
+from plfl.data.windows import scalings
+from plfl.study import Study
+from plfl.tasks.loads import Loads
+from plfl.tasks.quantiles import Quantiles
+
+Floats = NDArray[np.float32]
+SHORT: dict[Split, str] = {"train": "train", "validation": "val", "test": "test"}
+"""The names of the sets in those of arrays."""
+TABLE = "clients.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """One client: W windows in each set, with T rows of F features, G numbers of context and H
+    targets.
+
+    `base + scale * y` is a load in kWh per interval, if y is a target or a model's output.
+    """
+
+    name: str
+    """Its name; after that of its state and a slash if the study has several states."""
+    features: tuple[str, ...]
+    """Names of the F features of `X`, the load first."""
+    context: tuple[str, ...]
+    """Names of the G columns of `C`."""
+    interval: int
+    """Minutes between two rows of a window."""
+    federation: int
+    """Number of its federation, within its state."""
+    levels: tuple[float, ...]
+    """Levels of the quantiles that the study asks for; empty for point forecasts."""
+    scale: float
+    """Change of the load in kWh per interval by which `y` changes by 1."""
+    offset: NDArray[np.float64]
+    """Value (F,) of each feature, in its unit, that is 0 in `X`."""
+    spread: NDArray[np.float64]
+    """Difference (F,) of each feature that is 1 in `X`."""
+    X_train: Floats
+    """Scaled features (W, T, F), earliest row first. If `relative`, the load is relative to that of
+    the last row."""
+    y_train: Floats
+    """Scaled targets (W,), or (W, H) if there are several."""
+    X_val: Floats
+    y_val: Floats
+    X_test: Floats
+    y_test: Floats
+    C_train: Floats
+    """Context (W, G): further inputs of a window, scaled."""
+    C_val: Floats
+    C_test: Floats
+    base_train: NDArray[np.float64]
+    """Load (W,) in kWh per interval at which `y` is 0."""
+    base_val: NDArray[np.float64]
+    base_test: NDArray[np.float64]
+    made_at_test: NDArray[np.datetime64]
+    """End (W,) of the last interval that a forecast knows."""
+    stamp_test: NDArray[np.datetime64]
+    """End (W,) or (W, H) of the interval of each target."""
+    relative: bool
+    """Whether `y` is a change from the last row, so that `base` differs between windows."""
+
+    def flat(self, part: str) -> Floats:
+        """All inputs (W, T * F + G) of a set (`train`, `val` or `test`): rows, then context."""
+        rows, context = getattr(self, f"X_{part}"), getattr(self, f"C_{part}")
+        return np.concatenate([rows.reshape(len(rows), -1), context], axis=1)
+
+    def kwh(self, outputs: NDArray[Any], part: str = "test") -> NDArray[np.float64]:
+        """Loads in kWh per interval, given outputs (W, ...) for the windows of a set."""
+        outputs = np.asarray(outputs, float)
+        base = getattr(self, f"base_{part}")
+        return np.asarray(base.reshape(-1, *[1] * (outputs.ndim - 1)) + self.scale * outputs)
+
+    def predictions(self, outputs: NDArray[Any], seed: int = 0) -> pd.DataFrame:
+        """The rows of `plfl score` for the test set.
+
+        Args:
+            outputs: a model's outputs in the units of `y`: the shape of `y_test`, and one more axis
+                of the study's quantiles if it has any.
+            seed: of the training.
+
+        Raises:
+            DataError: the outputs have another shape.
+        """
+        last = (len(self.levels),) if self.levels else ()
+        outputs = np.asarray(outputs, float)
+        if outputs.shape != (*self.y_test.shape, *last):
+            raise DataError(
+                f"client {self.name}: outputs have the shape {outputs.shape}, but the test set "
+                f"needs {(*self.y_test.shape, *last)}"
+            )
+        loads = self.kwh(outputs).reshape(-1, *last)
+        columns = {"forecast": loads}
+        if last:
+            loads = np.sort(loads, axis=-1)
+            columns = {"forecast": loads[:, self.levels.index(0.5)]}
+            columns |= {f"forecast_{100 * q:g}": loads[:, i] for i, q in enumerate(self.levels)}
+        targets = self.stamp_test.size // max(1, len(self.stamp_test))
+        keys = {
+            "client": self.name,
+            "seed": seed,
+            "made_at": self.made_at_test.repeat(targets),
+            "stamp": self.stamp_test.ravel(),
+        }
+        return pd.DataFrame(keys | columns)
+
+
+def clients(study: Study) -> list[Client]:
+    """The clients of a study of loads, in its order; fetches or generates its data if needed.
+
+    If a study has `windows.history` or `data.origins`, its own forecasters choose on `val` and are
+    then trained again on `train` and `val` together.
+
+    Raises:
+        ConfigError: the study has variants, or is not about loads.
+        DataError: see `plfl.load_dataset`.
+    """
+    return [client for state in datasets(study).items() for client in _of_state(study, *state)]
+
+
+def datasets(study: Study) -> dict[str, Dataset]:
+    """The datasets of a study of loads, by state.
+
+    Raises:
+        ConfigError: the study has variants, or is not about loads.
+    """
+    if study.axes:
+        labels = some(list(study.variants), 3)
+        problem = f"grid: the study has variants with data of their own; name one: {labels}"
+        raise ConfigError(study.name, [problem])
+    if not isinstance(study.task, Loads):
+        raise ConfigError(study.name, ["task: only forecasts of loads have these arrays"])
+    return {state: load_dataset(study, state) for state in study.data.states}
+
+
+def name_of(study: Study, state: str, client: str) -> str:
+    """The name of a client outside of its state."""
+    return client if len(study.data.states) == 1 else f"{state}/{client}"
+
+
+def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
+    task, scales = study.task, scalings(dataset)
+    found = []
+    for i, client in enumerate(dataset.clients.tolist()):
+        arrays: dict[str, Any] = {}
+        for split, short in SHORT.items():
+            starts = dataset.starts(i, split)
+            last = dataset.persistence_rows(starts)
+            rows = dataset.features[starts[:, None] + np.arange(dataset.look_back)]
+            if dataset.relative:
+                rows[..., 0] -= rows[:, -1:, 0].copy()
+            arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
+            arrays |= {f"C_{short}": dataset.context[last]}
+            arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
+        one = Client(
+            name=name_of(study, state, client),
+            features=tuple(dataset.columns.tolist()),
+            context=context_names(study.windows),
+            interval=dataset.interval,
+            federation=int(dataset.federation[i]) if len(dataset.federation) else 0,
+            levels=task.levels if isinstance(task, Quantiles) else (),
+            scale=float(dataset.load_scale[i]),
+            offset=scales[client].offset,
+            spread=scales[client].scale,
+            made_at_test=dataset.stamps[last],
+            stamp_test=dataset.stamps[dataset.target_rows(starts)],
+            relative=dataset.relative,
+            **arrays,
+        )
+        found.append(one)
+    return found
+
+
+def context_names(windows: Windows) -> tuple[str, ...]:
+    """Names of the columns of the context, such as `calendar_3`."""
+    return tuple(
+        f"{transform.name}_{column}"
+        for transform in windows.context
+        for column in range(transform.width(windows.horizons))
+    )
+
+
+def export(study: Study, folder: Path) -> list[Path]:
+    """Write `NAME.npz` for each client, and all windows of all clients as `clients.parquet`.
+
+    The arrays of a file have the names of the fields of `Client`. The table has a row per window:
+    `client` (the column to partition by), `federation`, `split` (`train`, `val`, `test`), `x`
+    (`Client.flat`), `y`, `base` and `scale`, and the names of all inputs in its metadata.
+    """
+    written: list[Path] = []
+    tables: list[pd.DataFrame] = []
+    for client in clients(study):
+        written.append(folder / f"{client.name}.npz")
+        with atomic(written[-1]) as temporary:
+            np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
+        tables.extend(_windows(client, part) for part in SHORT.values())
+    written.append(folder / TABLE)
+    _write(tables, client, written[-1])
+    return written
+
+
+def _windows(client: Client, part: str) -> pd.DataFrame:
+    columns: dict[str, Any] = {"client": client.name, "federation": client.federation}
+    columns |= {"split": part, "x": list(client.flat(part))}
+    columns["y"] = list(getattr(client, f"y_{part}"))
+    columns |= {"base": getattr(client, f"base_{part}"), "scale": client.scale}
+    return pd.DataFrame(columns)
+
+
+def _write(tables: list[pd.DataFrame], client: Client, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pandas(pd.concat(tables), preserve_index=False)
+    steps = client.X_train.shape[1]
+    names = [f"{name}_{step - steps}" for step in range(1, steps + 1) for name in client.features]
+    about = {"inputs": [*names, *client.context], "interval": client.interval}
+    marked = {**(table.schema.metadata or {}), b"plfl.clients": json.dumps(about).encode()}
+    with atomic(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(marked), temporary, compression="zstd")
