@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from plfl.base.errors import PlflError, ResultsError
@@ -81,7 +82,8 @@ def publish(
     """Write the crate of a finished study; return whether readings of own meters were left out.
 
     They are left out unless `data` is set. The tables of forecasts, which also contain loads, are
-    then empty, and page and figures are made again without them.
+    then empty, and page and figures are made again without them. Records of a private study whose
+    participants are drawn have no rows of `train`, which name the participants.
 
     Args:
         results: the results folder of the study.
@@ -206,7 +208,17 @@ def _gather(
             shutil.copyfile(path, target)
     if private:
         make(folder, folder / "figures", folder / "index.html")
+    if study.federation.privacy.clip is not None and study.federation.participation < 1:
+        for path in folder.rglob("records.parquet"):
+            _without_participants(path)
     return sources
+
+
+def _without_participants(path: Path) -> None:
+    """Remove the rows that say who took part in which round: ε counts on secret draws."""
+    records = pq.read_table(path)
+    scores = pc.not_equal(pc.cast(records["split"], pa.string()), "train")
+    pq.write_table(records.filter(scores), path)
 
 
 def _require(place: Path, names: list[str]) -> None:

@@ -328,3 +328,17 @@ def test_the_command(
     Path("CITATION.cff").write_text(citation.EXAMPLE, encoding="utf-8")
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 0
     assert capsys.readouterr().out == "wrote tiny.zip, licence CC-BY-4.0\n"
+
+
+def test_participants_of_a_private_study_are_not_published(
+    cited: citation.Citation, tmp_path: Path
+) -> None:
+    drawn = {**fake_results.TINY["federation"], "participation": 0.5, "selection": "poisson"}
+    private = {"clip": 1.0, "noise": 1.0, "delta": 0.1}
+    study = fake_results.TINY | {"federation": drawn | {"privacy": private}}
+    results = finished(tmp_path, study)
+    publish(results, to := tmp_path / "crate", cited, DAY)
+    kept = pd.read_parquet(to / "records.parquet")
+    whole = pd.read_parquet(results / "records.parquet")
+    assert set(kept["split"].astype(str)) == {"validation", "test"}
+    assert len(kept) == (whole["split"] != "train").sum()
