@@ -30,13 +30,3 @@ def test_every_way_trains_on_a_cpu(
     assert all(float(rate) > 0 for rate in re.findall(r"\d+", row.replace(",", ""))[:-2])
     gpu, launches = map(float, re.findall(r"[\d.]+e-\d+|0\.\d+", constants))
     assert gpu == launches > 0, "one row has a single model"
-
-
-@pytest.mark.parametrize(
-    ("file", "source"), [("config.yaml", "sample"), ("config/lab.yaml", "digits")]
-)
-def test_studies_need_no_download(bench_gpu: ModuleType, file: str, source: str) -> None:
-    study = bench_gpu.study_on(ROOT / file, "cpu", 2)
-    assert study["data"]["source"] == source
-    assert study["grid"]["seeds"] == [1, 2]
-    assert study["compute"]["device"] == "cpu"

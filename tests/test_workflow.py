@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
@@ -130,13 +129,6 @@ def test_the_best_models_forecast_what_was_recorded(finished: Project) -> None:
             np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
 
 
-def test_a_study_is_one_file(project: Project) -> None:
-    (project.folder / "more.yaml").write_text("name: more\n")
-    status, said = project.snakemake("--dry-run", "--configfile", "my.yaml", "more.yaml")
-    assert status == 1
-    assert "--configfile lists 2" in said
-
-
 SHOWN = {"collect", "figures", "page", "track", "models"}
 
 
@@ -243,19 +235,6 @@ def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(
     assert project.jobs().keys() >= {"download", "windows", "baselines", "train", "train_local"}
 
 
-def test_names_with_braces_are_names_and_others_are_refused_by_name(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    meters = project.folder / "meters" / "North"
-    (meters / "a.csv").rename(meters / "a{x}.csv")
-    project.make("results/own/data/North.npz")
-    (meters / "b.csv").rename(meters / os.fsdecode(b"b\xe9.csv"))
-    (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
-    monkeypatch.chdir(project.folder)
-    assert plfl_command(["study", "my.yaml"]) == 2
-    assert capsys.readouterr().err.endswith("its name is not UTF-8; rename it\n")
-
-
 def test_a_study_that_runs_already_is_refused_in_a_line(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,27 +249,6 @@ def test_a_study_that_runs_already_is_refused_in_a_line(
         "plfl: results/own: another process is running this study; wait until it has finished, or "
         "stop it\n"
     )
-
-
-def test_a_home_that_cannot_be_written_needs_no_cache(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
-    monkeypatch.chdir(project.folder)
-    monkeypatch.setenv("HOME", "/dev/null/none")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    command = [sys.executable, "-m", "plfl", "study", "my.yaml", "--dry-run"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-
-
-def test_a_cell_that_was_deleted_is_made_again(project: Project) -> None:
-    name = "North-P2-fedopt-adam-fedyogi-10.errors.parquet"
-    (project.results / "cells" / name).unlink()
-    jobs = project.jobs()
-    assert jobs["train"] == 1
-    project.make(f"results/own/cells/{name}")
-    assert (project.results / "cells" / name).is_file()
 
 
 def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:

@@ -68,24 +68,6 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
 # -- layouts -------------------------------------------------------------------------------------
 
 
-def test_a_long_file_has_a_column_of_names(bring: Callable[..., Exports]) -> None:
-    stamps = hours().repeat(2)
-    names, values = ["x", "y"] * ROWS, np.stack([loads(), loads(seed=1)], axis=1).ravel()
-    imported = bring("all.csv", ["t,meter,value", *text(stamps, names, values)])
-    same(load(imported, "x"), hours(), loads())
-    same(load(imported, "y"), hours(), loads(seed=1))
-
-
-def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Exports]) -> None:
-    stamps = hours().repeat(2)
-    lines = ["t,id,value,t2", *text(stamps, [7, 8] * ROWS, loads(2 * ROWS), loads(2 * ROWS))]
-    with pytest.raises(DataError, match=r"columns: \{load: value\} or .*columns: \{load: t2\}"):
-        bring("all.csv", lines)
-    imported = bring("all.csv", lines, columns={"load": "value"})
-    assert list(imported.meters) == ["7", "8"]
-    same(load(imported, "8"), hours(), loads(2 * ROWS)[1::2])
-
-
 def test_parts_of_a_meter_in_several_files_are_joined(
     bring: Callable[..., Exports], tmp_path: Path
 ) -> None:
@@ -208,56 +190,11 @@ def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: st
     same(load(bring("a.csv", ["time,load", *lines])), hours(), loads())
 
 
-def test_days_that_may_be_months_need_the_option(bring: Callable[..., Exports]) -> None:
-    lines = ["time,load", *text(hours(rows=100), loads(100), form="%m/%d/%Y %H:%M")]
-    with pytest.raises(
-        DataError,
-        match=r"line 2: '02/01/2020 01:00' can be read in 2 ways.*'%d/%m/%Y %H:%M' or ",
-    ):
-        bring("a.csv", lines)
-    imported = bring("a.csv", lines, date_format="%m/%d/%Y %H:%M")
-    same(load(imported), hours(rows=100), loads(100))
-
-
-def test_date_and_time_in_two_columns(bring: Callable[..., Exports]) -> None:
-    stamps = hours()
-    lines = text(stamps, stamps.strftime("%H:%M"), loads(), form="%d.%m.%Y")
-    imported = bring("a.csv", ["day,hour,load", *lines])
-    same(load(imported), stamps, loads())
-
-
-def test_the_time_is_chosen_among_several(bring: Callable[..., Exports]) -> None:
-    stamps = hours()
-    lines = ["from,to,load", *text(stamps - pd.Timedelta(hours=1), stamps, loads())]
-    same(load(bring("a.csv", lines)), stamps, loads())
-    same(load(bring("a.csv", lines, columns={"timestamp": "to"})), stamps, loads())
-    with pytest.raises(
-        DataError, match=r"choose it: data.meters.columns: \{timestamp: begun\} or .*read"
-    ):
-        bring("a.csv", ["begun,read,load", *lines[1:]])
-
-
-@pytest.mark.parametrize(("first", "done"), [(ROWS, "newest first"), (100, "sorted")])
-def test_lines_are_sorted(bring: Callable[..., Exports], first: int, done: str) -> None:
-    lines = text(hours(), loads())
-    lines = lines[::-1] if first == ROWS else [*lines[first:], *lines[:first]]
-    imported = bring("a.csv", ["t,load", *lines])
-    same(load(imported), hours(), loads())
-    assert imported.meters["a"].done == {done: ROWS}
-
-
 def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Exports], tmp_path: Path) -> None:
     lines = ["t,load", *text(hours("2020-02-01 00:00"), loads())]
     for keys, noted in (({}, True), ({"stamp": "end"}, False), ({"stamp": "start"}, False)):
         done = bring("a.csv", lines, **keys).meters["a"].done
         assert any("data.meters.stamp" in what for what in done) == noted
-
-
-def test_stamps_without_offset_need_a_zone(bring: Callable[..., Exports]) -> None:
-    with pytest.raises(
-        DataError, match=r"a.csv: the stamps have no UTC offset .*data.meters.timezone"
-    ):
-        bring("a.csv", ["t,load", *text(hours(), loads())], timezone=None)
 
 
 def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Exports]) -> None:
@@ -487,11 +424,6 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
     imported = read(*raw, timezone="UTC", columns={"load": "kWh"})
     same(load(imported, "b"), hours(), loads(seed=1))
     assert list(imported.meters) == ["a", "b"]
-
-
-def test_missing_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"x.csv: the file does not exist; check .*\n.*y.csv: "):
-        read(tmp_path / "x.csv", tmp_path / "y.csv")
 
 
 def test_different_intervals_need_the_option(bring: Callable[..., Exports], tmp_path: Path) -> None:

@@ -38,12 +38,6 @@ def test_what_is_lost_is_told_and_counted(server, caplog):
     assert server.restarts == 1
 
 
-def test_what_lives_is_left_alone(server):
-    server.group.start("superexec", [sys.executable, "-c", "import time; time.sleep(60)"])
-    assert not server.died("superexec")
-    assert server.restarts == 0
-
-
 def test_a_server_gives_up_in_the_end(server):
     server.group.log("superlink").write_text("no room\n")
     for _ in range(server_processes.MAX_RESTARTS):

@@ -5,13 +5,11 @@ import io
 import pandas as pd
 import pytest
 
-from plfl.base.errors import ConfigError
 from plfl.deploy.protocol.agreement import deployable, narrowed
 from plfl.publish.tracking import runs
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
-from tests.helpers.refusals import naming
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +70,3 @@ def test_a_deployed_study_can_be_deployed_again():
         assert saved == once
         assert deployable(saved, None, "study.json") == cell
         assert narrowed(saved, cell).name == once.name
-
-
-def test_a_name_that_leaves_no_room_for_that_of_the_cell_is_refused():
-    of = study()
-    room = 100 - len(f"-{of.cells[0]}-flower")
-    longest = of.model_copy(update={"name": "n" * room})
-    cell = deployable(longest, None, "config.yaml")
-    results_of = narrowed(longest, cell)
-    assert Study.parse(results_of.model_dump(mode="json"), "study.json") == results_of
-    longer = of.model_copy(update={"name": "n" * (room + 3)})
-    with naming(ConfigError, "config.yaml", "1 error"):
-        deployable(longer, None, "config.yaml")

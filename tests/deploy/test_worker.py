@@ -57,12 +57,6 @@ def test_it_is_made_once_and_private(study, folder, tmp_path):
     pd.testing.assert_frame_equal(read(study(clients=3), folder), table)
 
 
-def test_it_is_made_anew_when_other_features_are_asked_for(study, folder):
-    read(study(), folder)
-    table = read(study(features=["load", "weekday"]), folder)
-    assert table.columns.tolist() == ["load", "weekday"]
-
-
 def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
     before = read(study(), folder)
     after = read(study({"unit": "Wh"}), folder)
@@ -87,12 +81,6 @@ def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_p
     for of in (study(), study({"unit": "Wh"}), study(source="comstock", features=[*own.columns])):
         pd.testing.assert_frame_equal(read(of, folder), own, check_freq=False)
     assert [path.name for path in folder.iterdir()] == ["series.parquet"]
-
-
-def test_of_a_table_of_the_owner_what_the_study_names_is_used(study, folder):
-    put(assemble(series(), list(FEATURES)), folder)
-    table = read(study(features=["load", "temperature", "weekday"]), folder)
-    assert table.columns.tolist() == ["load", "temperature", "weekday"]
 
 
 @pytest.mark.parametrize("data", [{}, {"source": "sample"}])

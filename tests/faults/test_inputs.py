@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +20,6 @@ import yaml
 from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.data import receipts
 from plfl.data.comstock import series as comstock
-from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.dataset import Dataset
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.tables import Tables
@@ -57,12 +55,11 @@ def test_the_files_that_are_spoilt_can_be_read(subject: Subject, tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", range(len(NASTY_YAML)))
-@pytest.mark.parametrize("place", ["{}", "data: {{states: {}}}", "{}: 1"])
-def test_yaml_that_is_code_or_a_bomb_does_nothing(place: str, number: int, tmp_path: Path) -> None:
+def test_yaml_that_is_code_or_a_bomb_does_nothing(number: int, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     path = folder / "my.yaml"
-    path.write_text(place.format(NASTY_YAML[number]), encoding="utf-8")
+    path.write_text(f"data: {{states: {NASTY_YAML[number]}}}", encoding="utf-8")
     try:
         Study.load(path)  # there are harmless ones where they do no harm, such as 0o9 for a name
     except ConfigError as error:
@@ -99,28 +96,6 @@ def test_a_county_that_leads_out_of_the_store_is_refused(county: str, tmp_path: 
     columns = {layout.names.county: [county] * len(COUNTIES), **areas(COUNTIES)}
     write_metadata(tmp_path / layout.metadata("NY"), columns, COUNTIES)
     with pytest.raises(DataError, match="is not the GISJOIN of a county"):
-        dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
-
-
-def test_what_pandas_noted_in_a_parquet_file_does_not_matter(tmp_path: Path) -> None:
-    layout = Layout(PAPER_RELEASE, 10)
-    write_store(tmp_path)
-    before = dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
-    path = tmp_path / layout.load("NY", next(iter(COUNTIES)))
-    table = pq.read_table(path).replace_schema_metadata({"pandas": "{not JSON"})
-    pq.write_table(table, path)
-    after = dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
-    for name, series in before.items():
-        pd.testing.assert_frame_equal(series, after[name])
-
-
-def test_a_stamp_beyond_what_can_be_counted_is_refused(tmp_path: Path) -> None:
-    layout = write_store(tmp_path)
-    path = tmp_path / layout.load("NY", next(iter(COUNTIES)))
-    table = pq.read_table(path)
-    late = pa.array([10**17] * len(table), pa.timestamp("us"))
-    pq.write_table(table.set_column(table.column_names.index("timestamp"), "timestamp", late), path)
-    with naming(DataError, path.name):
         dict(comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES)))
 
 
@@ -165,12 +140,6 @@ def test_a_damaged_receipt_is_told(text: str, tmp_path: Path) -> None:
         receipts.read_receipt(path)
 
 
-@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "gone"])
-def test_a_receipt_of_impossible_files_is_told(name: str) -> None:
-    with pytest.raises(DataError, match="since the data were fetched"):
-        receipts.verify({"files": {name: "digest"}})
-
-
 # -- checkpoints and results ---------------------------------------------------------------------
 
 
@@ -207,14 +176,3 @@ def test_results_without_what_is_asked_for(
     with naming(ResultsError, name) as error:
         ask(Tables(tmp_path))
     assert len(str(error.value).removeprefix(str(path))) < 250, "pyarrow lists all columns"
-
-
-def test_a_summary_with_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    path = tmp_path / "summary.csv"
-    path.write_text(path.read_text().replace(",adam,", ",adm,"))
-    tables = Tables(tmp_path)
-    best = tables.best("local")
-    assert best
-    with naming(ResultsError, "summary.csv", "'adm'"):
-        tables.optimisers(best)

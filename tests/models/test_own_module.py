@@ -75,17 +75,13 @@ def test_another_content_is_another_training(tmp_path: Path) -> None:
 FORWARD = "return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]"
 BROKEN = {
     "has no class 'Net'; allowed: Nett; did you mean 'Nett'?": GOOD.replace("Net(", "Nett("),
-    "it defines no torch.nn.Module": "Other = 3",
     "cannot be imported: SyntaxError": "class Net",
-    "cannot be imported: ModuleNotFoundError": "import no_such_module",
     "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
-    "is int, not a torch.nn.Module": "def Net(inputs, look_back, context): return 3",
     "cannot be called with inputs, look_back, context": GOOD.replace("look_back, c", "back, c"),
     "cannot be built with inputs=1, look_back=12, context=0: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
     "returns (3, 1) for sequence (3, 12, 1) and context (3, 0)": GOOD.replace("[:, 0]", ""),
-    "cannot forecast sequence (3, 12, 1)": GOOD.replace("sequence.flatten(1)", "sequence"),
     "and context (3, 0): ValueError, line 12: never": GOOD.replace(
         FORWARD, "raise ValueError('never')"
     ),
@@ -109,12 +105,6 @@ BROKEN = {
     "makes () of a minibatch of 1; forward must return a tensor of shape (1,)": GOOD.replace(
         "[:, 0]", ".squeeze()"
     ),
-    "cannot forecast one window or 32: RuntimeError, line 12": GOOD.replace(
-        "flatten(1)", "reshape(3, -1)"
-    ),
-    "spare.weight, spare.bias never get a gradient": GOOD.replace(
-        "self.out =", "self.spare = nn.Linear(2, 2)\n        self.out ="
-    ),
     "read.weight, read.bias never get a gradient": GOOD.replace(
         "sequence.flatten(1)))", "sequence.flatten(1))).detach()"
     ),
@@ -130,9 +120,7 @@ BROKEN = {
 @pytest.mark.parametrize(
     "condition",
     [
-        *("mean() > -0.5", "mean() > 0.01", "mean() > 0.3", "mean() > 0.7", "mean() > 0.95"),
-        *("sum() > -1", "sum() > 5", "sum() > 100", "max() > 0.5", "min() < 0", "std() < 0.2"),
-        *("mean(0).max() < 0.6", "size(0) > 8"),
+        *("mean() > 0.3", "sum() > 100", "std() < 0.2", "mean(0).max() < 0.6", "size(0) > 8"),
     ],
 )
 def test_a_module_that_branches_on_its_minibatch_is_refused(condition: str, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Plug-ins: a user's own files, and modules of installed packages."""
 
-import os
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +10,6 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
-import torch
 import yaml
 
 from plfl import plugins
@@ -93,14 +90,6 @@ def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
     assert Study.parse(study.model_dump(mode="json"), "again") == study
 
 
-def test_the_example_optimiser_takes_its_step(project: Project) -> None:
-    study = project.load()
-    signum = study.client_optimiser(study.cells[0]).model_copy(update={"lr": 0.5})
-    y = torch.tensor([[1.0, 1.0, 1.0]])
-    signum.step(y, torch.tensor([[2.0, -3.0, 0.0]]), signum.init(y), 1)
-    assert y.tolist() == [[0.5, 1.5, 1.0]]
-
-
 def test_the_example_method_bounds_what_a_client_moves(project: Project) -> None:
     study = project.load(hyperparameters={"method": {"clipped": {"bound": 0.2}}})
     *_, last = trajectory(Sgd(lr=0.1), FedAvg(), study.method(study.cells[0]), rounds=1)
@@ -151,14 +140,6 @@ def test_a_codec_of_a_plugin_codes_messages_and_is_part_of_the_code(project: Pro
         assert records.query("split == 'test'")["mase"].notna().all()
     with naming(ConfigError, "'f5' is no codec"):
         load("f5")
-
-
-def test_what_a_plugin_imports_of_plfl_is_part_of_its_code(project: Project) -> None:
-    study = project.load()
-    project.write("power.py", "from plfl.results import power\n")  # which training does not import
-    with_another = study.model_copy(update={"plugins": [project.folder / "power.py"]})
-    without = study.model_copy(update={"plugins": []})
-    assert training_code(with_another, study.cells[:1]) != training_code(without, study.cells[:1])
 
 
 def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Path) -> None:
@@ -367,22 +348,3 @@ def test_installed_packages_bring_plugins(
     finally:
         for name in ("gridopt", "gridopt.signum"):
             sys.modules.pop(name, None)
-
-
-def test_a_package_that_brings_a_broken_file_stops_every_command(tmp_path: Path) -> None:
-    package, about = tmp_path / "broken", tmp_path / "broken-1.0.dist-info"
-    package.mkdir()
-    about.mkdir()
-    (package / "mine.py").write_text("import a_module_that_is_missing\n")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[plfl.methods]\nmine = broken\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "plfl", "methods"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "broken.mine" in done.stderr
-    assert "a_module_that_is_missing" in done.stderr
-    assert "Traceback" not in done.stderr

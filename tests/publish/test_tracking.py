@@ -12,14 +12,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
 
 from plfl.base.errors import PlflError
-from plfl.publish import tracking
-from plfl.publish.tracking import BATCH, runs, track
+from plfl.publish.tracking import runs, track
 from plfl.results import overview
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -167,16 +165,6 @@ def test_a_baseline_stands_in_the_columns_of_the_cells(place):
     assert curve(run, "total/bytes_up") == {4: means["bytes"]}
 
 
-def test_a_baseline_without_all_forecasts_has_no_score(place):
-    fake_results.write(Path("tiny"), TINY)
-    table = pd.read_parquet("tiny/baselines.parquet")
-    one = (table["baseline"] == "ridge") & (table["client"] == table["client"].iloc[0])
-    table.loc[one, ["mae", "rmse", "mase"]] = np.nan
-    table.to_parquet("tiny/baselines.parquet")
-    found = of_subject(Path("tiny"))["CA-baseline-ridge"]
-    assert [key for key, *_ in found.points] == ["total/bytes_up"]
-
-
 def test_every_training_is_a_run_once(place):
     fake_results.write(Path("meters"), METERS)
     found = list(runs(Tables(Path("meters"))))
@@ -244,28 +232,6 @@ def test_a_killed_logging_is_completed_by_the_next(step, results, monkeypatch):
     assert {name: len(found[name].data.metrics) for name in expected} == expected
 
 
-def test_more_points_than_a_call_takes_are_logged(results, monkeypatch):
-    monkeypatch.setattr(tracking, "BATCH", 7)
-    track(results)
-    client, found = logged()
-    run = next(run for run in runs(Tables(results)) if run.subject == CELL)
-    assert 7 < len(run.points) < BATCH
-    history = [
-        (key, metric.step, metric.value)
-        for key in {key for key, *_ in run.points}
-        for metric in client.get_metric_history(found[run.name].info.run_id, key)
-    ]
-    assert sorted(history) == sorted(run.points)
-
-
-def test_a_study_that_was_deleted_in_the_browser_returns(results):
-    track(results)
-    client, found = logged()
-    client.delete_experiment(found["overview"].info.experiment_id)
-    track(results)
-    assert logged()[1].keys() == found.keys()
-
-
 def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(results):
     track(results)
     axes = {"federation.batch_size": [8, 16]}
@@ -289,18 +255,6 @@ def test_a_database_that_cannot_be_used_is_named_and_left(results):
     with naming(PlflError, "mlruns.db", "plfl track"):
         track(results)
     assert Path("mlruns.db").read_bytes() == before
-
-
-def test_damaged_results_are_refused_as_everywhere(results):
-    (results / "summary.csv").write_text("state,sharing\n")
-    with naming(PlflError, "summary.csv"):
-        track(results)
-
-
-def test_where_mlflow_is_not_installed_it_says_how(results, monkeypatch):
-    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
-    with naming(PlflError, "plfl[mlflow]"):
-        track(results)
 
 
 def ask(address):

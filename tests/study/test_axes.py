@@ -1,7 +1,6 @@
 """Further axes of the grid: their variants, names and errors."""
 
 import json
-from datetime import date
 from typing import Any
 
 import pytest
@@ -58,12 +57,6 @@ def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
     ]
 
 
-def test_dates_need_no_quotes() -> None:
-    study = with_axes(**{"data.meters.since": [date(2017, 1, 1), "2018-01-01"]})
-    assert list(study.variants) == ["since=2017-01-01", "since=2018-01-01"]
-    assert study.variants["since=2017-01-01"].data.meters.since == "2017-01-01"
-
-
 def test_a_description_gives_the_same_variants_again() -> None:
     study = with_axes(**{"model.name": ["mlp", "gru"], "windows.history": [2, None]})
     again = Study.parse(json.loads(json.dumps(study.description())), "again")
@@ -98,11 +91,6 @@ def test_cells_are_found_by_name() -> None:
         study.find("model=gru/XX-P1-fedopt-adam-fedavg-1")
 
 
-def test_the_study_itself_has_no_cells() -> None:
-    with naming(ConfigError, "model.name"):
-        _ = with_axes(**{"model.name": ["mlp", "gru"]}).cells
-
-
 def test_a_variant_is_loaded_by_file_and_name(tmp_path: Any) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("data: {source: sample}\ngrid: {model.name: [mlp, gru]}\n")
@@ -114,9 +102,6 @@ def test_a_variant_is_loaded_by_file_and_name(tmp_path: Any) -> None:
 ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"federation.particpation": [1]}, "did you mean 'participation'?"),
     ({"participation": [1]}, "or an axis `federation.participation`"),
-    ({"methd": ["fedopt"]}, "grid.methd: unknown key; allowed: method"),
-    ({"federation.rounds.x": [1]}, "`federation.rounds` is not a block of keys"),
-    ({"name": ["a"]}, "cannot be an axis: `name` names"),
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
     ({"data.states": [["NY"]]}, "is an axis already"),
     ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
@@ -125,7 +110,6 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"model": ["mlp"]}, "'mlp' is no block of keys; for models with their own defaults"),
     ({"federation.rounds": [2], "federation": {"a": {}}}, "is a part of the axis 'federation'"),
     ({"federation.participation": [0.5, 3]}, "(in participation=3)"),
-    ({"model.name": ["mlpp"]}, "did you mean 'mlp'?"),
 ]
 
 

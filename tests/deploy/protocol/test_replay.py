@@ -13,7 +13,6 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast import model as forecast_model
 from plfl.forecast.contents import describe
-from plfl.models.mlp import Mlp
 from plfl.optimizers import server as servers
 from plfl.results.models import write_models
 from plfl.study import Study
@@ -184,10 +183,4 @@ def test_servers(server, tmp_path):
 def test_options(method, client_opt, blocks, tmp_path):
     grid = {"method": [method], "client_opt": [client_opt]}
     of = study(grid=grid, **{"federation": {**SOME, "rounds": 6}, **blocks})
-    assert_equal_bits(of, tmp_path, ["P2"])
-
-
-def test_another_model(tmp_path):
-    of = study(federation=SOME | {"loss": "mae"})
-    of = of.model_copy(update={"model": Mlp(hidden=(4,), dropout=0.5)})
     assert_equal_bits(of, tmp_path, ["P2"])

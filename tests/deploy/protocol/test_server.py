@@ -12,7 +12,7 @@ from plfl.deploy.check import replay
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.wire import Message
 from tests.helpers import loopback
-from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, dataset, replayed, study
+from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
 from tests.helpers.refusals import naming
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
@@ -77,24 +77,6 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
     assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
     assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
-
-
-def test_pooled_limits_count_as_messages_only(tmp_path):
-    sent = {}
-    for scaling in ("pooled", "per_client"):
-        of = study(federation={"rounds": 2, "evaluate_every": 2}, windows={"scaling": scaling})
-        deployed = Deployment(of, by_split(of)["P2"], tmp_path / scaling)
-        records = deployed.server.run().records
-        rows = records[(records["split"] == "train") & (records["model"] == "local")]
-        sent[scaling] = rows.set_index(["round", "client"])[["bytes_down", "bytes_up", *MEASURED]]
-        simulated = replayed(deployed)
-        counted = ["bytes_down", "bytes_up", "extras_down", "extras_up"]
-        pd.testing.assert_frame_equal(records[counted], simulated[counted], check_exact=True)
-    added = sent["pooled"] - sent["per_client"]
-    assert not added[["bytes_down", "bytes_up"]].any(axis=None)
-    size = 2 * 2 * 8  # minimum and maximum of two features, in double precision
-    assert (added.loc[1, MEASURED] >= size).all(axis=None)
-    assert (added.loc[2, MEASURED].abs() < size).all(axis=None)
 
 
 def test_a_server_that_was_replaced_is_refused(deployed):
@@ -217,10 +199,3 @@ def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
     of = study(**blocks)
     with naming(ConfigError, reason):
         agreement.deployable(of, None, "config.yaml")
-
-
-def test_the_first_deployable_cell_is_taken():
-    of = study(grid={"method": ["one_shot", "fedopt"]})
-    assert agreement.deployable(of, None, "").method == "fedopt"
-    with naming(ConfigError, "'XX'"):
-        agreement.deployable(of, "XX", "")
