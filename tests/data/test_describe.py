@@ -106,13 +106,6 @@ def test_different_spans_are_told_once() -> None:
     assert not any("different" in told for told in judge(description, WINDOWS, date(2018, 2, 15)))
 
 
-def test_loads_that_are_never_positive_have_no_ratios() -> None:
-    row = describe({"m": table() * -1}, 15, WINDOWS).loc["m"]
-    assert np.isnan(row["load_factor"])
-    assert np.isnan(row["persistence_ratio"])
-    assert row["outliers"] == 0
-
-
 @pytest.mark.parametrize("origin", [None, date(2018, 2, 5)])
 @pytest.mark.parametrize(
     "windows", [WINDOWS, Windows(look_back=5, look_ahead=96, history=3), Windows(horizons=4)]
@@ -129,12 +122,6 @@ def test_windows_and_their_persistence_are_those_of_the_study(
     row = describe({"m": made}, 15, windows, origin).loc["m"]
     assert row["test_persistence_mae"] == pytest.approx(scores.mae(targets, persistence))
     assert row["windows"] == sum(len(dataset.starts(0, split)) for split in SPLITS)
-
-
-def test_a_series_without_windows_has_no_persistence_in_them() -> None:
-    row = describe({"m": table(10)}, 15, WINDOWS).loc["m"]
-    assert pd.isna(row["windows"])
-    assert np.isnan(row["test_persistence_mae"])
 
 
 def test_a_daily_load_has_no_mase_a_day_ahead() -> None:

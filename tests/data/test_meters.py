@@ -218,14 +218,6 @@ def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[...,
     assert read(meter(text))["load"].tolist() == [0.5, 1.25]
 
 
-def test_a_static_column_may_be_given_once(meter: Callable[..., Path]) -> None:
-    area = [np.nan, 1200.0, *[np.nan] * 94]
-    columns = {"timestamp": "timestamp", "load": "load", "floor_area": "floor_area"}
-    table = read(meter(frame(stamps(), floor_area=area)), columns=columns)
-    assert (table["floor_area"] == 1200).all()
-    assert len(table) == 96
-
-
 @pytest.mark.parametrize(
     ("unit", "interval", "factor"),
     [("kWh", 15, 1), ("Wh", 15, 1e-3), ("kW", 15, 0.25), ("kW", 60, 1), ("W", 30, 0.5e-3)],
@@ -484,9 +476,11 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
         GOOD.assign(other=1.0).rename(columns={"other": "load"}),
         {"columns": {"load": "load"}},
     ),
+    (("several columns", "one meter each"), GOOD.rename(columns={"load": "a"}).assign(b=1.0), {}),
     (("no header",), put(2, "", "timestamp"), {}),
     (("line 98", "1 field"), GOOD.to_csv(index=False) + "2018-01-0", {}),
     (("line 7", "load 'n. v.'"), put(5, "n. v."), {}),
+    (("line 7", "load 'inf'"), put(5, "inf"), {}),
     (("line 7", "1 negative value", "-1", "data.meters.allow_negative"), put(5, -1), {}),
     (("all values are 3 kWh",), GOOD.assign(load=3.0), {}),
     (("floor_area", "give it once"), GOOD.assign(floor_area=np.nan), WITH_AREA),
@@ -499,6 +493,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
         "Site;Town\n\n" + GOOD.to_csv(index=False),
         {"header": 3, "date_format": "%Y%m%d"},
     ),
+    (("date_format", "'%Q'"), GOOD, {"date_format": "%Q"}),
     (
         ("2018-03-11 02:00:00", "America/New_York", "data.meters.timezone", "Etc/GMT+5"),
         frame(stamps("2018-03-10 00:15", 200)),
@@ -514,6 +509,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
         pd.concat([GOOD[:3], put(2, "2018-01-01 00:50:00", "timestamp")[2:3], GOOD[3:]]),
         {},
     ),
+    (("00:07:00", "15 minutes"), frame(stamps("2018-01-01 00:07")), {}),
 ]
 """What a message names (place, value, key), of which file, with which `data.meters`."""
 

@@ -250,15 +250,6 @@ def test_a_gap_in_any_target_leaves_the_window_out():
     assert lost == set(range(300 - 11 - 4, 301)) - {300 - 11 - 1}
 
 
-def test_the_week_to_look_at_goes_from_window_to_window():
-    data = build(TABLES, of_several(look_ahead=1, horizons=4))
-    starts = data.first_week(0)
-    assert (np.diff(starts) == 4).all()
-    made_at = data.stamps[data.persistence_rows(starts)]
-    assert made_at[0] == made_at[0].astype("datetime64[D]")
-    assert len(set(data.target_rows(starts).ravel())) == starts.size * 4
-
-
 def test_a_part_shorter_than_its_targets_is_an_error():
     with naming(DataError, "look_ahead", "windows.horizons", "90"):
         build(TABLES, of_several(horizons=90))

@@ -155,19 +155,6 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
     assert (theirs["mae"] != ours["mae"])[scored].all()
 
 
-@pytest.mark.parametrize("method", ["fedopt", "fedadc"])
-def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
-    """Also where a method moves the models before a step."""
-    options = {"variant": "nesterov"} if method == "fedadc" else {}
-    records = []
-    for ema in (None, 1e-12):
-        federation = {"ema": ema, "simulation": {"availability": 0.8, "dropout": 0.2}}
-        grid = {"client_opt": ["sgd"]}
-        study = tiny.of_method(method, grid=grid, federation=federation, method=options)
-        records += [result.records for result in train(study, study.cells, DATASET).values()]
-    pd.testing.assert_frame_equal(*records, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("model", "ema"), [({}, None), ({"name": "mlp", "hidden": [4]}, 0.9)], ids=["lstm_mlp", "mlp"]
 )
@@ -344,15 +331,6 @@ def test_every_cell_has_as_many_trials_and_their_steps_are_counted() -> None:
         # Trials × rounds × clients × steps.
         assert set(result.records["trial_steps"]) == {4 * 3 * 3 * 4}
     assert workload(study)["client_steps"].tolist() == [4 * 3 * 3 * 4] * 3
-
-
-def test_the_workload_counts_the_features_that_own_meters_have() -> None:
-    columns = {"timestamp": "t", "load": "kWh", "temperature": "T"}
-    named = {"features": ["load", "time_index", "weekday", "temperature"]}
-    meters = {"source": "meters", "meters": {"columns": columns}}
-    own, all_there = (tiny.study(data=meters | more) for more in ({}, named))
-    pd.testing.assert_frame_equal(workload(own), workload(all_there))
-    assert workload(tiny.study())["megabytes"].sum() > workload(own)["megabytes"].sum()
 
 
 def test_halving_keeps_the_better_half_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:

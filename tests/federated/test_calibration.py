@@ -121,18 +121,6 @@ def test_against_pytorch(variant, monkeypatch):
         torch.testing.assert_close(trained[i], expected, rtol=0, atol=1e-12)
 
 
-def test_no_client_takes_more_steps_than_it_may():
-    start, mask = models(TWO), head(TWO)
-    all_steps = [2 * (len(TWO.dataset.starts(i, "train")) // 8) for i in range(2)]
-    few = min(all_steps)
-    head_only = {"epochs": 2, "frozen": ~mask}
-    capped = TWO.fine_tuned(start, ADAM, **head_only, most_steps=few)
-    free = TWO.fine_tuned(start, ADAM, **head_only)
-    for i, steps in enumerate(all_steps):
-        assert torch.equal(capped[i], free[i]) == (steps <= few)
-    assert torch.equal(TWO.fine_tuned(start, ADAM, **head_only, most_steps=max(all_steps)), free)
-
-
 def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
     rows, everyone, sgd = models(TWO), torch.arange(2), Sgd(lr=1.0)
     norms = {}

@@ -3,7 +3,6 @@
 from typing import get_args
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
@@ -28,14 +27,6 @@ def chosen(rule: str, t: int, share: float, labels: NDArray[np.bool_]) -> NDArra
 
 def test_every_rule_can_be_configured() -> None:
     assert list(RULES) == list(get_args(Federation.model_fields["selection"].annotation))
-
-
-def test_uniform_draws_cover_all_labels_as_often_as_inclusion_and_exclusion_say() -> None:
-    found = []
-    for t in range(1, 401):
-        labels = held(t)
-        found.append([labels[chosen("uniform", t, s, labels)].any(0).all() for s in (0.1, 0.2)])
-    assert np.mean(found, 0) == pytest.approx([0.258, 0.913], abs=4 * (0.25 / 400) ** 0.5)
 
 
 def test_data_aware_draws_are_those_uniform_draws_that_are_complete() -> None:

@@ -122,15 +122,6 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
         torch.testing.assert_close(gradients[s], torch.cat(grads), rtol=1e-9, atol=1e-12)
 
 
-def test_what_cannot_be_traced_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    network = ModuleNetwork.of(of_class(Branching), SHAPE)
-    with caplog.at_level("INFO"), torch.inference_mode():
-        for rows in (2, 3):
-            assert not network._traced(rows, *inputs(rows, 5))
-    (line,) = caplog.messages
-    assert line.startswith("Branching: ")
-
-
 @BUILT_IN
 def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
     network = model.network(SHAPE)

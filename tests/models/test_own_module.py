@@ -75,8 +75,10 @@ def test_another_content_is_another_training(tmp_path: Path) -> None:
 FORWARD = "return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]"
 BROKEN = {
     "has no class 'Net'; allowed: Nett; did you mean 'Nett'?": GOOD.replace("Net(", "Nett("),
+    "it defines no torch.nn.Module": "Other = 3",
     "cannot be imported: SyntaxError": "class Net",
     "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
+    "is int, not a torch.nn.Module": "def Net(inputs, look_back, context): return 3",
     "cannot be called with inputs, look_back, context": GOOD.replace("look_back, c", "back, c"),
     "cannot be built with inputs=1, look_back=12, context=0: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
@@ -104,6 +106,12 @@ BROKEN = {
     ),
     "makes () of a minibatch of 1; forward must return a tensor of shape (1,)": GOOD.replace(
         "[:, 0]", ".squeeze()"
+    ),
+    "cannot forecast one window or 32: RuntimeError, line 12": GOOD.replace(
+        "flatten(1)", "reshape(3, -1)"
+    ),
+    "spare.weight, spare.bias never get a gradient": GOOD.replace(
+        "self.out =", "self.spare = nn.Linear(2, 2)\n        self.out ="
     ),
     "read.weight, read.bias never get a gradient": GOOD.replace(
         "sequence.flatten(1)))", "sequence.flatten(1))).detach()"

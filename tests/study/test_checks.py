@@ -41,8 +41,10 @@ def context(*steps: dict[str, Any], **others: Any) -> dict[str, Any]:
 ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.states": ["CA", "CA"]}, ("'CA'",)),
     ({"data.states": [False, "SE"]}, ("data.states.0:", "'NO'", "quotes")),
+    ({"data.clients": {False: 3}}, ("False", "'NO'", "quotes")),
     ({"data.meters.only": [7]}, ("'007'", "quotes")),
     ({"data.meters.columns": {"load": True}}, ("data.meters.columns.load:", "on", "quotes")),
+    ({"data.features": ["weekday", "load"]}, ("'load'",)),
     ({"data.buildings": {"TX": [1]}}, ("data.states",)),
     ({"data.comstock.release": "../../etc"}, ()),
     ({"data.states": ["N Y"]}, ("'N Y'", "'_'")),
@@ -68,6 +70,10 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"data.meters.cumulative": True, "data.meters.stamp": "start"},
         ("data.meters.cumulative:", "data.meters.stamp"),
     ),
+    ({"data.meters.columns": {"time_of_day": "t"}}, ("'timestamp'",)),
+    ({"data.meters.until": "tomorrow"}, ("2017-01-31",)),
+    ({"data.meters.encoding": "hex"}, ("'hex'", "utf-8")),
+    ({"data.meters.units": {"load": "MWh"}}, ("data.meters.columns",)),
     (
         {
             "data.meters.columns": COLUMNS | {"temperature": "T"},
@@ -82,15 +88,19 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     # The name of a method of pydantic's models, which is an attribute like an algorithm's.
     ({"grid.method": ["copy"]}, ("'copy'",)),
     ({"windows.target": "change"}, ("model.output:", "'abs'")),
+    (context({"days": [1]}), ("lags, level, calendar",)),
     (context({"name": "level"}, {"name": "encoding", "bin": 3}), ("'bins'",)),
     (context({"name": "lags", "days": [1, 1]}), ("'1'",)),
     (context({"name": "lags", "days": [], "rows": [5, 6]}), ("5 rows", "at least 6")),
     (context({"name": "lags", "rows": [192]}), ("2 days",)),
+    (context({"name": "lags", "days": []}), ("days", "rows")),
     (context({"name": "calendar", "harmonics": 0, "weekday": False}), ("harmonics", "weekday")),
+    (context({"name": "ahead", "features": ["load"]}), ("'load'",)),
     (
         context({"name": "ahead"}, **{"data.features": ["load", "weekday"]}),
         ("'temperature'", "data.features", "weekday"),
     ),
+    ({"model": "mlp"}, ("`model: {name: mlp}`",)),
     (
         {"model.name": "mlp", "sharing": {"P1": ["lstm.*"]}, "grid.sharing": ["P1"]},
         ("sharing.P1:", "'lstm.*'", "body, head, body.0.weight"),
@@ -101,6 +111,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (context({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
     (context({"name": "holidays", "country": "ZZ"}), ("country",)),
+    (context({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
     ({"baselines.leave_out": ["persistence"]}, ("lightgbm_pooled",)),
     ({"grid.method": ["feddyn"]}, ("grid:", "feddyn", "adam and fedadagrad")),
 ]
