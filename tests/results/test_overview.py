@@ -277,8 +277,8 @@ def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> Non
     overview = Overview(gathered.results)
     leads = pd.read_csv(gathered.results / "map.csv")[["lead_low", "lead_high"]]
     counts = {
-        "clearly ahead at": int((leads["lead_low"] > 0).sum()),
-        "clearly behind at": int((leads["lead_high"] < 0).sum()),
+        "the error is lower at": int((leads["lead_low"] > 0).sum()),
+        "the error is higher at": int((leads["lead_high"] < 0).sum()),
     }
     found = list(page.found(overview))
     for words, many in counts.items():
