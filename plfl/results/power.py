@@ -119,7 +119,7 @@ _HOW = {
 
 
 def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
-    """How many seeds, clients or weeks would decide a claim, in one sentence.
+    """What would decide a claim, in one sentence: the factor that has to grow least.
 
     `level`: the significance level after correction for all other claims; `sufficient`: of how many
     comparisons any one could have decided it.
@@ -127,20 +127,19 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     parts, effect, level = comparison.parts, comparison.effect, level / sufficient
     if comparison.lacking:
         return too_few(comparison.lacking)
-    enough, not_enough = [], []
-    for factor in ("clients", "weeks", "seeds"):
-        if factor not in parts:
-            continue
+    growth = {}
+    for factor in (name for name in MOST if name in parts):
         numbers = range(parts[factor].levels + 1, MOST[factor] + 1)
         n = _first(numbers, lambda n, f=factor: _decides(_at(parts, {f: n}), effect, level))  # type: ignore[misc]
-        if n is None:
-            not_enough.append(factor)
-        else:
-            enough.append(f"{n} {factor}{' of test' * (factor == 'weeks')}")
-    if enough:
-        text = f"It would be decided with about {' or '.join(enough)} in all"
-        text += f", if the difference is as large as it seems here; more {' or '.join(not_enough)}"
-        return f"{text} do not suffice." if not_enough else f"{text.rpartition(';')[0]}."
+        if n is not None:
+            growth[factor] = n / parts[factor].levels
+    if growth:
+        factor = min(growth, key=lambda name: growth[name])
+        now = parts[factor].levels
+        return (
+            f"About {round(growth[factor] * now)} {factor}{' of test' * (factor == 'weeks')} in "
+            f"place of {now} would decide it, if the difference is as large as it seems here."
+        )
 
     def grown(factor: int) -> dict[str, int]:
         return {name: part.levels * factor for name, part in parts.items()}
@@ -149,7 +148,7 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     if times is None:
         return f"Even ten times as many {' and '.join(parts)} would not decide it."
     listed = " and ".join(f"{n} {name}" for name, n in grown(times).items())
-    return f"It would be decided with about {listed} in all; no one of these alone suffices."
+    return f"About {listed} together would decide it; more of one alone would not."
 
 
 def _first(numbers: range, enough: Callable[[int], bool]) -> int | None:
