@@ -784,7 +784,8 @@ class Federation(Section):
     calibration: Calibration = Calibration()
     evaluate_every: int | None = Field(None, ge=1)
     """Rounds between evaluations (authors' code: 10); the last round is always evaluated. null: a
-    tenth of the rounds, rounded up."""
+    tenth of the rounds, rounded up, or the tried numbers of rounds. With `windows.history` only the
+    last round has test scores."""
     simulation: Simulation = Simulation()
     privacy: Privacy = Privacy()
 

@@ -98,12 +98,14 @@ class Recorder:
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
     def take_validation(self, chosen: Self, t: int, last: int) -> None:
-        """Copy the validation scores of another recorder at round `t` to round `last`."""
+        """Copy the validation scores of another recorder up to round `t`; those of `t` become
+        those of round `last`."""
         kept = [part[part["split"] != "validation"] for part in self.parts]
         scored = [
-            part[(part["split"] == "validation") & (part["round"] == t)] for part in chosen.parts
+            part[(part["split"] == "validation") & (part["round"] <= t)] for part in chosen.parts
         ]
-        self.parts = [*kept, *(part.assign(round=last) for part in scored if len(part))]
+        moved = [part.assign(round=part["round"].replace(t, last)) for part in scored if len(part)]
+        self.parts = [*kept, *moved]
 
     def validation(self, t: int, model: Model, task: Task) -> float:
         """The validation score by which the task selects, after round `t`, as a mean over the

@@ -138,8 +138,8 @@ def _trained_again(
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
 
-    Their test scores are recorded for the last round. Their validation scores are those by which
-    they were chosen.
+    Their test scores are recorded for the last round. Their validation scores are those of the
+    trainings in which they were chosen, round by round.
     """
     whole = {
         state: own.refit() if isinstance(own, Dataset) else own
@@ -248,7 +248,8 @@ class _Job:
         if self.is_final:
             return t == trial.until
         if self.tried:
-            return t in self.tried or t in self.study.rungs
+            wished = self.settings.evaluate_every and self.settings.evaluates(t)
+            return bool(wished) or t in self.tried or t in self.study.rungs
         return self.settings.evaluates(t) or t in self.study.rungs
 
     def _record(self, trial: Trial, part: Part, recorder: Recorder, finished: Round) -> None:

@@ -135,6 +135,33 @@ def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of
     assert mean == pytest.approx(min(errors), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("every", "tried", "scored"), [(2, [], {2, 4, 6}), (None, [3, 6], {3, 6}), (2, [5], {2, 4, 6})]
+)
+def test_the_validation_curve_of_the_choice_is_kept(
+    every: int | None, tried: list[int], scored: set[int]
+) -> None:
+    """`evaluate_every` holds within the history, too. Test scores are of the last round alone."""
+    of = study(
+        grid={"sharing": ["P1"], "seeds": [1]},
+        federation=STEPS | {"rounds": 6, "evaluate_every": every},
+        tuning={"search": {"federation.rounds": tried}} if tried else {},
+    )
+    data, results = trained(of)
+    (table,) = (result.records for result in results.values())
+    trained_for = int(table.loc[table["split"] == "train", "round"].max())
+    expected = {t for t in scored if t < trained_for} | {6}
+    validation = table[table["split"] == "validation"]
+    assert set(validation["round"]) == expected
+    assert set(table.loc[table["split"] == "test", "round"]) == {6}
+    if trained_for > 2 and every:
+        (short,) = plain(of, data, 2, [1], "P1")
+        errors = [
+            t[(t["split"] == "validation") & (t["round"] == 2)] for t in (table, short.records)
+        ]
+        assert errors[0]["mase"].tolist() == errors[1]["mase"].tolist()
+
+
 def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
     of = study(grid={"sharing": ["late"], "seeds": [1]})
     data, results = trained(of)
