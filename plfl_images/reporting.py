@@ -12,7 +12,7 @@ from plfl_images.data import EXAMPLES, skew_of
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
-    from plfl.results.variants import Variant
+    from plfl.results.contest import Variant
     from plfl_images.data.dataset import ImageDataset
 
 _CAPTIONS = {

@@ -16,11 +16,10 @@ from plfl.report.clients import score
 from plfl.report.forest import Scale
 from plfl.results import words
 from plfl.results.comparisons import duel, gains
-from plfl.results.contest import Candidate, Contest, best, candidates
-from plfl.results.labels import baseline_label, spaced
+from plfl.results.contest import Candidate, Contest, Variant, best, candidates
 from plfl.results.scores import pooled
 from plfl.results.tables import Tables
-from plfl.results.variants import Variant
+from plfl.results.words import baseline_label, spaced
 from plfl.study import Study
 
 KINDS = {"federation": "federation", "alone": "best without one"}

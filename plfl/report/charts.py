@@ -25,11 +25,11 @@ from plfl.report.figures.convergence import curves
 from plfl.report.figures.pareto import front, points
 from plfl.report.figures.week import forecasts, unbroken
 from plfl.report.standings import without_seed
-from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS
 from plfl.results.scores import AXES, scores
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 
 MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""

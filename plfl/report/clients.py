@@ -12,10 +12,10 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.data.dataset import WEEK
 from plfl.results.collect import SEASONS
-from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS
 from plfl.results.scores import AXES
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, server_label
 
 MOST = 60
 """Largest number of clients per state with details: a page with a thousand would open slowly."""

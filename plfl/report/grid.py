@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from plfl.report.clients import score
-from plfl.results.labels import server_label
 from plfl.results.records import Model
 from plfl.results.tables import Tables
+from plfl.results.words import server_label
 
 COLUMNS: list[tuple[Model, Literal["last", "best_validation"]]] = [
     ("local", "last"),

@@ -10,8 +10,8 @@ import pandas as pd
 
 from plfl.report.clients import load, score
 from plfl.report.standings import without_seed
-from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 from plfl.tasks.loads import Loads
 
 SCORES = {"scaled_crps": "CRPS", "mase": "MASE"}

@@ -31,10 +31,10 @@ from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, write_page
 from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
-from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.overview import BEST, INTERVALS, KINDS, MAP, METERS, Overview, along, shown
 from plfl.results.power import notes
 from plfl.results.tables import fitting
+from plfl.results.words import baseline_label, client_label, method_label, server_label
 from plfl.study import Study
 from plfl.study.axes import Axis
 

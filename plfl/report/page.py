@@ -20,9 +20,9 @@ from plfl.report.rendering import figures_of, link, write_page
 from plfl.report.standings import standings, without_seed
 from plfl.results import comparisons
 from plfl.results.claims import in_sentences
-from plfl.results.labels import baseline_label
 from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
+from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
 FILES = {

@@ -22,8 +22,8 @@ from plfl.base.files import write_text
 from plfl.report.clients import score
 from plfl.report.figures import caption, shown
 from plfl.report.named import span, with_interval
-from plfl.results.labels import baseline_label, method_label, spaced
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, method_label, spaced
 
 ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""

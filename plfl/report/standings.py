@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 import pandas as pd
 
 from plfl.report.clients import score
-from plfl.results.labels import baseline_label, spaced
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, spaced
 from plfl.study import Cell
 
 IN_SAMPLE = "seasonal_mase"

@@ -31,12 +31,11 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
 from plfl.config.sections import Claim
 from plfl.results import words
-from plfl.results.contest import Contest, NotInStudyError, contests
+from plfl.results.contest import Contest, NotInStudyError, Variant, contests
 from plfl.results.power import FEWEST, advice
 from plfl.results.records import TRAINED
 from plfl.results.scores import AXES
 from plfl.results.statistics import ALPHA, Array, Comparison, holm
-from plfl.results.variants import Variant
 from plfl.study import Study
 
 FILE = "claims.json"

@@ -15,6 +15,7 @@ from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.receipts import read_receipt
 from plfl.data.units import known
 from plfl.results import comparisons
+from plfl.results.contest import Variant
 from plfl.results.records import (
     CELL,
     Files,
@@ -26,7 +27,6 @@ from plfl.results.records import (
 )
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
-from plfl.results.variants import Variant
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
 

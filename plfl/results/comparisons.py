@@ -26,12 +26,11 @@ from plfl.base.errors import ResultsError
 from plfl.baselines import rivals
 from plfl.config.sections import BASELINE
 from plfl.results import claims, words
-from plfl.results.contest import Contest, NotInStudyError, contests
+from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
 from plfl.results.records import DAMAGE, REMEDY
 from plfl.results.scores import Piece, by_state
 from plfl.results.statistics import Comparison
 from plfl.results.tables import fitting
-from plfl.results.variants import Variant, grouped
 from plfl.study import Study
 
 FILE = "comparisons.csv"

@@ -10,21 +10,101 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.results import words
-from plfl.results.scores import AXES, Forecaster, Piece, pooled
+from plfl.results.records import MODELS, Model
+from plfl.results.scores import AXES, Forecaster, Piece, Scores, pooled, scores
 from plfl.results.statistics import Comparison
-from plfl.results.variants import Variant, grouped
+from plfl.results.tables import Tables
 from plfl.study import Study
 from plfl.study.axes import parsed
 from plfl.study.checks import WHOLE_KINDS
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant with its own tables."""
+
+    label: str
+    place: dict[str, str]
+    """Its label on each axis, by the column of the axis."""
+    tables: Tables
+    shares_tests: ClassVar[bool] = False
+    """Whether all clients share one test set, so that scores vary only over seeds."""
+
+    @classmethod
+    def all_of(cls, study: Study, folder: Path) -> list[Self]:
+        """The variants of a study with their tables in its results folder, in the order of the
+        study. A study without axes is its own only variant."""
+        return [
+            cls(
+                label,
+                {axis.column: study.places[label][axis.key] for axis in study.axes},
+                Tables(folder / label),
+            )
+            for label in study.variants
+        ]
+
+    @cached_property
+    def scores(self) -> Mapping[Model, Mapping[str, Scores]]:
+        """The scores of each model and of the baselines by state, at the last round."""
+        return {model: scores(self.tables, model, baselines=True) for model in MODELS}
+
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, Scores]]:
+        """As `scores`, with the score that a claim names; "" is the error."""
+        if score != "spread":
+            return self.scores
+        return {
+            model: {state: one.spread for state, one in of_states.items()}
+            for model, of_states in self.scores.items()
+        }
+
+    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
+        """The different models: where clients train alone, there is only one."""
+        return (
+            MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
+        )
+
+    @property
+    def prefix(self) -> str:
+        """What its cells are called after, where variants are told apart."""
+        return f"{self.label}/" if self.label else ""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that mark its rows in joined tables."""
+        return {"variant": self.label, **self.place}
+
+    def marked(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table with these columns first."""
+        return pd.concat([pd.DataFrame(self.columns, index=table.index), table], axis=1)
+
+    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+        """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
+        table = self.tables.summary
+        names = table[["state", *AXES]].agg("-".join, axis=1)
+        return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
+
+
+V = TypeVar("V", bound=Variant)
+
+
+def grouped(found: Iterable[V], free: Collection[str]) -> list[list[V]]:
+    """The variants that differ only on the axes `free`, given by their columns."""
+    groups: dict[tuple[str, ...], list[V]] = {}
+    for variant in found:
+        rest = tuple(value for column, value in variant.place.items() if column not in free)
+        groups.setdefault(rest, []).append(variant)
+    return list(groups.values())
 
 
 class NotInStudyError(Exception):

@@ -23,12 +23,11 @@ from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.comparisons import FILE, ORIGINS, duel, gains, places, read, table
-from plfl.results.contest import Contest
+from plfl.results.contest import Contest, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
 from plfl.results.scores import AXES, Forecaster, best
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
-from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.axes import Axis
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, ResultsError
-from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table
+from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)

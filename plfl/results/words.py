@@ -2,12 +2,49 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from plfl import baselines
+from plfl import baselines, methods
 from plfl.config.sections import BASELINE, Claim, Scheme
-from plfl.results.labels import baseline_label, client_label, method_label, server_label
+from plfl.optimizers import client as clients
+from plfl.optimizers import server as servers
 from plfl.study import Study
 from plfl.study.axes import Axis, parsed
 from plfl.study.checks import WHOLE_KINDS
+
+
+def client_label(name: str) -> str:
+    """The label of a ClientOpt, such as "SGD"."""
+    return clients.available()[name].label
+
+
+def server_label(name: str) -> str:
+    """The label of a ServerOpt, such as "FedYogi"."""
+    return servers.available()[name].label
+
+
+def method_label(name: str) -> str:
+    """The label of a method, such as "SCAFFOLD"."""
+    return methods.available()[name].label
+
+
+VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
+"""Functions that give the label of a value on an axis. On other axes a value is its own label."""
+
+
+def spaced(count: float) -> str:
+    """A whole number in print, with narrow spaces between thousands."""
+    return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def baseline_label(name: str) -> str:
+    """The label of a baseline, such as "Ridge, day and week lags"."""
+    return baselines.find(name).label
+
+
+def spread(study: Study) -> str:
+    """The meaning of ± in the tables of a study."""
+    seeds = len(study.grid.seeds)
+    return f" ± standard deviation over {seeds} seeds" if seeds > 1 else " of one seed"
+
 
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""

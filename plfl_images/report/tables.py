@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.tables import Tables
+from plfl.results.words import client_label, method_label, server_label
 from plfl_images.results.variants import Results
 
 ABOUT_BASELINES = (

@@ -24,8 +24,8 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.pipeline.jobs import job, training_code
 from plfl.plugins import registry
 from plfl.report import figures
-from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.problems import trajectory

@@ -13,10 +13,10 @@ import pytest
 
 from plfl.report import charts
 from plfl.report.charts import as_script, compared, library
-from plfl.results.labels import baseline_label
 from plfl.results.scores import scores
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"

@@ -26,6 +26,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from plfl.results.ranking import ranking
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.report import figures
@@ -34,11 +35,10 @@ from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.pareto import front, points
 from plfl.report.figures.ranks import blocks
 from plfl.report.figures.style import PAGE, fit, panels, save, style
-from plfl.results.labels import baseline_label
-from plfl.results.ranking import ranking
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config as constructed

@@ -20,9 +20,9 @@ from plfl.report import page
 from plfl.report.answer import sentences
 from plfl.report.figures import available
 from plfl.results.comparisons import FILE, read
-from plfl.results.labels import baseline_label, client_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, client_label, server_label
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming

@@ -10,9 +10,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLOURS, COLUMN, PAGE, fit, heading, panels
-from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
+from plfl.results.words import client_label, method_label, server_label
 
 OUTPUTS = ("clusters",)
 CAPTION = (

@@ -4,8 +4,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
-from plfl.results.labels import method_label, spaced
 from plfl.results.tables import Tables
+from plfl.results.words import method_label, spaced
 
 OUTPUTS = ("fig2_bytes",)
 CAPTION = (

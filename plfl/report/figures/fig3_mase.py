@@ -17,9 +17,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, heading, panels
-from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, server_label
 
 OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
 CAPTION = (

@@ -24,9 +24,9 @@ from plfl.report.figures.style import (
     note,
     panels,
 )
-from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label, client_label, method_label, server_label
 from plfl.study import Cell
 
 OUTPUTS = ("pareto",)

@@ -1,17 +1,21 @@
 """Critical-difference diagrams of sharing schemes and ClientOpts (Demšar, JMLR 7, 2006, Fig. 1)."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import scikit_posthocs
 from matplotlib.figure import Figure
+from scipy import special, stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
-from plfl.results.labels import VALUE_LABELS
-from plfl.results.ranking import ranking
 from plfl.results.records import MODELS
 from plfl.results.scores import AXES, Scores, best, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
+from plfl.results.words import VALUE_LABELS
 from plfl.study import Study
 
 OUTPUTS = ("ranks",)
@@ -82,3 +86,37 @@ def blocks(study: Study, of_states: dict[str, Scores]) -> pd.DataFrame:
         scored = np.isfinite(of_state.mase).any(axis=(0, 1)) | of_state.diverged.all()
         parts.append(pd.DataFrame(columns, index=list(of_state.clients))[scored])
     return pd.concat(parts)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks of methods over clients, and the significance of their differences."""
+
+    ranks: pd.Series[float]
+    """Mean rank of each method, the best (lowest) first."""
+    p: pd.DataFrame
+    """P value of each pair of methods (Nemenyi's test)."""
+    friedman: float
+    """P value of the hypothesis that all methods are equal (Friedman's test, with ties)."""
+    critical_difference: float
+    """Smallest difference of mean ranks that Nemenyi's test finds significant at `ALPHA`."""
+    clients: int
+
+
+def ranking(blocks: pd.DataFrame) -> Ranking:
+    """Rank methods within every client (Demšar 2006), given the MASE with a row per client and a
+    column per method; NaN (diverged) ranks last."""
+    count, methods = blocks.shape
+    ranks = blocks.fillna(np.inf).rank(axis=1)
+    means = ranks.mean().sort_values(kind="stable")
+    compared = max(methods, 2)
+    scale = np.sqrt(methods * (methods + 1) / (12 * count))
+    apart = np.abs(np.subtract.outer(means.to_numpy(), means.to_numpy())) / scale
+    p = stats.studentized_range.sf(apart, compared, np.inf)
+    friedman, off = 1.0, ranks.to_numpy() - (methods + 1) / 2
+    if methods > 2 and count > 1 and off.any():
+        squares = (methods - 1) * (off.sum(axis=0) ** 2).sum() / (off**2).sum()
+        friedman = float(special.chdtrc(methods - 1, squares))
+    distance = float(stats.studentized_range.ppf(1 - ALPHA, compared, np.inf) * scale)
+    table = pd.DataFrame(p, index=means.index, columns=means.index)
+    return Ranking(means, table, friedman, distance, count)

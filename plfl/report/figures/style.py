@@ -21,8 +21,8 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from plfl.base.files import atomic
-from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 
 COLUMN = 3.5
 PAGE = 7.16

@@ -14,9 +14,9 @@ from matplotlib.patches import Patch
 from plfl.base.errors import ResultsError
 from plfl.report import intervals
 from plfl.report.figures.style import COLOURS, PAGE, best_baselines, fit, note, panels
-from plfl.results.labels import baseline_label
 from plfl.results.records import REMEDY
 from plfl.results.tables import Tables
+from plfl.results.words import baseline_label
 from plfl.study import Cell
 
 OUTPUTS = ("week",)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
     from plfl.results.collect import JobFiles
-    from plfl.results.variants import Variant
+    from plfl.results.contest import Variant
 
 
 class Reporting(Algorithm):
@@ -61,7 +61,7 @@ class Reporting(Algorithm):
 
     def variants(self, study: Study, folder: Path) -> list[Variant]:
         """The variants of a study with their tables in its results folder."""
-        from plfl.results.variants import Variant
+        from plfl.results.contest import Variant
 
         return Variant.all_of(study, folder)
 

@@ -424,8 +424,8 @@ def _shown(folder: Path) -> Subject:
     from plfl.report.figures import available, draw
     from plfl.results.compare import compare
     from plfl.results.comparisons import table
+    from plfl.results.contest import Variant
     from plfl.results.tables import Tables
-    from plfl.results.variants import Variant
     from tests.helpers import fake_results
 
     results = folder / "results"

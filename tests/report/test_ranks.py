@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from plfl.results.ranking import ranking
+from plfl.report.figures.ranks import ranking
 
 
 def test_ranking_follows_demsar() -> None:
