@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes as Panel
+import seaborn as sns
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from plfl.report.figures.style import COLOURS, PAGE, fit, mark_sample, panels
+from plfl.report.figures.style import COLOURS, PAGE, mark_sample, panels
 from plfl.report.named import with_interval
 from plfl.results.overview import MAP, Overview, shown
-from plfl.study.axes import Axis
+from plfl.results.words import place
 
 STEM = "heat_map"
 CAPTION = (
@@ -45,24 +46,59 @@ _TOO_MANY = "#d0d0d0"
 
 def draw(overview: Overview) -> Figure:
     """A square for each value of the two longest axes; a panel for each place on the others."""
-    table, every = overview.table(MAP), shown(overview.study)
-    axes = [axis for axis in every if len(axis.choices) > 1] or every[:1]
-    across, down = (axes[i] if i < len(axes) else None for i in range(2))
-    others = axes[2:]
-    keys = [axis.column for axis in others]
-    groups = list(table.groupby(keys, sort=False))[:MOST] if keys else [((), table)]
-    wide, high = (len(axis.choices) if axis else 1 for axis in (across, down))
-    columns = max(1, min(len(groups), 5 // wide))
-    rows = -(-len(groups) // columns)
-    figure, drawn = panels(rows, columns, (PAGE, rows * (0.62 * high + 0.55) + 0.6))
+    study = overview.study
+    longest = [axis for axis in shown(study) if len(axis.choices) > 1][:2]
+    across, down = (longest[i] if i < len(longest) else None for i in range(2))
+    keys = [axis.key for axis in longest]
+    table = overview.table(MAP)
+    records = table.to_dict("records")
+    table = table.assign(
+        across=table[across.column] if across else "",
+        down=table[down.column] if down else "",
+        text=[words(row) for row in records],
+        panel=[
+            place(study, {str(column): label for column, label in row.items()}, keys)
+            for row in records
+        ],
+    )
+    columns, rows = (list(axis.choices) if axis else [""] for axis in (across, down))
+    groups = list(table.groupby("panel", sort=False))[:MOST]
+    wide = max(1, min(len(groups), 5 // len(columns)))
+    high = -(-len(groups) // wide)
+    figure, panel_grid = panels(high, wide, (PAGE, high * (0.62 * len(rows) + 0.55) + 0.6))
     colours = _colours(table)
-    size = min(6.5, 6.5 * 6 / (wide * columns))
-    for panel, (place, part) in zip(drawn.flat, groups, strict=False):
-        _cells(panel, part, across, down, colours, size)
-        title = ", ".join(f"{a.short}={v}" for a, v in zip(others, place, strict=True))
-        if title:
-            panel.set_title(fit(title, 60), fontsize=7)
-    for panel in drawn.flat[len(groups) :]:
+    codes = {way: code for code, way in enumerate(colours)}
+    for panel, (title, part) in zip(panel_grid.flat, groups, strict=False):
+        part = part.assign(code=part["best"].map(codes).astype(float))
+        squares, texts = (
+            part.pivot(index="down", columns="across", values=column).reindex(rows, columns=columns)
+            for column in ("code", "text")
+        )
+        sns.heatmap(
+            squares,
+            annot=texts.fillna("n/a"),
+            fmt="",
+            cmap=ListedColormap(list(colours.values()) or ["white"]),
+            vmin=-0.5,
+            vmax=max(len(colours), 1) - 0.5,
+            cbar=False,
+            alpha=0.55,
+            annot_kws={"fontsize": min(6.5, 39 / (len(columns) * wide)), "color": "black"},
+            ax=panel,
+        )
+        for row in part[(part["lead_low"] > 0) | (part["lead_high"] < 0)].to_dict("records"):
+            corner = columns.index(row["across"]) + 0.03, rows.index(row["down"]) + 0.05
+            panel.add_patch(
+                Rectangle(corner, 0.94, 0.9, fill=False, edgecolor="0.1", linewidth=0.9)
+            )
+        panel.tick_params(length=0, rotation=0)
+        panel.set(
+            xlabel=TITLES.get(across.key, across.key) if across else "",
+            ylabel=TITLES.get(down.key, down.key) if down else "",
+            title="\n".join(textwrap.wrap(str(title), 60)),
+        )
+        panel.title.set_fontsize(7)
+    for panel in panel_grid.flat[len(groups) :]:
         panel.axis("off")
     sent = set(table["federated"])
     legend = [
@@ -71,7 +107,7 @@ def draw(overview: Overview) -> Figure:
     ]
     look: dict[str, Any] = {"title": KEY, "title_fontsize": 7, "ncols": 3}
     figure.legend(handles=legend, loc="outside lower center", **look)
-    if overview.study.data.is_sample:
+    if study.data.is_sample:
         mark_sample(figure)
     return figure
 
@@ -79,43 +115,10 @@ def draw(overview: Overview) -> Figure:
 def _colours(table: pd.DataFrame) -> dict[str, str]:
     """The colour of each way of forecasting that is best somewhere."""
     found: dict[str, str] = {}
-    for own, colours in (("federated", _FEDERATED), ("alone", _ALONE)):
-        ways = list(dict.fromkeys(table.loc[table["best"] == table[own], "best"]))
+    for kind, colours in (("federated", _FEDERATED), ("alone", _ALONE)):
+        ways = list(dict.fromkeys(table.loc[table["best"] == table[kind], "best"]))
         found |= {w: colours[i] if i < len(colours) else _TOO_MANY for i, w in enumerate(ways)}
     return found
-
-
-def _cells(
-    panel: Panel,
-    part: pd.DataFrame,
-    across: Axis | None,
-    down: Axis | None,
-    colours: dict[str, str],
-    size: float,
-) -> None:
-    labels = [list(axis.choices) if axis else [""] for axis in (across, down)]
-    for row in part.to_dict("records"):
-        x, y = (
-            names.index(str(row[axis.column])) if axis else 0
-            for axis, names in zip((across, down), labels, strict=True)
-        )
-        decided = row["lead_low"] > 0 or row["lead_high"] < 0
-        ground = colours.get(row["best"], "white")
-        corner, frame = (x - 0.5, y - 0.5), (x - 0.47, y - 0.45)
-        panel.add_patch(Rectangle(corner, 1, 1, facecolor=ground, alpha=0.55))
-        if decided:
-            panel.add_patch(Rectangle(frame, 0.94, 0.9, fill=False, linewidth=0.9))
-        panel.text(x, y, words(row), ha="center", va="center", fontsize=size, linespacing=1.25)
-    panel.set_xlim(-0.5, len(labels[0]) - 0.5)
-    panel.set_ylim(-0.5, len(labels[1]) - 0.5)
-    panel.set_xticks(range(len(labels[0])), [fit(name, 20) for name in labels[0]])
-    panel.set_yticks(range(len(labels[1])), ["\n".join(textwrap.wrap(n, 9)) for n in labels[1]])
-    panel.tick_params(length=0)
-    panel.spines[:].set_visible(False)
-    if across:
-        panel.set_xlabel(TITLES.get(across.key, across.key))
-    if down:
-        panel.set_ylabel(TITLES.get(down.key, down.key))
 
 
 def words(row: Mapping[Any, Any]) -> str:

@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 
 from plfl.baselines import BASELINE
+from plfl.report import heat_map
 from plfl.report.answer import answer, compared
+from plfl.report.figures.style import style
 from plfl.report.make import make
 from plfl.results import claims, words
 from plfl.results.comparisons import FILE, MONTH, gains, read, table
@@ -173,6 +175,26 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
     assert meters["windows.history"].value_counts().to_dict() == {"1": 6, "16": 6}
     of_places = meters.groupby("windows.history")["gain"].mean()
     np.testing.assert_allclose(of_places, found["lead"].reindex(of_places.index), atol=1e-6)
+
+
+def test_origins_alone_are_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
+    study = Study.parse(CONFIG | {"grid": grid, "claims": []}, "named")
+    for variant in study.variants.values():
+        fake_results.write(
+            variant.results,
+            variant.description(),
+            lambda cell, *_: LEVELS[cell["sharing"]],
+            baseline=lambda _: 1.0,
+        )
+    gather(study, study.results, None)
+    make(study.results, study.figures, study.results / "index.html")
+    with style():
+        (panel,) = heat_map.draw(Overview(study.results)).axes
+    (square,) = panel.texts
+    assert square.get_text().startswith("lead +")
+    assert (panel.get_xlabel(), panel.get_ylabel(), panel.get_title()) == ("", "", "")
 
 
 def test_the_page_says_places_in_words(study: Study) -> None:
