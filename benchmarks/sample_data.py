@@ -15,8 +15,7 @@ import pandas as pd
 from plfl.data.comstock.series import LOAD
 from plfl.data.sample import store as sample
 from plfl.data.sample.end_uses import simulate
-from plfl.data.sample.ids import buildings
-from plfl.data.sample.places import STATES
+from plfl.data.sample.places import STATES, buildings
 
 NREL_YEARS = {
     "eulp_buildings/461.parquet": ("CA", "America/Los_Angeles"),

@@ -12,8 +12,6 @@ from plfl.base.errors import PlflError
 from plfl.base.text import Visible
 from plfl.cli import (
     cells,
-    claims,
-    compare,
     data,
     deploy,
     export,
@@ -22,21 +20,18 @@ from plfl.cli import (
     methods,
     privacy,
     publish,
-    report,
+    results,
     run,
-    schema,
     study,
-    track,
 )
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare, privacy),
-    *(report, publish, track, deploy),
-    *(methods, schema),
+    *(results, privacy),
+    *(publish, deploy, methods),
 )
-"""The subcommands in the order of `plfl --help`."""
+"""The modules of the subcommands in the order of `plfl --help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

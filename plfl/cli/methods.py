@@ -1,4 +1,4 @@
-"""`plfl methods`: the algorithms that a study can name."""
+"""`plfl methods` and `plfl schema`: what a study can name, for people and for editors."""
 
 import argparse
 from pathlib import Path
@@ -10,15 +10,21 @@ plfl methods
 plfl methods --json
 plfl methods my.yaml                # those of its plug-ins, too
 """
+SCHEMA = """
+plfl schema                         # in the root of the repository
+"""
 
 
 def add(commands: Commands) -> None:
+    """Add `methods` and `schema` to the commands of `plfl`."""
     about = "list the algorithms: sources, hyperparameters, message sizes"
     parser = add_parser(commands, "methods", about, EXAMPLES, run)
     parser.add_argument(
         "config", type=Path, nargs="?", help="a study, whose plug-ins are listed, too"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    about = "write the JSON schema and the generated pages"
+    add_parser(commands, "schema", about, SCHEMA, schema)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -28,3 +34,10 @@ def run(options: argparse.Namespace) -> None:
 
     study = Study.load(options.config) if options.config else None
     print(catalogue.as_json() if options.json else catalogue.as_text(study))
+
+
+def schema(options: argparse.Namespace) -> None:
+    """Write the generated files below the working directory and print their paths."""
+    from plfl.study.generated import write
+
+    print("\n".join(map(str, write(Path()))))

@@ -1,4 +1,4 @@
-"""`plfl publish`: a finished study as an RO-Crate."""
+"""`plfl publish`, `plfl track` and `plfl ui`: a finished study as an RO-Crate, and in MLflow."""
 
 import argparse
 from pathlib import Path
@@ -9,9 +9,17 @@ EXAMPLES = """
 plfl publish results/demo --to demo-crate
 plfl publish results/demo --to demo.zip --models
 """
+TRACK = """
+plfl track results/demo
+"""
+UI = """
+plfl ui
+plfl ui --port 5080
+"""
 
 
 def add(commands: Commands) -> None:
+    """Add `publish`, `track` and `ui` to the commands of `plfl`."""
     about = "write a finished study as an RO-Crate, to publish it"
     parser = add_parser(commands, "publish", about, EXAMPLES, run)
     add_results(parser)
@@ -41,14 +49,11 @@ def add(commands: Commands) -> None:
         help="include the files that the study read. Without it, nothing shows readings of own "
         "meters",
     )
-    parser.add_argument(
-        "--outside",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="a folder outside of the current one whose files may be included. May be repeated",
-    )
+    about = "log a results folder into MLflow"
+    add_results(add_parser(commands, "track", about, TRACK, track))
+    about = "open MLflow's pages of the logged studies, for this machine only"
+    parser = add_parser(commands, "ui", about, UI, ui)
+    parser.add_argument("--port", type=int, default=5077, help="default: %(default)s")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -62,7 +67,21 @@ def run(options: argparse.Namespace) -> None:
     read_about(options.results)  # errors of the folder come before those of the citation
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
-    wanted = options.models, options.data, options.outside
-    if publish(options.results, options.to, read, today, *wanted):
+    if publish(options.results, options.to, read, today, options.models, options.data):
         print("left out: readings of the meters, and all that shows them; --data includes them")
     print(f"wrote {options.to}, licence {read.license}")
+
+
+def track(options: argparse.Namespace) -> None:
+    """Log a results folder and print where to."""
+    from plfl.publish import tracking
+    from plfl.results.overview import study_of
+
+    print(tracking.track(options.results, study_of(options.results).figures))
+
+
+def ui(options: argparse.Namespace) -> None:
+    """Serve the database of this folder until the user ends it."""
+    from plfl.publish.tracking import serve
+
+    serve(options.port)

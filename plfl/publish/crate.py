@@ -77,13 +77,13 @@ def publish(
     published: date,
     models: bool = False,
     data: bool = False,
-    outside: Iterable[Path] = (),
 ) -> bool:
     """Write the crate of a finished study; return whether readings of own meters were left out.
 
     They are left out unless `data` is set. The tables of forecasts, which also contain loads, are
     then empty, and page and figures are made again without them. Records of a private study whose
-    participants are drawn have no rows of `train`, which name the participants.
+    participants are drawn have no rows of `train`, which name the participants. A file outside of
+    the results, the figures and the current folder is refused, also as the target of a link.
 
     Args:
         results: the results folder of the study.
@@ -92,8 +92,6 @@ def publish(
         published: the date of publication.
         models: whether to include the models.
         data: whether to include the files that the study read.
-        outside: further folders whose files may be included, in addition to the results, the
-            figures and the current folder. Any other file is refused, also as the target of a link.
 
     Raises:
         PlflError: `to` exists or cannot be written, or rocrate is not installed.
@@ -107,7 +105,7 @@ def publish(
     study, about = study_of(results), read_about(results)
     private = study.data.source == "meters" and not data
     with _written(to) as folder:
-        sources = _gather(results, folder, models, data, outside)
+        sources = _gather(results, folder, models, data)
         origin = study.data.rules.origin
         text = (
             f"Results of the study {study.name!r} of federated learning, run with plfl "
@@ -155,7 +153,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _gather(
-    results: Path, folder: Path, models: bool, data: bool, outside: Iterable[Path]
+    results: Path, folder: Path, models: bool, data: bool
 ) -> dict[str, tuple[str, str | None]]:
     """Copy the files of a finished study into an empty folder.
 
@@ -198,7 +196,7 @@ def _gather(
         copied[name] = Path(name)
     sources = _sources(places, data)
     copied |= {place: Path(path) for path, (_, place) in sources.items() if place}
-    _refuse_outside(copied.values(), [results, figures, Path(), *outside])
+    _refuse_outside(copied.values(), [results, figures, Path()])
     for name, path in copied.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -235,8 +233,8 @@ def _refuse_outside(paths: Iterable[Path], folders: Iterable[Path]) -> None:
     if strange := [path for path in paths if not any(map(path.resolve().is_relative_to, roots))]:
         listed = ", ".join(map(str, strange[:3])) + (", …" if len(strange) > 3 else "")
         raise ResultsError(
-            f"{listed}: outside of the results, the figures and the current folder. To publish "
-            f"what lies there, name its folder with --outside {strange[0].resolve().parent}"
+            f"{listed}: outside of the results, the figures and the current folder; to "
+            "publish it, copy it there, and run the study again"
         )
 
 

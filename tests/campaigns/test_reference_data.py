@@ -20,7 +20,7 @@ from plfl.data import meters
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import paper_buildings
 from plfl.data.comstock.series import LOAD
-from plfl.data.sample.ids import buildings
+from plfl.data.sample.places import buildings
 from tests.data import test_sample as guide
 from tests.data.test_guides import studies
 from tests.helpers.comstock_files import study, write_store

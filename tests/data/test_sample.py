@@ -21,8 +21,7 @@ from plfl.data.features import assemble
 from plfl.data.sample import store as sample
 from plfl.data.sample.buildings import KINDS
 from plfl.data.sample.end_uses import STAMPS, simulate
-from plfl.data.sample.ids import buildings
-from plfl.data.sample.places import STATES
+from plfl.data.sample.places import STATES, buildings
 from plfl.data.sample.weather import TEMPERATURE, weather
 from tests.helpers.refusals import naming
 

@@ -239,21 +239,19 @@ def test_code_that_the_study_names_is_included(
     assert Study.load(Path("study.yaml")).plugins == [Path("mine/bare.py")]
 
 
-def test_what_lies_outside_needs_permission(
+def test_what_lies_outside_is_refused(
     cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = finished(tmp_path / "work", OWN)
     monkeypatch.chdir(tmp_path / "work")
     outside = tmp_path / "outside"
     readings(results, "../outside/school.csv", str(outside / "office.csv"))
-    with naming(ResultsError, "--outside", outside):
+    with naming(ResultsError, "outside of the results", "office.csv"):
         publish(results, Path("crate"), cited, DAY, data=True)
     readings(results, "school.csv")
     (results / "linked.csv").symlink_to(outside / "office.csv")
-    with naming(ResultsError, "--outside", outside):
+    with naming(ResultsError, "outside of the results", "office.csv"):
         publish(results, Path("crate"), cited, DAY, data=True)
-    publish(results, Path("crate"), cited, DAY, data=True, outside=[outside])
-    assert {"linked.csv", "data/all/school.csv"} <= files(Path("crate"))
 
 
 @pytest.mark.parametrize(

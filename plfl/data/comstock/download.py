@@ -64,15 +64,15 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
     counties. A manifest in the store has the size, ETag and SHA-256 of every file. Files that match
     it are not requested again, so a complete store works offline. Files that do not match are
     downloaded again. A file that is not in the manifest (copied by hand) is kept if it equals the
-    file in the bucket or, unverified, if the bucket cannot be reached.
+    file in the bucket.
 
     Since 2024 release 2, each county has its own metadata file, and an id does not reveal its
     county. The files in the store are searched first. Then the others are downloaded in the order
     of their keys, `WORKERS` at a time, until every id is found.
 
     Returns:
-        The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag`
-        (None if unverified) and `sha256` of each required file, by key.
+        The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag` and
+        `sha256` of each required file, by key.
 
     Raises:
         DataError: a building is not in this state or release (checked once the metadata are here),
@@ -117,10 +117,10 @@ def _fetch_counties(cache: Cache, ids: set[int]) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in the manifest. `etag` is None until the bucket has confirmed the file."""
+    """A file in the manifest."""
 
     size: int
-    etag: str | None
+    etag: str
     sha256: str
 
 
@@ -174,7 +174,6 @@ class Cache:
         self.state = state
         self.manifest = root / layout.release / f"manifest-{state}-upgrade{layout.upgrade}.json"
         self.entries = _entries(self.manifest)
-        self._refuted: set[str] = set()
 
     def receipt(self, keys: Iterable[str]) -> dict[str, Any]:
         """The manifest, reduced to these files."""
@@ -198,10 +197,13 @@ class Cache:
             return
         known = dict(self.entries)
         try:
-            if lacking := self._confirm(wanted):
-                self._retrieve(lacking)
+            if unlike := self._confirm(wanted):
+                self._retrieve(unlike)
         except UnreachableError as error:
-            self._make_do(wanted, error)
+            lacking = [key for key in wanted if not self._is_intact(key)]
+            raise UnreachableError(
+                f"{error}. Missing or changed in {self.root}: {some(lacking, 12)}"
+            ) from error
         finally:
             if self.entries != known:
                 text = json.dumps(self.receipt(self.entries), indent=1)
@@ -245,18 +247,10 @@ class Cache:
         entry, path = self.entries.get(key), self.root / key
         return (
             entry is not None
-            and entry.etag is not None
             and path.is_file()
             and path.stat().st_size == entry.size
             and sha256(path) == entry.sha256
         )
-
-    def _is_copied(self, key: str) -> bool:
-        """Whether the file was copied by hand and the bucket has not rejected it."""
-        entry, path = self.entries.get(key), self.root / key
-        if key in self._refuted or not path.is_file():
-            return False
-        return entry is None or (entry.etag is None and sha256(path) == entry.sha256)
 
     def _confirm(self, wanted: Sequence[str]) -> dict[str, Remote]:
         """Ask the bucket about files, accept copied ones that match, and return the others."""
@@ -267,11 +261,8 @@ class Cache:
         remote = {key: answer for key, answer in answers.items() if answer is not None}
         for key in wanted:
             path, md5 = self.root / key, remote[key].md5
-            if md5 and path.is_file():
-                if _md5(path) == md5:
-                    self.entries[key] = _entry(path, remote.pop(key).etag)
-                else:
-                    self._refuted.add(key)
+            if md5 and path.is_file() and _md5(path) == md5:
+                self.entries[key] = _entry(path, remote.pop(key).etag)
         return remote
 
     def _head(self, key: str) -> Remote | None:
@@ -323,24 +314,6 @@ class Cache:
         if fault := _fault(path, remote):
             raise DamagedError(key, fault)
 
-    def _make_do(self, wanted: Sequence[str], error: UnreachableError) -> None:
-        """Continue without the bucket if it is only needed to confirm copied files."""
-        lacking = [key for key in wanted if not (self._is_intact(key) or self._is_copied(key))]
-        if lacking:
-            entries = [self.entries.get(key) for key in lacking]
-            hint = ""
-            if any(entry is not None and entry.etag is None for entry in entries):
-                hint = (
-                    f". To continue with copies that you changed yourself, delete {self.manifest}"
-                )
-            raise UnreachableError(
-                f"{error}{hint}. Missing or changed in {self.root}: {some(lacking, 12)}"
-            )
-        for key in wanted:
-            if self._is_copied(key):
-                self.entries[key] = _entry(self.root / key, None)
-        log.warning("%s. Continuing with unconfirmed files copied into %s", error, self.root)
-
 
 def _entries(manifest: Path) -> dict[str, Entry]:
     if not manifest.exists():
@@ -353,7 +326,7 @@ def _entries(manifest: Path) -> dict[str, Entry]:
         return {}
 
 
-def _entry(path: Path, etag: str | None) -> Entry:
+def _entry(path: Path, etag: str) -> Entry:
     return Entry(path.stat().st_size, etag, sha256(path))
 
 

@@ -15,7 +15,7 @@ from plfl.base.files import atomic
 from plfl.data.comstock.releases import RELEASES, Layout
 from plfl.data.sample.buildings import Building, draw
 from plfl.data.sample.end_uses import simulate
-from plfl.data.sample.ids import MOST, buildings, kind
+from plfl.data.sample.places import MOST, buildings, kind
 from plfl.data.sample.weather import weather
 
 
@@ -54,7 +54,7 @@ def generate(
 
 
 def describe(state: str, bldg_id: int, seed: int) -> Building:
-    """The sample building of this id (see `plfl.data.sample.ids`), as the metadata describe it."""
+    """The sample building of this id (see `plfl.data.sample.places`), as the metadata describe it."""
     return draw(state, bldg_id, kind(state, bldg_id), seed)
 
 

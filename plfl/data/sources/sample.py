@@ -5,7 +5,7 @@ from pathlib import Path
 from plfl.config.named import Origin
 from plfl.config.sections import Data
 from plfl.data.receipts import digests
-from plfl.data.sample import ids as sample_ids
+from plfl.data.sample import places
 from plfl.data.sources.comstock import Comstock
 
 
@@ -23,7 +23,7 @@ class Sample(Comstock):
         return data.folder / f"sample-{data.sample.seed}"
 
     def listed(self, data: Data, state: str) -> list[int]:
-        return sample_ids.buildings(state, data.clients_of(state))
+        return places.buildings(state, data.clients_of(state))
 
     def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:
         from plfl.data.sample import store

@@ -1,0 +1,105 @@
+"""`plfl claims`, `plfl compare` and `plfl report`: what the results of a study say."""
+
+import argparse
+import json
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser, add_results, add_trust, latest_study
+
+CLAIMS = """
+plfl claims results/demo
+plfl claims results/demo --json > claims.json
+"""
+COMPARE = """
+plfl compare results/demo
+plfl compare results/study results/tuned
+plfl compare results/demo:NY-P1-fedopt-adam-fedavg results/demo:NY-P2-fedopt-adam-fedavg
+plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fedopt-adam-fedavg
+"""
+REPORT = """
+plfl report                         # the study that was finished last
+plfl report results/demo --open
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `claims`, `compare` and `report` to the commands of `plfl`."""
+    about = "print the verdicts on the claims that a study names"
+    parser = add_parser(commands, "claims", about, CLAIMS, claims)
+    add_results(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    about = "list a study's comparisons, or compare two studies, cells or baselines"
+    parser = add_parser(commands, "compare", about, COMPARE, compare)
+    add_trust(parser)
+    parser.add_argument(
+        "a",
+        help="FOLDER (a results folder), FOLDER:CELL (without its seed: the mean over seeds) or "
+        "FOLDER:STATE-baseline-NAME",
+    )
+    parser.add_argument("b", nargs="?", help="the other side; without it, all of the study's own")
+    about = "make figures and report of a study from its tables"
+    parser = add_parser(commands, "report", about, REPORT, report)
+    add_results(parser, "finished")
+    parser.add_argument("--open", action="store_true", help="open the report in a browser")
+
+
+def claims(options: argparse.Namespace) -> None:
+    """Print the verdict on each claim."""
+    from plfl.report import reporting
+    from plfl.results import claims as verdicts
+    from plfl.results import comparisons
+    from plfl.results.overview import study_of
+
+    study = study_of(options.results)
+    variants = reporting.of(study).variants(study, options.results)
+    table = comparisons.read(options.results, study, variants)
+    table = table[table["about"] == "claim"]
+    if options.json:
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1))
+    elif table.empty:
+        print(
+            f"{study.name}: names no claims, so nothing is judged; `claims` in its YAML names some"
+        )
+    else:
+        about = f"claims of the study\n{verdicts.in_sentences(study, options.results)} "
+        about += "P values are corrected for their number."
+        print(verdicts.as_text(study, table.to_dict("records"), about))
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print the differences, with intervals."""
+    from plfl.report import reporting
+    from plfl.results import claims, comparisons
+    from plfl.results import compare as sides
+    from plfl.results.overview import study_of
+
+    if options.b is not None:
+        print(sides.as_text(sides.compare(options.a, options.b)))
+        return
+    folder = Path(options.a)
+    study = study_of(folder)
+    table = comparisons.read(folder, study, reporting.of(study).variants(study, folder))
+    for row in table[table["about"] != "claim"].to_dict("records"):
+        place = f"{row['place']}: " if row["place"] else ""
+        print(
+            f"{place}{row['text']}\n    {claims.estimate(row)}; {row['chosen']} against "
+            f"{row['chosen_than']}"
+        )
+    print(
+        f"Positive where the first side has the lower error; intervals of 95 %.\n- {sides.EXPLORATORY}"
+    )
+
+
+def report(options: argparse.Namespace) -> None:
+    """Draw the figures, write the page, print its path, and open it if asked."""
+    from plfl.report.make import figures_of, make
+    from plfl.results.overview import study_of
+
+    results = options.results or latest_study("study.json")
+    path = results / "index.html"
+    make(results, figures_of(results, study_of(results)), path)
+    print(path)
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
