@@ -54,7 +54,7 @@ def generate(
 
 
 def describe(state: str, bldg_id: int, seed: int) -> Building:
-    """The sample building of this id (see `plfl.data.sample.places`), as the metadata describe it."""
+    """The sample building of this id, as the metadata describe it."""
     return draw(state, bldg_id, kind(state, bldg_id), seed)
 
 
