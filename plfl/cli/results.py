@@ -85,9 +85,8 @@ def compare(options: argparse.Namespace) -> None:
             f"{place}{row['text']}\n    {claims.estimate(row)}; {row['chosen']} against "
             f"{row['chosen_than']}"
         )
-    print(
-        f"Positive where the first side has the lower error; intervals of 95 %.\n- {sides.EXPLORATORY}"
-    )
+    print("Positive where the first side has the lower error; intervals of 95 %.")
+    print(f"- {sides.EXPLORATORY}")
 
 
 def report(options: argparse.Namespace) -> None:

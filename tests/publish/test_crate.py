@@ -246,11 +246,11 @@ def test_what_lies_outside_is_refused(
     monkeypatch.chdir(tmp_path / "work")
     outside = tmp_path / "outside"
     readings(results, "../outside/school.csv", str(outside / "office.csv"))
-    with naming(ResultsError, "outside of the results", "office.csv"):
+    with naming(ResultsError, "office.csv: outside of the results"):
         publish(results, Path("crate"), cited, DAY, data=True)
     readings(results, "school.csv")
     (results / "linked.csv").symlink_to(outside / "office.csv")
-    with naming(ResultsError, "outside of the results", "office.csv"):
+    with naming(ResultsError, "linked.csv: outside of the results"):
         publish(results, Path("crate"), cited, DAY, data=True)
 
 
