@@ -17,6 +17,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from plfl.base.errors import PlflError
+from plfl.publish import tracking
 from plfl.publish.tracking import runs, track
 from plfl.results import overview
 from plfl.results.tables import Tables
@@ -73,7 +74,8 @@ def curve(run, key):
     return {step: value for name, step, value in run.points if name == key}
 
 
-def test_bytes_are_logged_by_round_and_client_to_the_byte(results):
+def test_bytes_are_logged_by_round_and_client_to_the_byte(results, monkeypatch):
+    monkeypatch.setattr(tracking, "BATCH", 7)  # a run has more points than a call takes
     track(results)
     client, found = logged()
     run = found["CA-P2 fedopt adam+fedavg"]
@@ -165,6 +167,16 @@ def test_a_baseline_stands_in_the_columns_of_the_cells(place):
     assert curve(run, "total/bytes_up") == {4: means["bytes"]}
 
 
+def test_a_baseline_without_all_forecasts_has_no_score(place):
+    fake_results.write(Path("tiny"), TINY)
+    table = pd.read_parquet("tiny/baselines.parquet")
+    one = (table["baseline"] == "ridge") & (table["client"] == table["client"].iloc[0])
+    table.loc[one, ["mae", "rmse", "mase"]] = float("nan")
+    table.to_parquet("tiny/baselines.parquet")
+    found = of_subject(Path("tiny"))["CA-baseline-ridge"]
+    assert [key for key, *_ in found.points] == ["total/bytes_up"]
+
+
 def test_every_training_is_a_run_once(place):
     fake_results.write(Path("meters"), METERS)
     found = list(runs(Tables(Path("meters"))))
@@ -230,6 +242,14 @@ def test_a_killed_logging_is_completed_by_the_next(step, results, monkeypatch):
     assert {run.info.status for run in found.values()} == {"FINISHED", "FAILED"}
     expected = {run.name: len({key for key, *_ in run.points}) for run in runs(Tables(results))}
     assert {name: len(found[name].data.metrics) for name in expected} == expected
+
+
+def test_a_study_that_was_deleted_in_the_browser_returns(results):
+    track(results)
+    client, found = logged()
+    client.delete_experiment(found["overview"].info.experiment_id)
+    track(results)
+    assert logged()[1].keys() == found.keys()
 
 
 def test_two_studies_stand_in_one_database_and_variants_in_one_experiment(results):

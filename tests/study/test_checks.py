@@ -105,6 +105,10 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"model.name": "mlp", "sharing": {"P1": ["lstm.*"]}, "grid.sharing": ["P1"]},
         ("sharing.P1:", "'lstm.*'", "body, head, body.0.weight"),
     ),
+    (
+        {"grid.sharing": ["P1"], "sharing": {"P1": ["body", "lstm.*"]}},
+        ("sharing.P1:", "'lstm.*'", "twice"),
+    ),
     ({"model.name": "gru", "compute.engine": "fused"}, ("'fused'", "gru32-64", "auto or stacked")),
     ({"model.name": "gru", "grid.method": ["moon"]}, ("'moon'", "lstm_mlp")),
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
