@@ -22,10 +22,10 @@ def add_parser(
     name: str,
     about: str,
     examples: str,
-    run: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int | None],
 ) -> argparse.ArgumentParser:
     """Add a subcommand, still without arguments. Its help begins with `about` and ends with the
-    `examples`, one command per line."""
+    `examples`, one command per line. `run` returns the exit status; None is 0."""
     listed = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
     parser = commands.add_parser(
         name,
@@ -62,10 +62,11 @@ def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
         parser.add_argument("results", type=Path, help="results folder of a study")
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, the file of models, and the choice between a client's models."""
+def add_model(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add `--trust`, the file of models, and the choice between a client's models. `more`: what
+    else can be named instead of the file."""
     add_trust(parser)
-    text = "a file of results/NAME/models/*.safetensors"
+    text = f"a file of results/NAME/models/*.safetensors{', ' * bool(more)}{more}"
     parser.add_argument("file", type=Path, metavar="MODEL", help=text)
     parser.add_argument(
         "--model",

@@ -98,6 +98,13 @@ def _add_forecasts(single: Commands) -> None:
         metavar="FILE",
         help="newer readings, in the layout of the study's meters; default: those of the folder",
     )
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FILE",
+        help="a file of results/NAME/models, or the results folder, instead of the model of a "
+        "deployed client; needs --readings",
+    )
     _add_address(parser, FORECAST_PORT)
     _add_keys(parser, "server")
     parser.set_defaults(run=_forecasts)
@@ -276,12 +283,26 @@ def _forecasts(options: argparse.Namespace) -> None:
     from plfl.deploy.folders import CellFolders
     from plfl.deploy.forecasts import Forecasts, ForecastServer, serve
 
-    study, cell = _chosen(options)
+    file, name = options.model, options.building
+    if file is None:
+        study, cell = _chosen(options)
+    elif options.readings is None:
+        raise PlflError("--model: needs --readings, the file with the newest readings")
+    else:
+        from plfl.forecast.choice import Kept
+        from plfl.forecast.model import load
+
+        if file.is_dir():
+            choice = Kept(file).of(name)
+            _say(f"{name}: {choice.name}, {choice.why}")
+            file = choice.file
+        model = load(file)
+        study, cell = model.study, model.cell
     keys = _server_keys(options)
     logging.basicConfig(format="%(asctime)s %(message)s")
     logging.getLogger("plfl").setLevel(logging.INFO)
-    folder = options.folder or CellFolders(study, cell).client(options.building)
-    forecasts = Forecasts(study, cell, options.building, folder, options.readings)
+    folder = options.folder or (Path() if file else CellFolders(study, cell).client(name))
+    forecasts = Forecasts(study, cell, name, folder, options.readings, file)
     forecasts("local")  # fails now if there is no model, or if the readings are unusable
     serve(ForecastServer(forecasts, options.host, options.port, keys), _say)
 

@@ -1,4 +1,4 @@
-"""`plfl forecast`: forecasts of a trained model from a file of new readings."""
+"""`plfl forecast`: forecasts of trained models from files of new readings."""
 
 from __future__ import annotations
 
@@ -8,33 +8,49 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plfl.base.errors import DataError
-from plfl.base.files import write_text
+from plfl.base.errors import DataError, PlflError
 from plfl.cli.common import Commands, add_model, add_parser
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from plfl.forecast.choice import Kept
+    from plfl.forecast.model import ForecastModel
+
 EXAMPLES = """
-plfl forecast results/own/models/all-P2.safetensors school.csv
+plfl forecast results/own exports/ --out next.xlsx --unit kW --timezone Europe/Berlin
+plfl forecast results/own school.csv --with lightgbm_lags
+plfl forecast results/own museum.csv --new --save museum.safetensors
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
-plfl forecast results/own/models/all-P1.safetensors museum.csv --new --save museum.safetensors
 """
+INCOMPLETE = 3
+"""The exit status if some meters could not be forecast."""
 
 
 def add(commands: Commands) -> None:
-    about = "forecast the next hours of a meter, with the models of a study"
+    about = "forecast the next hours of meters, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
-    add_model(parser)
+    add_model(parser, "or a results folder: each meter gets what was best for it on validation")
     parser.add_argument(
-        "new", type=Path, metavar="NEW", help="readings, in the layout of the study's meters"
+        "new",
+        type=Path,
+        nargs="+",
+        metavar="NEW",
+        help="files of readings, or folders of them, in the layout of the study's meters",
     )
-    parser.add_argument("--client", help="name of the meter; default: the name of the file")
+    parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
+    parser.add_argument(
+        "--with",
+        dest="wanted",
+        default="",
+        metavar="NAME",
+        help="of a results folder: the forecaster, such as P2 or lightgbm_lags",
+    )
     parser.add_argument(
         "--new",
         dest="newcomer",
         action="store_true",
-        help="the meter did not take part: train a model for it on these readings first",
+        help="the meters did not take part: train a model for each on these readings first",
     )
     parser.add_argument(
         "--epochs",
@@ -45,49 +61,124 @@ def add(commands: Commands) -> None:
         "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
     )
     parser.add_argument(
-        "--all", action="store_true", help="also forecast the times of readings in the file"
+        "--all", action="store_true", help="also forecast the times of readings in the files"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the forecasts to this CSV file"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the forecasts to this file: .csv, .parquet, .xlsx or .json",
     )
+    parser.add_argument(
+        "--read-as", choices=["kWh", "kW", "Wh", "W"], help="unit of the readings in these files"
+    )
+    parser.add_argument(
+        "--unit", choices=["kWh", "kW"], default="kWh", help="unit of the forecasts"
+    )
+    parser.add_argument(
+        "--timezone", metavar="ZONE", help="of the stamps; default: the meters' standard time"
+    )
+    parser.add_argument(
+        "--stamp", choices=["start", "end"], default="end", help="what stamps mark; default: end"
+    )
+    parser.add_argument("--wide", action="store_true", help="a column for each meter")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Print the forecasts as CSV; warnings about the readings go to the standard error."""
-    from plfl.data.meters import client_name
+def run(options: argparse.Namespace) -> int:
+    """Print or write the forecasts; what else there is to say goes to the standard error. Returns
+    the exit status."""
+    from plfl.forecast.choice import Kept
     from plfl.forecast.model import load
+    from plfl.forecast.output import Form, as_csv, write
 
-    model = load(options.file)
+    kept = Kept(options.file) if options.file.is_dir() else None
+    _check(options, kept is not None)
+    reader = kept.any_model if kept else load(options.file)
     client = options.client
-    if client is None:
-        alone = len(model.clients) == 1 and not options.newcomer
-        client = model.clients[0] if alone else client_name(options.new)
-    readings = model.read(options.new, client)
-    if options.newcomer:
-        logging.basicConfig(format="%(message)s")
-        logging.getLogger("plfl.forecast").setLevel(logging.INFO)
-        model = model.adapt(readings, client, options.epochs)
-        if options.save is not None:
-            model.save(options.save)
-            print(f"wrote {options.save}", file=sys.stderr)
-    elif options.save is not None or options.epochs is not None:
-        raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
-    forecasts = model.predict(readings, client, options.model)
-    if not options.all:
-        forecasts = model.upcoming(readings, forecasts)
-    suffix = model.study.data.sample_suffix
-    print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
-    forecasts = model.with_offsets(forecasts, client)
-    text = as_csv(forecasts)
+    if client is None and kept is None and len(reader.clients) == 1 and not options.newcomer:
+        client = reader.clients[0]
+    tables, problems = reader.read_all(options.new, client, options.read_as)
+    if options.save is not None and len(tables) > 1:
+        raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
+    forecasts: dict[str, pd.DataFrame] = {}
+    forecasters: dict[str, str] = {}
+    for name, readings in tables.items():
+        try:
+            model = _model(kept, reader, name, readings, options)
+            forecasts[name] = _forecasts(model, name, readings, options)
+            forecasters[name] = model.name
+        except PlflError as error:
+            problems.append(str(error))
+    if not forecasts:
+        raise DataError("\n".join(problems))
+    for problem in problems:
+        print(f"plfl: {problem}", file=sys.stderr)
+    form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
+    table = form.table(forecasts, forecasters)
+    named = ", ".join(dict.fromkeys(forecasters.values()))
+    suffix = reader.study.data.sample_suffix
+    print(f"{named}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     if options.out is None:
-        print(text, end="")
-        return
-    write_text(options.out, text)
-    print(f"wrote {options.out}", file=sys.stderr)
+        print(as_csv(table), end="")
+    else:
+        write(options.out, table)
+        print(f"wrote {options.out}", file=sys.stderr)
+    if not problems:
+        return 0
+    print(f"{len(forecasts)} meters are forecast, not all: see above", file=sys.stderr)
+    return INCOMPLETE
 
 
-def as_csv(forecasts: pd.DataFrame) -> str:
-    """The CSV of `forecasts` by `timestamp`; the time is written even if all stamps are
-    midnights."""
-    written = forecasts.rename(index=str).assign(made_at=forecasts["made_at"].map(str))
-    return written.to_csv(float_format="%.6g", lineterminator="\n")
+def _check(options: argparse.Namespace, is_folder: bool) -> None:
+    """Refuse options that do not fit together."""
+    from plfl.forecast.output import FORMATS
+
+    if options.out is not None and options.out.suffix.lower() not in FORMATS:
+        raise PlflError(
+            f"--out {options.out}: name a file that ends in one of {', '.join(FORMATS)}"
+        )
+    if not options.newcomer and (options.save is not None or options.epochs is not None):
+        raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
+    if options.wanted and not is_folder:
+        raise DataError("--with: chooses among the forecasters of a results folder; name one")
+
+
+def _model(
+    kept: Kept | None,
+    reader: ForecastModel,
+    client: str,
+    readings: pd.DataFrame,
+    options: argparse.Namespace,
+) -> ForecastModel:
+    """The model for a meter; of a results folder, a line says why."""
+    model = reader
+    if kept:
+        minutes = len(readings) * reader.interval
+        new, wanted = options.newcomer, options.wanted
+        choice = kept.of_new(minutes, wanted) if new else kept.of(client, wanted)
+        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
+        model = kept.model(choice)
+    if not options.newcomer:
+        return model
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("plfl.forecast").setLevel(logging.INFO)
+    model = model.adapt(readings, client, options.epochs)
+    if options.save is not None:
+        model.save(options.save)
+        print(f"wrote {options.save}", file=sys.stderr)
+    return model
+
+
+def _forecasts(
+    model: ForecastModel, client: str, readings: pd.DataFrame, options: argparse.Namespace
+) -> pd.DataFrame:
+    """The forecasts for a meter, with the offsets of their stamps."""
+    found = model.predict(readings, client, options.model)
+    if not options.all:
+        found = model.upcoming(readings, found)
+    if found.empty:
+        raise DataError(
+            f"{client}: no forecast after the last reading, {readings.index[-1]}, because there is "
+            f"a gap in the {model.look_back} readings before it; add readings"
+        )
+    return model.with_offsets(found, client)

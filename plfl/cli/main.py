@@ -38,8 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
     The status is 0 after success, 2 after an error that the user can fix (its message is printed
-    without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone. Control
-    characters in its output, for example in the name of a meter, are escaped.
+    without a traceback), 3 if `plfl forecast` could not forecast some meters, 130 after Ctrl-C and
+    1 if the reader of the output has gone. Control characters in its output, for example in the
+    name of a meter, are escaped.
     """
     out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
@@ -56,7 +57,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         if files := getattr(options, "trust", []):
             trust(*files)
-        options.run(options)
+        status: int | None = options.run(options)
     except PlflError as error:
         print(f"plfl: {error}", file=sys.stderr)
         return 2
@@ -67,7 +68,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         # A reader such as `head` has closed the pipe. Python must not write to it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return 0
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:

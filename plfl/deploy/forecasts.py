@@ -65,6 +65,8 @@ class Forecasts:
     """Folder of the client."""
     readings: Path | None = None
     """File of newer readings; None: the series in the folder."""
+    file: Path | None = None
+    """File of models; None: the latest model in the folder."""
     _known: list[Any] = field(default_factory=list)
     _made: dict[Model, pd.DataFrame] = field(default_factory=dict)
     _about: dict[str, Any] = field(default_factory=dict)
@@ -91,7 +93,9 @@ class Forecasts:
             return self._made[model], self._about
 
     def _model(self) -> Path:
-        """The file of the models that the client scored last."""
+        """The file of the models: the one that was named, or those that the client scored last."""
+        if self.file is not None:
+            return self.file
         try:
             run, _ = json.loads((self.folder / LATEST).read_text(encoding="utf-8"))
             path = self.folder / str(run) / MODEL
@@ -117,7 +121,7 @@ class Forecasts:
             )
         self._about = {
             "client": self.name,
-            "cell": str(self.cell),
+            "cell": forecaster.name,
             "unit": f"kWh per {forecaster.interval} min",
             "data": self.study.data.origin,
             "plfl": __version__,

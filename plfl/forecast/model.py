@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timezone
 from os import PathLike
@@ -109,6 +110,32 @@ class ForecastModel:
         table = meters.read_file(path, self._layout, client)
         minutes, is_own = self.study.data.resample, self.study.data.source == "meters"
         return resampled(table, minutes) if minutes and is_own else table
+
+    def read_all(
+        self, paths: Sequence[Path], client: str | None = None, unit: str | None = None
+    ) -> tuple[dict[str, pd.DataFrame], list[str]]:
+        """The readings of all meters in files and folders, read as the study reads its own.
+
+        Args:
+            paths: the files, and folders of files.
+            client: the only meter to read; a file of one meter is taken for it.
+            unit: the unit of the readings; None: that of the study or of the files.
+
+        Returns:
+            The readings by meter, and what is wrong with others, a line for each.
+
+        Raises:
+            DataError: nothing of this name exists.
+        """
+        files = meters.in_folders(paths)
+        layout = self._layout
+        if unit is not None:
+            layout = layout.model_copy(update={"unit": unit})
+        is_own = self.study.data.source == "meters"
+        tables, problems = meters.read_files(files, layout, client, by_file=not layout.exports)
+        if is_own and (minutes := self.study.data.resample):
+            tables = {name: resampled(table, minutes) for name, table in tables.items()}
+        return tables, problems
 
     @property
     def _layout(self) -> Meters:
@@ -435,12 +462,14 @@ class ForecastModel:
         hour = 60 / self.interval
         for unit, factor in (("kW", hour), ("Wh", 1000), ("W", 1000 * hour)):
             # Of another power of ten, the loads of a few days tell; of kW, only a peak does.
-            least = max(2, factor * (0.7 if factor < 10 else 0.1))
-            if least * high <= largest <= 1.2 * factor * high and low <= median / factor <= high:
+            least = max(2, factor * (0.7 if factor < 10 else 0.1)) * high
+            # Half of the readings above all of the training are no peak.
+            above = largest >= least or (unit == "kW" and median > high)
+            if above and largest <= 1.2 * factor * high and low <= median / factor <= high:
                 raise DataError(
                     f"{client}: its readings are about {largest / high:.2g} times the range of its "
                     f"training data, {low:.4g} to {high:.4g} kWh: {unit} instead of kWh? Divide "
-                    f"them by {factor:g}"
+                    f"them by {factor:g}, or say so with --read-as {unit}"
                 )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:

@@ -173,7 +173,7 @@ def announce(study: Study) -> str:
         ),
         "models": (
             results / "models",
-            f"; `{_command()} forecast MODEL NEW.csv` forecasts with one",
+            f"; `{_command()} forecast {results} NEW.csv` forecasts with the best",
         ),
         "MLflow": (results / "tracked.json", f"; `{_command()} ui` opens all studies"),
     }

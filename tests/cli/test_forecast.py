@@ -1,12 +1,14 @@
 """`plfl forecast` and `plfl run --models`: what is printed, and how mistakes end."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from plfl.cli import main as cli
-from plfl.cli.forecast import as_csv
+from plfl.forecast.output import as_csv
 from tests.cli.test_main import CELL, project
 
 __all__ = ["project"]  # a fixture
@@ -38,8 +40,8 @@ def test_the_next_hour_or_everything(model: str, capsys: pytest.CaptureFixture[s
 
 
 def test_midnights_have_a_time_too() -> None:
-    stamps = pd.DatetimeIndex(["2018-12-01"], name="timestamp")
-    table = pd.DataFrame({"forecast": [1.5], "made_at": stamps}, stamps)
+    stamps = pd.DatetimeIndex(["2018-12-01"])
+    table = pd.DataFrame({"timestamp": stamps, "forecast": [1.5], "made_at": stamps})
     assert as_csv(table) == (
         "timestamp,forecast,made_at\n2018-12-01 00:00:00,1.5,2018-12-01 00:00:00\n"
     )
@@ -47,7 +49,7 @@ def test_midnights_have_a_time_too() -> None:
 
 def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> None:
     register = pd.read_csv("meters/a.csv")
-    register.assign(load=register["load"].cumsum()).to_csv("register.csv", index=False)
+    register.assign(load=register["load"].cumsum() / 10).to_csv("register.csv", index=False)
     for file, warned in (("meters/a.csv", False), ("register.csv", True)):
         caplog.clear()
         assert cli.main(["forecast", model, file, "--client", "a"]) == 0
@@ -58,6 +60,9 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     mistakes = {
         (model, "meters/a.csv", "--save", "x"): "--save and --epochs: only with --new",
         (model, "none.csv"): "none.csv: the file does not exist",
+        (model, "meters", "--with", "P2"): "--with: chooses among the forecasters of a results",
+        (model, "meters", "--out", "x.txt"): "x.txt: name a file that ends in one of .csv",
+        (model, "meters", "--timezone", "Mars"): "--timezone Mars: is no time zone",
         ("my.yaml", "meters/a.csv"): "my.yaml: is no model that can be read",
         ("none.safetensors", "meters/a.csv"): "none.safetensors: the file does not exist",
     }
@@ -66,3 +71,70 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
     assert cli.main(["run", "my.yaml", CELL, "--models", "none/m.safetensors"]) == 2
     assert "folder none" in capsys.readouterr().err
+
+
+def test_all_meters_of_a_folder_and_an_exit_status_for_those_that_fail(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = printed(capsys, model, "meters")
+    assert found["client"].value_counts().to_dict() == {"a": 4, "b": 4, "c": 4}
+    for client in "abc":
+        alone = printed(capsys, model, f"meters/{client}.csv")
+        pd.testing.assert_frame_equal(found[found["client"] == client], alone)
+    Path("meters/d.csv").write_text(Path("meters/a.csv").read_text())
+    assert cli.main(["forecast", model, "meters", "--out", "next.csv"]) == 3
+    assert "client 'd' did not take part" in capsys.readouterr().err
+    assert {*pd.read_csv("next.csv")["client"]} == {*"abc"}
+    Path("meters/d.csv").write_text("no table")
+    assert cli.main(["forecast", model, "meters"]) == 3
+    assert "meters/d.csv" in capsys.readouterr().err
+
+
+def test_a_file_in_two_parts_is_one_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(capsys, model, "meters/a.csv")
+    table = pd.read_csv("meters/a.csv")
+    for folder, rows in (("one", table[:900]), ("two", table[880:])):
+        Path(folder).mkdir()
+        rows.to_csv(f"{folder}/a.csv", index=False)
+    pd.testing.assert_frame_equal(printed(capsys, model, "one/a.csv", "two/a.csv"), whole)
+
+
+def test_units_zones_and_formats(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = printed(capsys, model, "meters").reset_index()
+    asked = ["--unit", "kW", "--timezone", "Europe/Berlin", "--stamp", "start"]
+    read = {
+        "n.csv": lambda file: pd.read_csv(file, parse_dates=["timestamp"]),
+        "n.json": lambda file: pd.DataFrame(json.loads(Path(file).read_text())),
+        "n.parquet": pd.read_parquet,
+        "n.xlsx": pd.read_excel,
+    }
+    for file, reader in read.items():
+        assert cli.main(["forecast", model, "meters", *asked, "--out", file]) == 0
+        table = reader(file)
+        np.testing.assert_allclose(table["forecast"], 4 * plain["forecast"], rtol=1e-5)
+        assert {*table["unit"]} == {"kW"} and {*table["stamp"]} == {"start"}
+        assert {*table["timezone"]} == {"Europe/Berlin"} and {*table["forecaster"]} == {CELL}
+        stamps = table["timestamp"]
+        if file == "n.xlsx":  # the time that clocks show, an hour ahead of UTC in January
+            assert {*table["utc_offset"]} in ({100}, {"+0100"})
+            stamps = (stamps - pd.Timedelta(hours=1)).dt.tz_localize("UTC")
+        begins = plain["timestamp"] - pd.Timedelta(minutes=15)
+        assert [*pd.to_datetime(stamps, utc=True)] == [*begins]
+    assert cli.main(["forecast", model, "meters", "--wide", "--out", "n.csv"]) == 0
+    wide = pd.read_csv("n.csv")
+    assert list(wide)[:2] == ["timestamp (end, UTC)", f"a (kWh per 15 min, {CELL})"]
+    for column, client in zip(list(wide)[1:], "abc", strict=True):
+        own = plain[plain["client"] == client]["forecast"]
+        np.testing.assert_allclose(wide[column], own, rtol=1e-5)
+
+
+def test_a_file_in_kw_is_recognised(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = printed(capsys, model, "meters/a.csv")
+    table = pd.read_csv("meters/a.csv")
+    table.assign(load=4 * table["load"]).to_csv("kw.csv", index=False)
+    assert cli.main(["forecast", model, "kw.csv", "--client", "a"]) == 2
+    assert "kW instead of kWh? Divide them by 4, or say so with --read-as kW" in (
+        capsys.readouterr().err
+    )
+    again = printed(capsys, model, "kw.csv", "--client", "a", "--read-as", "kW")
+    pd.testing.assert_frame_equal(again, plain)

@@ -10,6 +10,7 @@ except for the hour of daylight saving time.
 """
 
 import logging
+from collections.abc import Iterable
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,17 @@ from plfl.data.meters.paths import client_name, client_names, is_series, known
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.series import collected, finished
 
-__all__ = ["client_name", "clients", "files", "is_series", "known", "read", "read_file"]
+__all__ = [
+    "client_name",
+    "clients",
+    "files",
+    "in_folders",
+    "is_series",
+    "known",
+    "read",
+    "read_file",
+    "read_files",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -108,14 +119,85 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         )
     exports.refuse()
     notes: list[str] = []
-    series = _series(exports, _by_client(exports)[client], meters, notes)
-    if is_register(series["load"]):
-        notes.append(
-            f"{path}: {client}: the load hardly ever decreases, like a cumulative register; set "
-            "data.meters.cumulative, which uses its differences"
-        )
+    series = _new_series(exports, _by_client(exports)[client], meters, notes)
     _tell(notes)
     return series
+
+
+def in_folders(paths: Iterable[Path]) -> list[Path]:
+    """The files of meters that are named, or that are in the folders that are named.
+
+    Raises:
+        DataError: a path does not exist, or a folder holds no file of a meter.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: the file does not exist; check the path")
+        inside = sorted(filter(is_series, path.iterdir())) if path.is_dir() else [path]
+        if not inside:
+            raise DataError(f"{path}: holds no file of a meter")
+        found += inside
+    return found
+
+
+def read_files(
+    paths: Iterable[Path], meters: Meters, client: str | None = None, by_file: bool = True
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """The series of all meters in some files of the study's layout; see `read`.
+
+    The files may have later readings: `meters.since` and `until` are ignored. If several files have
+    a meter, its readings are joined; where they overlap, those of the later file count.
+
+    Args:
+        paths: the files.
+        meters: their layout.
+        client: the only meter to read; None: all that `meters` selects.
+        by_file: whether a file has one meter, which is named like the file.
+
+    Returns:
+        The series by the name of the client, and a line for each file and meter that cannot be
+        used.
+    """
+    found: dict[str, pd.DataFrame] = {}
+    problems: list[str] = []
+    only = [pattern.replace("{state}", "*") for pattern in meters.only]
+    meters = meters.model_copy(update={"since": None, "until": None, "only": only})
+    for path in paths:
+        tables: dict[str, pd.DataFrame] = {}
+        with collected(problems):
+            if client is not None:
+                tables[client] = read_file(path, meters, client)
+            else:
+                tables = _all_of(path, meters, by_file, problems)
+        for name, table in tables.items():
+            found[name] = table.combine_first(found[name]) if name in found else table
+            # A gap between two files is a gap of the series.
+            minutes = table.index[1] - table.index[0] if len(table) > 1 else None
+            if minutes is not None:
+                found[name] = found[name].asfreq(minutes)
+    return found, problems
+
+
+def _all_of(
+    path: Path, meters: Meters, by_file: bool, problems: list[str]
+) -> dict[str, pd.DataFrame]:
+    """The series of all meters in a file. What is wrong with single ones is added to `problems`."""
+    exports = read_exports(
+        [path], meters, meters.interval, {path: client_name(path)} if by_file else None
+    )
+    problems += exports.problems
+    notes: list[str] = []
+    tables: dict[str, pd.DataFrame] = {}
+    for client, name in _by_client(exports).items():
+        with collected(problems):
+            tables[client] = _new_series(exports, name, meters, notes)
+    left_out = [name for name in exports.names if name not in exports.meters]
+    if left_out and not exports.problems:
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        notes.append(f"{path}: {', '.join(left_out[:3])}{more}: not among the study's meters")
+    _tell(notes)
+    return tables
 
 
 def _read(data: Data, state: str) -> Exports:
@@ -171,6 +253,17 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd
         logger.info("%s: %s", where, meter.summary)
     series = finished(where, meter, meters)
     notes += series.attrs.pop("notes")
+    return series
+
+
+def _new_series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
+    """The series of a meter in a new file, which may not be what the study has read."""
+    series = _series(exports, name, meters, notes)
+    if is_register(series["load"]):
+        notes.append(
+            f"{exports.files[name]}: {name}: the load hardly ever decreases, like a cumulative "
+            "register; set data.meters.cumulative, which uses its differences"
+        )
     return series
 
 

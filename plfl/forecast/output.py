@@ -1,0 +1,160 @@
+"""Forecasts of several meters as one table, which says what its numbers are."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pandas as pd
+
+from plfl.base.errors import DataError, PlflError
+from plfl.base.files import atomic
+
+FORMATS = (".csv", ".parquet", ".xlsx", ".json")
+STANDARD_TIME = "local standard time"
+"""The time zone of stamps without a UTC offset."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the numbers and stamps of a table are."""
+
+    interval: int
+    """Minutes between forecasts."""
+    unit: Literal["kWh", "kW"] = "kWh"
+    timezone: str | None = None
+    """None: the meters' own standard time."""
+    stamp: Literal["start", "end"] = "end"
+    """The end of an interval that its stamp is at."""
+    wide: bool = False
+    """Whether each meter has a column of its own."""
+
+    @property
+    def unit_of_loads(self) -> str:
+        return "kW" if self.unit == "kW" else f"kWh per {self.interval} min"
+
+    def table(
+        self, forecasts: Mapping[str, pd.DataFrame], forecasters: Mapping[str, str]
+    ) -> pd.DataFrame:
+        """The table.
+
+        Long: `timestamp`, `client`, `forecast` and any quantiles, `made_at`, `outside`, `unit`,
+        `timezone`, `stamp`, `forecaster`. Wide: a column for each meter and quantile, whose name
+        has the unit and the forecaster.
+
+        Args:
+            forecasts: those of `ForecastModel.predict` by client, with offsets if they are known.
+            forecasters: the name of the forecaster by client.
+
+        Raises:
+            DataError: the time zone is unknown, or that of the stamps is; a wide table would need
+            several forecasts in a cell.
+        """
+        zones = {_stamps(table).tz for table in forecasts.values()}
+        zone: tzinfo | None = _zone(self.timezone) if self.timezone else None
+        if zone is None and len(zones) > 1:
+            zone = UTC  # one table has one zone
+        parts = [self._of(client, table, zone) for client, table in forecasts.items()]
+        whole = pd.concat(parts, ignore_index=True)
+        known = whole["timestamp"].dt.tz
+        where = STANDARD_TIME if known is None else str(known)
+        if not self.wide:
+            named = {"unit": self.unit_of_loads, "timezone": where, "stamp": self.stamp}
+            return whole.assign(**named, forecaster=whole["client"].map(forecasters))
+        if whole.duplicated(["client", "timestamp"]).any():
+            raise DataError("--wide: a time has several forecasts (--all); leave one of them out")
+        wide = pd.DataFrame(index=pd.Index(sorted({*whole["timestamp"]}), name="timestamp"))
+        for client, rows in whole.set_index("timestamp").groupby("client", sort=False):
+            for column in _loads(rows):
+                quantile = column.removeprefix("forecast")
+                name = f"{client}{quantile} ({self.unit_of_loads}, {forecasters[str(client)]})"
+                wide[name] = rows[column]
+        return wide.reset_index(names=f"timestamp ({self.stamp}, {where})")
+
+    def _of(self, client: str, table: pd.DataFrame, zone: tzinfo | None) -> pd.DataFrame:
+        stamps, made_at = _stamps(table), pd.DatetimeIndex(table["made_at"])
+        if zone is not None:
+            if stamps.tz is None:
+                raise DataError(
+                    f"{client}: the time zone of its readings is not known, so --timezone cannot "
+                    "convert; leave it out"
+                )
+            stamps, made_at = stamps.tz_convert(zone), made_at.tz_convert(zone)
+        if self.stamp == "start":
+            stamps = stamps - pd.Timedelta(minutes=self.interval)
+        found = table.assign(made_at=made_at).reset_index(drop=True)
+        if self.unit == "kW":
+            for column in _loads(found):
+                found[column] *= 60 / self.interval
+        found.insert(0, "timestamp", stamps)
+        found.insert(1, "client", client)
+        return found
+
+
+def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(table.index)
+
+
+def _loads(table: pd.DataFrame) -> list[str]:
+    """The columns of a long table that are loads."""
+    return [str(name) for name in table if str(name).startswith("forecast")]
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise DataError(
+            f"--timezone {name}: is no time zone; use a name such as Europe/Berlin"
+        ) from None
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as CSV; the time is written even if all stamps are midnights."""
+    return _plain(table, str).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _plain(table: pd.DataFrame, told: Callable[[pd.Timestamp], str]) -> pd.DataFrame:
+    """A table with its times as text."""
+    columns = table.select_dtypes(["datetime", "datetimetz"]).columns
+    return table.assign(**{name: [told(stamp) for stamp in table[name]] for name in columns})
+
+
+def write(path: Path, table: pd.DataFrame) -> None:
+    """Write a table in the format that its name ends with, one of `FORMATS`.
+
+    Raises:
+        PlflError: a package is missing.
+    """
+    suffix, file = path.suffix.lower(), io.BytesIO()
+    if suffix == ".csv":
+        file.write(as_csv(table).encode())
+    elif suffix == ".json":
+        rows = _plain(table, pd.Timestamp.isoformat)
+        document = json.loads(rows.to_json(orient="records"))
+        file.write((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+    elif suffix == ".parquet":
+        table.to_parquet(file)
+    else:
+        _workbook(table).to_excel(file, sheet_name="forecasts", index=False, engine="openpyxl")
+    with atomic(path) as temporary:
+        temporary.write_bytes(file.getvalue())
+
+
+def _workbook(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with the times that clocks show, because cells of a workbook have no offset."""
+    if not find_spec("openpyxl"):
+        raise PlflError('a workbook needs openpyxl; install it with pip install "plfl[xlsx]"')
+    columns = table.select_dtypes("datetimetz").columns
+    local = table.assign(**{name: table[name].dt.tz_localize(None) for name in columns})
+    if len(columns):
+        offsets = [stamp.strftime("%z") for stamp in table[columns[0]]]
+        local.insert(1, "utc_offset", offsets)
+    return local
