@@ -41,7 +41,7 @@ from torch.utils import mkldnn
 from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
-from plfl.data.dataset import EVALUATED, Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import train
@@ -157,7 +157,7 @@ def speed(threads: int) -> Numbers:
     return {
         "client_steps_per_second": rates,
         "product_gflops": 2 * 2048**3 / statistics.median(products[1:]) / 1e9,
-        "step_gflop": BATCH * _flops(FORECASTER, backward=True) / 1e9,
+        "step_gflop": BATCH * _flops(FORECASTER) / 1e9,
     }
 
 
@@ -189,7 +189,7 @@ def by_study(name: str) -> Numbers:
         "client_steps_per_second": rates,
         "seconds_per_training": recipe.CLIENTS * recipe.STEPS / rates["fused"],
         "product_gflops": 2 * SIZE**3 / min(products) / 1e9,
-        "step_gflop": study.federation.batch_size * _flops(network, backward=True) / 1e9,
+        "step_gflop": study.federation.batch_size * _flops(network) / 1e9,
     }
 
 
@@ -234,8 +234,8 @@ def _seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_c
     return clock() - start
 
 
-def _flops(network: Network, backward: bool) -> int:
-    """Multiplications and additions of the matrix products for one window.
+def _flops(network: Network) -> int:
+    """Multiplications and additions of the matrix products of a training step for one window.
 
     Backwards everything comes twice, but nobody needs the gradient of the windows.
     """
@@ -247,7 +247,7 @@ def _flops(network: Network, backward: bool) -> int:
             "lstm.weight_hh": FORECASTER.look_back - 1,
         }
     products = [times[name] * size for name, size in shapes.items()]
-    return 2 * (3 * sum(products) - products[0] if backward else sum(products))
+    return 2 * (3 * sum(products) - products[0])
 
 
 def others() -> dict[str, float | str]:
@@ -369,19 +369,11 @@ def by_part(study: Study, cells: list[Cell], dataset: Dataset) -> Numbers:
     parts = {part: spent[part] for part in timed}
     parts["records"] += parts.pop("records of scores")
     parts["server and the rest"] = total - sum(parts.values())
-    clients = range(len(dataset.clients))
-    windows = sum(len(dataset.starts(i, s)) for i in clients for s in EVALUATED)
-    federation, network = study.federation, network_of(study, dataset.shape)
-    scored = sum(federation.evaluates(t) for t in range(1, federation.rounds + 1))
-    models = 2 * len(cells) * scored
-    trained = federation.rounds * (federation.local_steps or 0) * federation.batch_size * len(cells)
     return {
         "seconds": total,
         "parts": parts,
-        "evaluation_gflop": models * windows * _flops(network, backward=False) / 1e9,
-        "training_gflop": trained * len(clients) * _flops(network, backward=True) / 1e9,
         "cells": len(cells),
-        "clients": len(clients),
+        "clients": len(dataset.clients),
         "peak_mib": _peak_mib(),
     }
 

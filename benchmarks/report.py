@@ -148,15 +148,11 @@ def tables(results: dict[str, Any]) -> str:
         else "",
         *(_speed(int(n), measured) for n, measured in results["speed"].items()),
         "The recipe (config/recipe.yaml: an MLP of 11,201 parameters, minibatches of 64, AdamW), "
-        "by processor time; the fastest of several rounds counts. The matrix product is that of "
-        "oneDNN here, which uses AVX-512 where PyTorch's own does not:",
+        "by processor time; the matrix product is that of oneDNN, which uses AVX-512:",
         _speed(1, results["recipe"], PLAIN_ADAMW),
-        "Day-ahead forecasts (config/day-ahead.yaml: five quantiles of 24 hours, an MLP with two "
-        "layers of 128 units, minibatches of 64, AdamW), in the same way:",
-        _speed(1, results["quantiles"], PLAIN_ADAMW),
         "Every built-in model, in the same way, with Adam, on the paper's windows (8 features of "
         "12 rows, minibatches of 16) and on windows with a context of 96 numbers (minibatches of "
-        "64). The plain loop's rate comes first, then how many times as fast the engines are:",
+        "64): the plain loop's rate, then how many times as fast the engines are.",
         _models(results["models"]),
         "Other tools' simulations of the paper's rounds, one worker with one thread:",
         _others(results["others"], PLAIN),
@@ -184,32 +180,12 @@ def tables(results: dict[str, Any]) -> str:
                     [part, *(f"{100 * x['parts'][part] / x['seconds']:.1f} %" for _, x in jobs)]
                     for part in job["parts"]
                 ),
-                ["evaluation, part of all matrix products", *(_evaluated(x) for _, x in jobs)],
-                [
-                    "matrix products over the time of client-steps",
-                    *(_rate(x, "training", "client-steps") for _, x in jobs),
-                ],
-                [
-                    "matrix products over the time of evaluation",
-                    *(_rate(x, "evaluation", "evaluation") for _, x in jobs),
-                ],
             ],
         ),
         f"`make smoke` takes {smoke['processor_seconds']:.1f} s of processor time, "
         f"{smoke['seconds']:.0f} s in all. Each of its jobs is a Python process.",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _evaluated(job: dict[str, Any]) -> str:
-    """What evaluation has of the matrix products of a job."""
-    evaluation = job["evaluation_gflop"]
-    return f"{100 * evaluation / (evaluation + job['training_gflop']):.1f} %"
-
-
-def _rate(job: dict[str, Any], what: str, part: str) -> str:
-    """Matrix products over the time that all of a part takes."""
-    return f"{job[f'{what}_gflop'] / job['parts'][part]:,.0f} GFLOP/s"
 
 
 def _ratio(values: dict[str, float] | str) -> str:
@@ -276,8 +252,8 @@ def _machine(m: dict[str, Any]) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [f"| {' | '.join(line)} |" for line in [head, *rows]]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
 
 
 def write(results: dict[str, Any]) -> None:

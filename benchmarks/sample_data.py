@@ -102,10 +102,11 @@ def year(load: pd.DataFrame, state: str) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame, corner: str) -> list[str]:
     """The lines of a GitHub table of numbers with three significant digits."""
-    rows = [[corner, *map(str, table.columns)], ["---", *["---:"] * len(table.columns)]]
+    rows = [[corner, *map(str, table.columns)]]
     for name, values in table.iterrows():
         rows.append([str(name), *(f"{value:.3g}" for value in values)])
-    return [f"| {' | '.join(row)} |" for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return [lines[0], f"|---|{'---:|' * len(table.columns)}", *lines[1:]]
 
 
 def main() -> None:

@@ -98,12 +98,14 @@ def libraries(results: dict[str, Any]) -> list[Library]:
 def table(results: dict[str, Any]) -> str:
     """The table probe × library."""
     columns = libraries(results)
-    rows = [["method", *(library.name for library in columns)], ["---"] * (len(columns) + 1)]
+    rows = []
     for name in PROBES:
         cells = (results["results"][library.name].get(name, "not there") for library in columns)
         found = zip(columns, cells, strict=True)
         rows.append([name, *(cell(verdict(library.name, name, value)) for library, value in found)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    head = f"| method | {' | '.join(library.name for library in columns)} |"
+    lines = [head, f"|---|{'---|' * len(columns)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
 
 
 def item(number: int, deviation: Deviation) -> str:
@@ -127,7 +129,7 @@ def _methods(probes: tuple[str, ...]) -> list[str]:
 def page(text: str, results: dict[str, Any]) -> str:
     """The page with what is generated in it made anew."""
     lines = [BEGIN, table(results)]
-    lines += ["| library | commit |", "| --- | --- |"]
+    lines += ["| library | commit |", "|---|---|"]
     for library in libraries(results):
         if library.repository:
             name = f"[{library.name}]({library.repository})"
