@@ -117,8 +117,7 @@ def limits(results: dict[str, Any]) -> list[Limit]:
 
 def tables(results: dict[str, Any]) -> str:
     """All tables, in Markdown."""
-    load, job, smoke = (results[part] for part in ("load", "job", "smoke"))
-    jobs = [("the paper's study", job), ("the recipe", results["recipe_job"])]
+    load, smoke = results["load"], results["smoke"]
     parts = [
         f"`make bench` on {_machine(results['machine'])}, while other programs were running (load "
         f"of at most {max(x for part, x in load.items() if part != 'others'):.1f}).",
@@ -166,22 +165,6 @@ def tables(results: dict[str, Any]) -> str:
         "per second of processor time. In brackets: in minibatch gradients per second, for methods "
         "that compute several in a step.",
         ", ".join(f"`{n}` {_ratio(x)}" for n, x in results["methods"].items()) + ".",
-        "### Full-length jobs",
-        "40 rounds of 125 local steps, by processor time on one core. Every tenth round is "
-        "evaluated, with two models per client on about 7,000 windows.",
-        _table(
-            ["", *(name for name, _ in jobs)],
-            [
-                ["cells trained", *(f"{x['cells']}" for _, x in jobs)],
-                ["clients", *(f"{x['clients']}" for _, x in jobs)],
-                ["seconds", *(f"{x['seconds']:.1f}" for _, x in jobs)],
-                ["peak memory", *(f"{x['peak_mib']:,.0f} MiB" for _, x in jobs)],
-                *(
-                    [part, *(f"{100 * x['parts'][part] / x['seconds']:.1f} %" for _, x in jobs)]
-                    for part in job["parts"]
-                ),
-            ],
-        ),
         f"`make smoke` takes {smoke['processor_seconds']:.1f} s of processor time, "
         f"{smoke['seconds']:.0f} s in all. Each of its jobs is a Python process.",
     ]
