@@ -682,9 +682,6 @@ class Simulation(Section):
     """Spread of `step_seconds` among clients: standard deviation of the logarithm."""
     link_spread: float = Field(0.0, ge=0)
     """The same for `down_mbit` and `up_mbit`."""
-    trace: Path | None = None
-    """CSV or Parquet file that overrides the keys above: `client`, the start (`round` or
-    `seconds`), and any of `available`, `step_seconds`, `down_mbit`, `up_mbit`."""
 
     def of(self, clients: Sequence[int]) -> Self:
         """The block for some of the clients, given by their positions."""

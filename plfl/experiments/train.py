@@ -18,9 +18,9 @@ from plfl.experiments.parts import Part, Plan, plans
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.trials import Choice, Trial, best_groups, choices, halved
-from plfl.federated.availability import takes_time
 from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
+from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.methods import ClusterState

@@ -129,8 +129,7 @@ class Checkpoint:
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
     found = {"local": f.local}
-    for name in ("now", "computing"):
-        found[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
+    found["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
     for part in PARTS:
         kept = getattr(f, part)
         for name, value in vars(kept).items() if kept is not None else ():
@@ -145,7 +144,7 @@ def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
     # Bytes and time of before round 1 are in the saved records: drop the new federation's counts.
     f.clock.close_round(f.channel.close_round(), [])
-    f.clock.now, f.clock.computing = float(saved["now"]), float(saved["computing"])
+    f.clock.computing = float(saved["computing"])
     f.local = saved["local"].to(f.local.device)
     f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
     for path, x in saved.items():

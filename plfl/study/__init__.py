@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from plfl import plugins
-from plfl.base.errors import ConfigError, DataError, did_you_mean
-from plfl.base.files import sha256
+from plfl.base.errors import ConfigError, did_you_mean
 from plfl.base.text import some
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.loading import read
@@ -510,11 +509,7 @@ class Study(Section):
         return self.combinations.trials(*cell.combination)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
-        """The part of the configuration that determines the numbers of `cell`, and nothing else.
-
-        Raises:
-            DataError: the file `federation.simulation.trace` does not exist.
-        """
+        """The part of the configuration that determines the numbers of `cell`, and nothing else."""
         settings = {
             "cell": [cell.state, cell.seed],
             "shared": self.parameters(self.shared[cell.sharing]),
@@ -522,8 +517,6 @@ class Study(Section):
             "model": self.model.settings,
             "federation": self._rounds_of(cell),
         }
-        if path := self.federation.simulation.trace:
-            settings["trace"] = _digest_of(path)
         if self.task.name != DEFAULT_TASK or self.task.margins != "none":
             settings["task"] = self.task.settings
         settings |= self.task.dealt(self.data)
@@ -610,12 +603,3 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
         if names and isinstance(given := blocks.get(kind, {}), Mapping):
             blocks[kind] = {name: {} for name in names} | dict(given)
     return {**raw, "hyperparameters": blocks}, []
-
-
-def _digest_of(path: Path) -> str:
-    try:
-        return sha256(path)
-    except OSError:
-        raise DataError(
-            f"{path}: the file does not exist; fix or remove federation.simulation.trace"
-        ) from None
