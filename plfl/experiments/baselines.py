@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -144,11 +144,26 @@ def _tables(
     keys = {"state": state, "baseline": name}
     labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
     of = {"state": state, **labels, "model": BASELINE}
-    return (
-        [keys | row | {"bytes": sent[i]} | more for i, row in _scores(dataset, predict, task)],
-        [week.assign(**keys) for week in _weeks(dataset, predict, task)],
-        [pd.DataFrame(of | by_day) for by_day in _errors(dataset, predict, task)],
-    )
+    clients = list(enumerate(dataset.clients.tolist()))
+    scores = [
+        keys
+        | {"split": split, "client": client}
+        | task.scores(dataset, i, split, predict(i, dataset.starts(i, split)))
+        | {"bytes": sent[i]}
+        | more
+        for split in SPLITS[1:]
+        for i, client in clients
+    ]
+    weeks = []
+    for i, _ in clients:
+        starts = task.week(dataset, i)
+        week = task.shown(dataset, i, starts, {"forecast": predict(i, starts)})
+        weeks.append(week.drop(columns=["truth", "persistence"]).assign(**keys))
+    errors = []
+    for i, client in clients:
+        by_day = task.errors(dataset, i, predict(i, dataset.starts(i, "test")))
+        errors.append(pd.DataFrame({**of, "client": client, **by_day}))
+    return scores, weeks, errors
 
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
@@ -166,23 +181,3 @@ def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
         return bands[i][np.searchsorted(windows[i], starts)]
 
     return predicted
-
-
-def _scores(dataset: Dataset, predict: Predict, task: Task) -> Iterator[tuple[int, dict[str, Any]]]:
-    for split in SPLITS[1:]:
-        for i, name in enumerate(dataset.clients.tolist()):
-            forecast = predict(i, dataset.starts(i, split))
-            yield i, {"split": split, "client": name} | task.scores(dataset, i, split, forecast)
-
-
-def _errors(dataset: Dataset, predict: Predict, task: Task) -> Iterator[dict[str, Any]]:
-    for i, name in enumerate(dataset.clients.tolist()):
-        forecast = predict(i, dataset.starts(i, "test"))
-        yield {"client": name} | task.errors(dataset, i, forecast)
-
-
-def _weeks(dataset: Dataset, predict: Predict, task: Task) -> Iterator[pd.DataFrame]:
-    for i in range(len(dataset.clients)):
-        starts = task.week(dataset, i)
-        week = task.shown(dataset, i, starts, {"forecast": predict(i, starts)})
-        yield week.drop(columns=["truth", "persistence"])
