@@ -19,8 +19,8 @@ import yaml
 from snakemake.cli import main as snakemake
 
 import plfl
+from plfl.base.files import hold
 from plfl.cli.main import main as plfl_command
-from plfl.pipeline.locks import hold
 from plfl.results.records import CELL
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -27,10 +27,10 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Replace this process by Snakemake, so that signals and the exit status are Snakemake's."""
+    from plfl.base.files import hold
     from plfl.data import sources
     from plfl.pipeline import shipped
     from plfl.pipeline.files import remove_damaged
-    from plfl.pipeline.locks import hold
     from plfl.results.power import notes
 
     given = options.snakemake

@@ -1,10 +1,12 @@
-"""The examples of a federation that clients train on, such as windows of series or images."""
+"""The examples of a federation that clients train on, such as windows of series or images, and the
+tables of clients that windows are made of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Self, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.data.dataset import Dataset, Split, joined
@@ -67,3 +69,26 @@ def on_one_table(
         found[name] = whole.of(before + np.arange(len(part.clients)))
         before += len(part.clients)
     return found
+
+
+class Tables(Mapping[str, pd.DataFrame]):
+    """The tables of clients by name, in order. Each is read whenever it is accessed; none stays in
+    memory."""
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):
+        """`read` reads the table of a client; accessing a table raises its errors."""
+        self._names, self._read = dict.fromkeys(names), read
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
+from plfl.base.files import hold
 from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.host import (
@@ -27,7 +28,6 @@ from plfl.deploy.host import (
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.server_processes import run_rounds, running_superlink
 from plfl.deploy.worker import work
-from plfl.pipeline.locks import hold
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`

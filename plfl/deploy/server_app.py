@@ -17,7 +17,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from plfl.base.errors import PlflError
-from plfl.base.files import write_text
+from plfl.base.files import hold, write_text
 from plfl.deploy import flower
 from plfl.deploy.client_app import FIELD, RECORD, message_in
 from plfl.deploy.flower import FOLDER
@@ -37,7 +37,6 @@ from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
 from plfl.pipeline.jobs import git_commit
-from plfl.pipeline.locks import hold
 from plfl.results.collect import conclude
 from plfl.results.records import CellResult, write_table
 from plfl.results.summary import summarise

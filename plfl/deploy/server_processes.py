@@ -21,7 +21,7 @@ from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
-from plfl.base.files import write_text
+from plfl.base.files import hold, write_text
 from plfl.deploy import flower
 from plfl.deploy.folders import (
     APP_LOCK,
@@ -42,7 +42,6 @@ from plfl.deploy.host import (
     private_folder,
 )
 from plfl.deploy.protocol.rounds import RELEASES, RoundPolicy, RoundSummary
-from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
     from plfl.deploy.keys import ServerKeys

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from plfl.base.errors import ConfigError, DataError, PlflError
-from plfl.base.files import digest
+from plfl.base.files import digest, hold
 from plfl.data import sources
 from plfl.deploy.host import listen, private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import Client
-from plfl.pipeline.locks import hold
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`

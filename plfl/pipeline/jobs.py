@@ -17,11 +17,10 @@ from typing import Any
 
 from plfl import plugins
 from plfl.base.errors import PlflError
-from plfl.base.files import sweep
+from plfl.base.files import hold, sweep
 from plfl.base.interrupts import heard
 from plfl.base.text import some
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
-from plfl.pipeline.locks import hold
 from plfl.plugins.registry import Algorithm
 from plfl.study import Cell, Study
 

@@ -11,7 +11,7 @@ from types import FrameType
 
 import torch
 
-from plfl.base.files import digest, sha256
+from plfl.base.files import digest, hold, sha256
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples, on_one_table
@@ -21,7 +21,6 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
-from plfl.pipeline.locks import hold
 from plfl.results.records import TRAINED, Files
 from plfl.study import Cell, Study
 from plfl.training import memory

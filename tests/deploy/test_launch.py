@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from plfl.base.errors import PlflError
+from plfl.base.files import hold
 from plfl.deploy import flower, server_processes
 from plfl.deploy.folders import APP_LOCK, APP_STARTED
 from plfl.deploy.host import Processes
 from plfl.deploy.server_processes import ServerProcesses
-from plfl.pipeline.locks import hold
 from tests.helpers.refusals import naming
 
 

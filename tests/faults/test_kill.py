@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plfl.pipeline.locks import hold
+from plfl.base.files import hold
 from tests.helpers.faults.kills import RECORDS, Job, Study, survive_ends
 
 

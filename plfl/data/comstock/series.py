@@ -19,7 +19,7 @@ from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_states
-from plfl.data.tables import Tables
+from plfl.data.examples import Tables
 
 INTERVAL = 15
 """Minutes between load timestamps. They mark the end of the interval, in EST for every state."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.data.dataset import Dataset
-    from plfl.data.examples import Examples
-    from plfl.data.tables import Tables
+    from plfl.data.examples import Examples, Tables
     from plfl.data.windows import Limits
     from plfl.study import Study
 
@@ -90,8 +89,8 @@ class Source(SourceRules):
             DataError: a file is missing or unreadable, or contains invalid values. It may be raised
                 only when a table is accessed.
         """
+        from plfl.data.examples import Tables
         from plfl.data.features import assemble, resampled
-        from plfl.data.tables import Tables
 
         series = self.series(data, state)
 
@@ -132,10 +131,46 @@ class Source(SourceRules):
         return Counts(train, rows - train)
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
-        """Made-up examples of clients, to measure how long a study takes or how much it sends."""
-        from plfl.data.noise import noise
+        """Made-up examples of clients, to measure how long a study takes or how much it sends: a
+        year of random numbers for each client, or ten windows if that is longer.
 
-        return noise(study, clients)
+        Raises:
+            ConfigError: a window is longer than a year.
+        """
+        import numpy as np
+
+        from plfl.base.errors import ConfigError
+        from plfl.data.dataset import YEAR, Dataset
+
+        windows, data = study.windows, study.data
+        random, year = np.random.default_rng(0), YEAR // data.interval
+        window = windows.look_back + windows.farthest
+        if window > year:
+            problem = (
+                f"windows: one window needs {window:,} rows, but a year of data has only {year:,}"
+            )
+            raise ConfigError(study.name, [f"{problem}; shorten it, for example windows.look_back"])
+        each, columns = max(year, 10 * window), data.inputs
+        rows, test = clients * each, int(windows.split[0] * each)
+        firsts = each * np.arange(clients)
+        targets = rows if windows.horizons == 1 else (rows, windows.horizons)
+        return Dataset(
+            clients=np.array([f"noise {i}" for i in range(clients)]),
+            columns=np.array(columns),
+            features=random.random((rows, len(columns)), dtype=np.float32),
+            context=random.random((rows, windows.context_width), dtype=np.float32),
+            targets=random.random(targets, dtype=np.float32),
+            load=np.ones(rows),
+            stamps=np.arange(rows).astype("datetime64[s]"),
+            bounds=firsts[:, None] + np.array([0, test, test, each]),
+            load_offset=np.zeros(clients),
+            load_scale=np.ones(clients),
+            relative=windows.is_relative,
+            look_back=windows.look_back,
+            look_ahead=windows.look_ahead,
+            horizons=windows.horizons,
+            interval=data.interval,
+        )
 
 
 def windows_of(

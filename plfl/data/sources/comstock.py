@@ -17,7 +17,7 @@ from plfl.data.sources import Source
 
 if TYPE_CHECKING:  # the workflow lists buildings without reading any
     from plfl.data.comstock.series import Building
-    from plfl.data.tables import Tables
+    from plfl.data.examples import Tables
 
 
 class Comstock(Source):

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.pipeline.locks import hold
+from plfl.base.files import hold
 
 CODE = """
 import pathlib, sys
-from plfl.pipeline.locks import hold
+from plfl.base.files import hold
 lock = hold(pathlib.Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -62,6 +62,6 @@ def test_a_folder_that_cannot_be_written_is_named(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("plfl.pipeline.locks.FileLock.acquire", refuse)
+    monkeypatch.setattr("plfl.base.files.FileLock.acquire", refuse)
     with pytest.raises(PlflError, match=r"study: cannot be written \(Permission denied\)"):
         hold(tmp_path / "study" / ".lock")
