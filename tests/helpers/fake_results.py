@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE, find
-from plfl.federated.availability import takes_time
+from plfl.federated.clock import takes_time
 from plfl.results.records import CELL, MODELS, write_table
 from plfl.results.statistics import Array
 from plfl.results.summary import summarise, summarise_baselines, with_baselines
