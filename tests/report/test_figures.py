@@ -26,14 +26,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from plfl.results.ranking import ranking
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.report import figures
 from plfl.report.figures import available, caption, draw, shown
 from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.pareto import front, points
-from plfl.report.figures.ranks import blocks
+from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
