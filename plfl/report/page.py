@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from plfl.data.dataset import YEAR
 from plfl.report.answer import KINDS, answer, sentences
 from plfl.report.charts import as_script, charts, library
 from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
@@ -18,7 +19,7 @@ from plfl.report.grid import grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
 from plfl.report.rendering import figures_of, link, write_page
 from plfl.report.standings import standings, without_seed
-from plfl.results import comparisons
+from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
 from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
@@ -84,6 +85,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             grid=grid(tables),
             clients=_clients(tables),
             gaps=_gaps(tables),
+            short=_short_series(tables),
             clients_shown=clients_shown(tables),
             figures=figures_of(tables, figures),
             keeps_models=tables.about.get("engine", "simulator") == "simulator",
@@ -139,6 +141,22 @@ def _gaps(tables: Tables) -> str:
     )
 
 
+def _short_series(tables: Tables) -> str:
+    """The clients that have less than half of the readings of the longest series; empty if there
+    are none."""
+    clients = tables.clients
+    months = clients["rows"] * clients["interval"] / (YEAR / 12)
+    short = clients.assign(months=months)[months < months.max() / 2].sort_values("months")
+    if short.empty:
+        return ""
+    named = [f"{row['client']} of {row['months']:.1f}" for row in short.to_dict("records")]
+    listed = words.listed([*named[:3], *([f"{len(named) - 3} more of few"] * (len(named) > 3))])
+    return (
+        f"The longest series has readings of {months.max():.1f} months, {listed}: less than half. "
+        "Their errors rest on fewer forecasts."
+    )
+
+
 def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The clients with their test MASE in the best cell of each sharing scheme, then of the best
     baseline."""
@@ -151,13 +169,30 @@ def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Itera
         here, best = of_baselines.loc[state], tables.best_baseline(state)
         columns.append(here[best] if best else pd.Series(np.nan, here.index))
     here = tables.clients[tables.clients["state"] == state]
+    peaks = _peaks(tables, state)
     for number, row in enumerate(here.to_dict("records"), 1):
         scores = [
             "diverged" if column is None else score(column[row["client"]]) for column in columns
         ]
         about = {"name": str(row["client"]), "rows": int(row["rows"])}
         loads = {name: load(row[name]) for name in ("mean", "std")}
-        yield {"state": state, "number": number, "scores": scores} | about | loads
+        peak = peaks.get(row["client"], "n/a")
+        yield {"state": state, "number": number, "scores": scores, "peak": peak} | about | loads
+
+
+def _peaks(tables: Tables, state: str) -> dict[str, str]:
+    """The errors of the daily peak in the cell that is shown for a state, by client: mean over the
+    whole days of the test set, and over seeds."""
+    cell = tables.shown_cell(state)
+    if cell is None or not tables.has_peaks:
+        return {}
+    columns = ["peak_error", "peak_hours"]
+    rows = tables.errors(["client", *columns], model="local", **without_seed(cell))
+    means = rows.groupby("client")[columns].mean().dropna()
+    return {
+        str(client): f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
+        for client, error, hours in means.itertuples()
+    }
 
 
 def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:

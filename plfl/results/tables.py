@@ -195,6 +195,12 @@ class Tables:
         """As `records`, for errors.parquet: sums of absolute errors by day, in kWh per interval."""
         return self._rows("errors.parquet", columns, equal)
 
+    @property
+    def has_peaks(self) -> bool:
+        """Whether the errors of daily peaks are known; a deployed study keeps no days."""
+        path = Path(self.folder) / "errors.parquet"
+        return path.is_file() and "peak_error" in self._columns(path.name)
+
     def errors_of(self, model: str) -> pd.DataFrame:
         """The errors of a model of the cells, or of the baselines, by client and day.
 

@@ -183,16 +183,48 @@ def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
         the absolute errors in kWh per interval (float32); `forecasts`, their number (int32);
         `scale`, the mean absolute error of persistence over the whole test set (float32), which is
         the same in all rows. The sum of `error` over that of `forecasts`, divided by `scale`, is
-        the client's `mase`.
+        the client's `mase`. `peak_error` and `peak_hours` (float32) are those of `of_peaks`.
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
     # A stamp is the end of its interval, so midnight belongs to the previous day.
     begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
     days, which = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
+    # Several targets: the forecast made longest before, of which each row has one.
+    last = slice(dataset.horizons - 1, None, dataset.horizons)
+    peaks = which[last], truth.ravel()[last], forecast.ravel()[last]
     return {
         "day": days.astype("datetime64[ms]"),
         "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(which).astype(np.int32),
         "scale": np.float32(naive_error(truth, dataset.persistence(starts))),
+        **of_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
     }
+
+
+def of_peaks(
+    day: NDArray[np.int64], truth: Floats, forecast: Floats, days: int, rows: int
+) -> dict[str, NDArray[np.float32]]:
+    """How far the largest forecast of each day is from its largest load.
+
+    Args:
+        day: number of the day of each row (R,), ascending.
+        truth: loads (R,) in order of time.
+        forecast: forecasts (R,) of the same rows.
+        days: number of days.
+        rows: rows of a whole day.
+
+    Returns:
+        `peak_error` (days,), the absolute difference as a share of the largest load, and
+        `peak_hours` (days,), the hours between the two. NaN for a day without all of its rows, and
+        for one whose largest load is not positive.
+    """
+    found = np.full((2, days), np.nan, np.float32)
+    whole = np.bincount(day, minlength=days) == rows
+    loads, forecasts = (array[whole[day]].reshape(-1, rows) for array in (truth, forecast))
+    peak = loads.max(axis=1)
+    apart = np.abs(forecasts.max(axis=1) - peak)
+    found[0, whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
+    hours = np.abs(forecasts.argmax(axis=1) - loads.argmax(axis=1)) * 24 / rows
+    found[1, whole] = np.where(np.isnan(found[0, whole]), np.nan, hours)
+    return {"peak_error": found[0], "peak_hours": found[1]}

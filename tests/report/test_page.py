@@ -185,6 +185,13 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
         split="test", model="local", round=4,
     )  # fmt: skip
     assert rows[4][column["Client"]] == "il137"
+    shown = Tables(small.parent).shown_cell("IL")
+    assert shown is not None
+    peak = 10 * Tables(small.parent).test_scores(shown)["il137"]
+    assert (
+        rows[4][column["Daily peak off by"]]
+        == f"{peak:.1f}\N{NO-BREAK SPACE}%, 1.5\N{NO-BREAK SPACE}h"
+    )
     assert rows[4][column["Test MASE, P3"]] == f"{scores['mase'].item():.3f}"
     of_client = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
     best = Tables(small.parent).best_baseline("IL")
@@ -414,6 +421,16 @@ def test_the_first_screen_has_the_errors_in_percent_of_the_load(six: Path) -> No
         [10 * float(error) for error in errors.groups()], abs=0.1
     )
     assert "it is not energy saved" in text
+
+
+def test_series_of_less_than_half_of_the_months_are_named(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    clients = pd.read_parquet(out.parent / "clients.parquet")
+    assert "longest series" not in _page(out, charts=False).text
+    clients.loc[0, "rows"] = clients["rows"][0] * 5 // 12
+    clients.to_parquet(out.parent / "clients.parquet")
+    text = _page(out, charts=False).text
+    assert f"readings of 12.0 months, {clients['client'][0]} of 5.0: less than half" in text
 
 
 def test_a_client_is_scored_by_its_mean_over_seeds(six: Path) -> None:

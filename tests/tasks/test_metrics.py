@@ -42,6 +42,16 @@ def test_wape_is_the_share_of_absolute_errors_in_the_loads() -> None:
     assert np.isnan(scores.wape(np.zeros(2), np.ones(2)))
 
 
+def test_a_peak_is_off_by_its_size_and_its_hour() -> None:
+    """Four rows of six hours a day; the second day lacks one, the third feeds into the grid."""
+    day = np.array([0] * 4 + [1] * 3 + [2] * 4)
+    truth = np.array([1, 4, 2, 1, 1, 5, 1, -1, -2, -3, -4.0])
+    forecast = np.array([1, 1, 2, 3, 1, 5, 1, -1, -2, -3, -4.0])
+    found = scores.of_peaks(day, truth, forecast, 3, 4)
+    np.testing.assert_array_equal(found["peak_error"], [0.25, np.nan, np.nan])
+    np.testing.assert_array_equal(found["peak_hours"], [12, np.nan, np.nan])
+
+
 def test_nrmse_is_a_share_of_the_mean_load() -> None:
     share = losses.rmse(FRAME, ["model"])["model"][0] / TRUTH.mean()
     assert scores.nrmse(TRUTH, FORECAST) == pytest.approx(share)
