@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -120,23 +120,44 @@ def lightgbm_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Like `lightgbm_lags`, but one model for all clients of a federation."""
     models: dict[int, Model] = {}
-    for some in dataset.federations():
-        model = trained(dataset.of(some), dataset, boosting)
-        models |= dict.fromkeys(some.tolist(), model)
+    for members, _, some in shared_by(dataset, None):
+        models |= dict.fromkeys(some.tolist(), trained(members, dataset, boosting))
     return forecasts(dataset, models, boosting)
 
 
-def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Model]:
-    """For each client, a model trained by the clients of its federation that are not in its group,
-    as if the clients joined late in `turns` groups. A client without such others has no model."""
-    models: dict[int, Model] = {}
-    whole = dataset.whole
+def shared_by(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Rows, Rows]]:
+    """The members that train each model together, as a dataset and as numbers of clients, and the
+    clients that get it.
+
+    Without `turns` these are the clients of a federation. Otherwise they join late in `turns`
+    groups and get a model of those not in their group; if there are none, they get no model.
+    """
     for some in dataset.federations():
+        if turns is None:
+            yield dataset.of(some), some, some
+            continue
         for late in turns_of(some, turns):
             if len(others := np.setdiff1d(some, late)):
-                model = trained(whole.of(others), dataset, boosting)
-                models |= dict.fromkeys(late.tolist(), model)
+                yield dataset.whole.of(others), others, late
+
+
+def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Model]:
+    """For each client, a model of the raw data of others (see `shared_by`)."""
+    models: dict[int, Model] = {}
+    for members, _, late in shared_by(dataset, turns):
+        models |= dict.fromkeys(late.tolist(), trained(members, dataset, boosting))
     return models
+
+
+def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, Model]) -> Predict:
+    """Forecasts by models of clients, to which each adds trees that it trains on its own data."""
+
+    def added(client: int, model: Model) -> Model:
+        base = [lambda _, starts, below=below: below(client, starts) for below in model.stages]
+        return trained(dataset.of(np.array([client])), dataset, boosting, base=base)
+
+    own = {client: added(client, model) for client, model in models.items()}
+    return forecasts(dataset, own, boosting)
 
 
 def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, Model]:
@@ -152,7 +173,7 @@ def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, leve
     model, given the unit of its loads and the number of levels."""
     import lightgbm
 
-    windows = _Windows(dataset, *_OWN[name], (unit,))
+    windows = Windows(dataset, *_OWN[name], (unit,))
     boosters = [lightgbm.Booster(model_str=text) for text in texts]
     return partial(_predict, windows, boosters, levels > 0, None)
 
@@ -171,7 +192,7 @@ def forecasts(dataset: Dataset, models: Mapping[int, Model], boosting: Boosting)
 
 
 @dataclass(frozen=True)
-class _Windows:
+class Windows:
     """The windows of a dataset as features and targets of trees."""
 
     dataset: Dataset
@@ -219,18 +240,34 @@ class _Windows:
         found = base(client, starts)
         return self.scaled(client, starts, found.reshape(len(starts), len(self.views), -1))
 
-    def part(self, split: Split, base: Predict | None) -> tuple[Floats, Floats, Floats | None]:
-        """Features, targets and, with a base, the start of boosting, of all windows in a split."""
-        starts = [self.dataset.starts(i, split) for i in range(len(self.dataset.clients))]
+    def part(
+        self, split: Split, base: Predict | None, clients: Sequence[int] | None = None
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Features, targets and, with a base, the start of boosting, of all windows in a split, or
+        of those of some clients."""
+        some = range(len(self.dataset.clients)) if clients is None else clients
+        starts = {i: self.dataset.starts(i, split) for i in some}
         if len(self.views) > 1:
-            starts = [own[:: -(-len(own) * len(self.views) // MOST)] for own in starts]
-        pairs = [(h, *own) for h in range(len(self.views)) for own in enumerate(starts)]
+            for i, own in starts.items():
+                starts[i] = own[:: max(1, -(-len(own) * len(self.views) // MOST))]
+        pairs = [(h, *own) for h in range(len(self.views)) for own in starts.items()]
         targets = [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
         return (
             np.concatenate([self.features(*pair) for pair in pairs]),
             np.concatenate(targets),
             base and np.concatenate([self.start(base, i, s)[:, h] for h, i, s in pairs]),
         )
+
+    def public(self, rows: int) -> Floats:
+        """Values (rows, K) of the features of `_lagged` from public knowledge alone: their range,
+        and that changes are mostly small."""
+        changes = np.sinh(np.linspace(-4.5, 4.5, rows))
+        columns: list[Any] = [np.arange(rows) % len(self.views)] if len(self.views) > 1 else []
+        columns += [changes] * (self.dataset.look_back + 15)
+        columns += [np.linspace(-3, 6, rows), np.linspace(-3, 2, rows)]  # of `Unit.level`
+        columns += [np.linspace(-1, 1, rows)] * 8 + [np.arange(rows) % 2] * 7
+        columns += [np.linspace(0, 1, rows)] * len(features.further(self.dataset))
+        return np.stack(columns, axis=1).astype(float)
 
 
 def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -247,6 +284,10 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
+Grow: TypeAlias = Callable[[Windows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
+"""A replacement of `_boosted`."""
+
+
 def trained(
     members: Dataset,
     scored: Dataset,
@@ -254,33 +295,33 @@ def trained(
     design: Design = _lagged,
     changes: bool = True,
     base: Sequence[Predict] = (),
+    grow: Grow | None = None,
 ) -> Model:
     """One model, trained on the windows of `members`, that forecasts windows of `scored`: loads, or
     their `changes` from the last load.
 
     A second model, which learns from the whole history, has the settings that were chosen on
     validation. `base`: the stages of forecasts to which it adds trees; then a client must have the
-    same number in `members` and in `scored`.
+    same number in `members` and in `scored`. `grow`: how to train if rows are not pooled.
     """
 
-    def stage(k: int, chosen: list[_Chosen]) -> tuple[list[Any], Predict]:
+    def stage(k: int, chosen: list[Chosen]) -> tuple[list[Any], Predict]:
         known = [members, scored] if not k else [members.refit(), scored.refit()]
-        windows, theirs = (_Windows(one, design, changes) for one in known)
+        windows, theirs = (Windows(one, design, changes) for one in known)
         below = base[k] if base else None
-        boosters = _boosted(windows, boosting, chosen, below)
-
+        boosters = (grow or _boosted)(windows, boosting, chosen, below)
         return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
 
     boosters, rehearsed = stage(0, [])
     stages: tuple[Predict, ...] = (rehearsed,)
     if members.is_rehearsal:
-        boosters, again = stage(1, [_Chosen.of(booster) for booster in boosters])
+        boosters, again = stage(1, [Chosen.of(booster) for booster in boosters])
         stages = (rehearsed, again)
     return Model(stages, tuple(booster.model_to_string() for booster in boosters))
 
 
 def _predict(
-    windows: _Windows,
+    windows: Windows,
     boosters: Sequence[Any],
     quantiles: bool,
     base: Predict | None,
@@ -330,7 +371,7 @@ _OWN: dict[str, tuple[Design, bool]] = {
 """The baselines with one model per client: their features, and whether they forecast changes."""
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     """The settings that were chosen for a model."""
 
     leaves: int
@@ -338,7 +379,7 @@ class _Chosen(NamedTuple):
     trees: int
 
     @classmethod
-    def of(cls, booster: Any) -> _Chosen:
+    def of(cls, booster: Any) -> Chosen:
         """The choice of `_boosted`."""
         used, trees = booster.params, booster.best_iteration
         trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
@@ -346,7 +387,7 @@ class _Chosen(NamedTuple):
 
 
 def _boosted(
-    windows: _Windows, boosting: Boosting, chosen: Sequence[_Chosen], base: Predict | None
+    windows: Windows, boosting: Boosting, chosen: Sequence[Chosen], base: Predict | None
 ) -> list[Any]:
     """Models of the training set, one for each of `boosting.levels` or a single one.
 
@@ -358,7 +399,7 @@ def _boosted(
     stops = not chosen
     validation = windows.part("validation", base) if stops else None
 
-    def train(k: int, tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
+    def train(k: int, tried: Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
         given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
         if boosting.draw:
@@ -383,6 +424,6 @@ def _boosted(
     found = []
     for k, objective in enumerate(objectives):
         pairs = product(boosting.leaves, boosting.learning_rate)
-        tried = chosen[k : k + 1] or [_Chosen(*pair, boosting.trees) for pair in pairs]
+        tried = chosen[k : k + 1] or [Chosen(*pair, boosting.trees) for pair in pairs]
         found.append(min((train(k, one, objective) for one in tried), key=lambda pair: pair[0])[1])
     return found

@@ -174,6 +174,7 @@ class Standard:
     """What each client has to send."""
     context: bool = False
     """Whether it needs a study with a context."""
+    sends: ClassVar[str] = ""
 
 
 STANDARD = {
@@ -274,6 +275,8 @@ class BaselineRules(Named):
     """A sentence about what it forecasts."""
     crosses: ClassVar[Crosses] = "nothing"
     """What each client has to send."""
+    sends: ClassVar[str] = ""
+    """Another baseline for which clients send the same messages, if there is one."""
 
     @property
     def needs(self) -> tuple[str, ...]:

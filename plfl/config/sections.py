@@ -937,7 +937,7 @@ class Tuning(Section):
 
 
 class TreeSearch(Section):
-    """Settings of each LightGBM. It tries all pairs and keeps the best on validation."""
+    """All pairs are tried; each LightGBM keeps the best on validation."""
 
     learning_rate: list[Annotated[float, Field(gt=0)]] = []
     """Learning rates."""
@@ -956,11 +956,11 @@ class Baselines(Section):
     """Most leaves of a tree."""
     search: TreeSearch = TreeSearch()
     max_bin: int = Field(255, ge=2)
-    """Most histogram bins per feature; fewer train faster."""
+    """Most histogram bins per feature."""
     further: list[ChosenBaseline] = []
     """Baselines in addition to those of every study."""
     leave_out: list[LeftOut] = []
-    """Baselines of every study that are left out, to save time."""
+    """Baselines of every study that are left out."""
 
     @field_validator("further")
     @classmethod

@@ -82,7 +82,8 @@ def notes(study: Study) -> list[str]:
 def unequal(study: Study) -> str:
     """What is unequal in a comparison of late clients with raw data; empty if nothing."""
     late = [name for name in study.grid.sharing if study.joins(name) == "late"]
-    there = {getattr(one, "turns", 0) for one in study.baselines.further}
+    pooled = [one for one in study.baselines.further if one.crosses == "raw data"]
+    there = {getattr(one, "turns", 0) for one in pooled}
     lacking = sorted({study.schemes[name].turns for name in late} - there)
     if not lacking:
         return ""

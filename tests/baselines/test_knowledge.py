@@ -1,11 +1,13 @@
 """What a baseline may know: nothing after a forecast's origin, and no part but its own."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 
 from plfl.baselines.features import raw_bytes
+from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
@@ -19,7 +21,9 @@ from tests.helpers.outside import FEATURES, dataset, series
 
 FITS = fits(Boosting(trees=20))
 TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
-OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmOthersOwn, LightgbmMean)}
+OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmOthersOwn, LightgbmMean)} | {
+    "lightgbm_federated": partial(LightgbmFederated, turns=4)
+}
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
 FITS_OF_OTHERS = {
     name: lambda data, kind=kind: kind().trained(data, Boosting(trees=5)).predict
@@ -128,7 +132,7 @@ def test_others_are_those_of_the_own_federation(name: str) -> None:
 def test_what_others_send_is_counted(name: str) -> None:
     data = dataset(clients=3, days=25)
     sent, of_more = (OTHERS[name]().trained(data, Boosting(trees=n)).sent for n in (5, 10))
-    if name == "lightgbm_mean":
+    if name in ("lightgbm_mean", "lightgbm_federated"):
         np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
     else:
         assert sent == of_more == raw_bytes(data)

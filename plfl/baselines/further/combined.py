@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.baselines import find
 from plfl.baselines.further import Further
 from plfl.baselines.model import Floats, Predict, Rows, Trained
 from plfl.data.dataset import Dataset
@@ -33,7 +35,7 @@ class Combined(Further):
     )
 
     of: list[str] = Field(min_length=1)
-    """Names of baselines that stand before it. They send no more than this one."""
+    """Baselines that stand before it."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -49,12 +51,17 @@ class Combined(Further):
         """
         if lacking := [name for name in self.needs if name not in known]:
             raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
-        members = [known[name] for name in self.needs]
-        predicts = [member.predict for member in members]
-        sent = np.sum([member.sent for member in members], axis=0)
+        predicts = [known[name].predict for name in self.needs]
+        sent: dict[str, NDArray[np.int64]] = {}
+        for name in self.needs:
+            member = find(name)
+            # Members that need the same messages, or raw data, get them once.
+            what = member.crosses if member.crosses == "raw data" else member.sends or name
+            sent[what] = np.maximum(sent.get(what, 0), known[name].sent)
         clients = range(len(dataset.clients))
         weights = [self._weights(dataset, client, predicts, levels) for client in clients]
-        return Trained(_weighted(dataset, predicts, weights), sent.tolist())
+        total = np.sum([*sent.values()], axis=0)
+        return Trained(_weighted(dataset, predicts, weights), total.tolist())
 
     def _weights(
         self, dataset: Dataset, client: int, predicts: Sequence[Predict], levels: Sequence[float]

@@ -2,12 +2,10 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from plfl.baselines import trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
-from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines.model import Trained
 from plfl.data.dataset import Dataset
 
 
@@ -22,18 +20,6 @@ class LightgbmOthersOwn(LightgbmOthers):
     )
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
-        models = {}
-        for client, model in trees.of_others(dataset, boosting, self.turns).items():
-            own = dataset.of(np.array([client]))
-            base = [_of(client, predict) for predict in model.stages]
-            models[client] = trees.trained(own, dataset, boosting, base=base)
-        return Trained(trees.forecasts(dataset, models, boosting), raw_bytes(dataset.whole))
-
-
-def _of(client: int, predict: Predict) -> Predict:
-    """The forecasts of one client, as a function that ignores the client's number."""
-
-    def of_client(_: int, starts: Rows) -> Floats:
-        return predict(client, starts)
-
-    return of_client
+        models = trees.of_others(dataset, boosting, self.turns)
+        predict = trees.with_own(dataset, boosting, models)
+        return Trained(predict, raw_bytes(dataset.whole))

@@ -1,0 +1,104 @@
+"""Trees alone, pooled, federated and combined on one site of measured meters.
+
+    python -m benchmarks.trees FOLDER --site fox --weeks 1 4 16   # of the wide tables
+
+The windows, the settings and the origin are those of `config/map.yaml`. Half of the meters get what
+the other half has trained (`turns: 2`), so that a received model never saw them. Prints the mean
+MASE over meters, the mean that a client sends, and the seconds of each baseline.
+"""
+
+import argparse
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plfl.baselines.trees import Boosting
+from plfl.data import sources
+from plfl.experiments.baselines import evaluate
+from plfl.study import Study
+from plfl.tasks import task_of
+
+OWN = ["ridge", "lightgbm_bagged"]
+RECEIVED = ["lightgbm_federated", "lightgbm_federated_own"]
+FURTHER: list[dict[str, Any]] = [
+    {"name": "lightgbm_bagged"},
+    {"name": "lightgbm_others", "turns": 2},
+    {"name": "lightgbm_others_own", "turns": 2},
+    {"name": "lightgbm_federated", "turns": 2},
+    {"name": "lightgbm_federated_own", "turns": 2},
+    {"name": "combined", "of": OWN},
+    {"name": "combined_received", "of": [*OWN, *RECEIVED]},
+    {"name": "combined_pooled", "of": [*OWN, "lightgbm_others", "lightgbm_others_own"]},
+]
+
+
+def study(arguments: argparse.Namespace, weeks: int) -> Study:
+    """A variant of `config/map.yaml` with one cell."""
+    text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    site = arguments.site
+    table = arguments.folder.resolve() / f"{site}_2016_2017_hourly_kwh.parquet"
+    zones = {k: v for k, v in found["data"]["meters"]["timezones"].items() if site in k.lower()}
+    found["data"] |= {"states": [site], "clients": arguments.meters, "origins": [arguments.origin]}
+    found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
+    found["windows"]["history"] = weeks
+    # With a scheme that joins late, the others have their whole history.
+    found["sharing"] = {"P3": [], "late": {"join": "late", "turns": 2}}
+    found["grid"] = {"sharing": ["P3", "late"], "client_opt": ["adamw"], "seeds": [1]}
+    del found["claims"], found["hyperparameters"]["method"]
+    settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
+    found["baselines"] |= settings | {"further": FURTHER}
+    found["baselines"]["leave_out"].remove("lightgbm")
+    found["baselines"]["leave_out"] += ["naive_day", "naive_week", "lightgbm"]
+    return Study.parse(found, "benchmarks/trees.py")
+
+
+class Clock(logging.Handler):
+    """The seconds between lines of the log, one for each baseline."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.seconds = time.perf_counter(), [0.0][:0]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = time.perf_counter()
+        self.seconds.append(now - self.last)
+        self.last = now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--site", default="fox")
+    parser.add_argument("--origin", default="2017-09-24")
+    parser.add_argument("--meters", type=int, default=24)
+    parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--trees", type=int, default=60)
+    parser.add_argument("--leaves", type=int, default=15)
+    parser.add_argument("--bins", type=int, default=31)
+    arguments = parser.parse_args()
+    log = logging.getLogger("plfl.experiments.baselines")
+    log.setLevel(logging.INFO)
+    for weeks in arguments.weeks:
+        one = study(arguments, weeks)
+        data = sources.of(one.data).examples_of(one, arguments.site)
+        clock = Clock()
+        log.addHandler(clock)
+        settings = one.baselines
+        further, left_out = settings.further, settings.leave_out
+        found = evaluate(
+            arguments.site, data, Boosting.of(settings), task_of(one), further, left_out
+        )
+        log.removeHandler(clock)
+        table = found.scores.query("split == 'test'").groupby("baseline", sort=False)
+        means = table[["mase", "bytes"]].mean().assign(seconds=clock.seconds)
+        means["bytes"] /= 1000
+        print(f"{weeks} weeks")
+        print(means.rename(columns={"bytes": "kB"}).round(3).to_string(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""The messages between a server and clients whose LightGBMs grow the same trees.
+
+LightGBM's data-parallel learner (`tree_learner: data`) asks for two operations among its machines,
+which may be functions of the caller (`LGBM_NetworkInitWithFunctions`). Each client is a thread with
+a LightGBM of its own. The server adds the clients' histograms, picks the best of their splits, and
+counts the bytes of what it gets from each client and of what it returns.
+
+A message that cannot be completed, because a client is gone, is answered with zeros: LightGBM finds
+no split in them and ends the tree, which the caller throws away.
+"""
+
+import ctypes
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
+from typing import Any
+
+import numpy as np
+
+from plfl.baselines.model import Floats
+
+SPLITS = 2 * (94 + 4)
+"""Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf. Messages
+of another size are passed on unread."""
+SPLIT = np.dtype(
+    {"names": ["feature", "gain"], "formats": ["i4", "f8"], "offsets": [0, 12], "itemsize": 98}
+)
+"""What decides between splits, and where it is in a `SplitInfo`."""
+WIDTHS = ("i1", "i2", "i4", "i8", "f8")
+"""Types of numbers in messages, the shortest first."""
+
+_SIZES = POINTER(c_int32)
+_REDUCER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int, c_int32)
+_SCATTER = ctypes.CFUNCTYPE(
+    *(None, c_void_p, c_int32, c_int, _SIZES, _SIZES, c_int, c_void_p, c_int32, POINTER(_REDUCER))
+)
+_GATHER = ctypes.CFUNCTYPE(None, c_void_p, c_int32, _SIZES, _SIZES, c_int, c_void_p, c_int32)
+"""The functions that LightGBM calls, as its `meta.h` declares them."""
+
+
+class Server:
+    """Carries the messages of clients, numbered from 0, in threads of their own."""
+
+    def __init__(self, clients: int):
+        self.up, self.down = (np.zeros(clients, np.int64) for _ in range(2))
+        self.clients = clients
+        self.failed: dict[int, Exception] = {}
+        """What went wrong in the operations of a client: LightGBM cannot pass it on."""
+        self._messages = [b""] * clients
+        self._combine: Callable[[Sequence[bytes]], Any] = list
+        self._answer: Any = None
+        self._barrier = threading.Barrier(clients, self._combine_all)
+
+    def _combine_all(self) -> None:
+        self._answer = self._combine(self._messages)
+
+    def exchange(
+        self, client: int, message: bytes, combine: Callable[[Sequence[bytes]], Any]
+    ) -> Any:
+        """Send a message, wait for those of all other clients, and return them combined.
+
+        Raises:
+            threading.BrokenBarrierError: a client is gone.
+        """
+        # No client sends its next message before all have sent this one, and none is combined
+        # before all clients have read the last answer.
+        self._messages[client], self._combine = message, combine
+        self.up[client] += len(message)
+        self._barrier.wait()
+        return self._answer
+
+    def add(self, client: int, numbers: Floats) -> Floats:
+        """The sum of the clients' arrays, in the order of clients."""
+        total: bytes = self.exchange(client, packed(numbers), lambda all_: packed(_summed(all_)))
+        self.down[client] += len(total)
+        return unpacked(total)
+
+    def leave(self) -> None:
+        """A client is gone: every exchange from now on fails."""
+        self._barrier.abort()
+
+    def check(self, client: int) -> None:
+        """After LightGBM has grown a tree, raise what went wrong in its operations.
+
+        Raises:
+            threading.BrokenBarrierError: another client is gone.
+            Exception: this client failed.
+        """
+        if client in self.failed:
+            raise self.failed[client]
+        if self._barrier.broken:
+            raise threading.BrokenBarrierError
+
+    def _give_up(self, client: int, error: Exception) -> None:
+        if not isinstance(error, threading.BrokenBarrierError):
+            self.failed[client] = error
+            self.leave()
+
+    def functions(self, client: int) -> tuple[Any, Any]:
+        """The reduce-scatter and the all-gather of a client's LightGBM."""
+
+        def scatter(
+            data: int, size: int, _width: int, starts: Any, lengths: Any, *rest: Any
+        ) -> None:
+            """The sum of all histograms; a client needs the features that it searches."""
+            out, out_size = rest[1:3]
+            numbers = np.frombuffer(string_at(data, size), np.float64)
+            try:
+                total = self.exchange(client, packed(numbers), _summed)
+                first, length = starts[client], lengths[client]
+                part = np.ascontiguousarray(total[first // 8 : (first + length) // 8])
+                self.down[client] += len(packed(part))
+                memmove(out, part.tobytes(), length)
+            except Exception as error:
+                self._give_up(client, error)
+                memset(out, 0, out_size)
+
+        def gather(
+            data: int, size: int, starts: Any, lengths: Any, count: int, out: int, out_size: int
+        ) -> None:
+            """The messages of all clients; of splits, the best in the place of each."""
+            combine = _best_splits if size == SPLITS else list
+            try:
+                found = self.exchange(client, zlib.compress(string_at(data, size), 9), combine)
+                for k, message in enumerate(found * count if combine is _best_splits else found):
+                    memmove(out + starts[k], zlib.decompress(message), lengths[k])
+                self.down[client] += sum(map(len, found))
+            except Exception as error:
+                self._give_up(client, error)
+                memset(out, 0, out_size)
+
+        return _SCATTER(scatter), _GATHER(gather)
+
+
+def connect(count: int, client: int, functions: tuple[Any, Any]) -> None:
+    """Let the LightGBM of this thread be one of `count` machines."""
+    pointers = [ctypes.cast(function, c_void_p) for function in functions]
+    call("LGBM_NetworkInitWithFunctions", count, client, *pointers)
+
+
+def disconnect() -> None:
+    """Let the LightGBM of this thread be alone."""
+    call("LGBM_NetworkFree")
+
+
+def call(function: str, *arguments: Any) -> None:
+    """Call a function of LightGBM's C interface.
+
+    Raises:
+        lightgbm.basic.LightGBMError: it failed.
+    """
+    from lightgbm import basic  # here, because it takes a second to load
+
+    library: Any = basic
+    library._safe_call(getattr(library._LIB, function)(*arguments))
+
+
+def packed(numbers: Floats) -> bytes:
+    """Numbers as bytes, without loss: whole numbers in the shortest type, and compressed.
+
+    Pairs of a histogram, a sum of gradients and one of weights, are stored one kind after the
+    other.
+    """
+    whole = np.rint(numbers)
+    kind = len(WIDTHS) - 1
+    if np.array_equal(whole, numbers) and np.abs(whole).max(initial=0) < 2**53:
+        most = int(np.abs(whole).max(initial=0))
+        kind = next(k for k, width in enumerate(WIDTHS) if most <= np.iinfo(width).max)
+    split = np.concatenate([numbers[::2], numbers[1::2]]).astype(WIDTHS[kind])
+    return bytes([kind]) + zlib.compress(split.tobytes(), 9)
+
+
+def unpacked(message: bytes) -> Floats:
+    """The numbers of `packed`."""
+    split = np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]])
+    numbers = np.empty(len(split))
+    half = -(-len(split) // 2)
+    numbers[::2], numbers[1::2] = split[:half], split[half:]
+    return numbers
+
+
+def _summed(messages: Sequence[bytes]) -> Floats:
+    total = unpacked(messages[0])
+    for message in messages[1:]:
+        total = total + unpacked(message)
+    return total
+
+
+def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
+    """The best of the splits of each of two leaves, as LightGBM compares them: the larger gain, or
+    else the first feature."""
+    split = [zlib.decompress(message) for message in messages]
+    found = b""
+    for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
+        every = b"".join(one[leaf] for one in split)
+        keys = np.frombuffer(every, SPLIT)
+        feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
+        best = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
+        found += split[best][leaf]
+    return [zlib.compress(found, 9)]

@@ -1,0 +1,262 @@
+"""Trees that clients grow together, against LightGBM on the pooled rows."""
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.baselines import collectives, trees
+from plfl.baselines.collectives import Server, connect, disconnect, packed, unpacked
+from plfl.baselines.features import raw_bytes
+from plfl.baselines.federated import SETTINGS, Client, Part, grow
+from plfl.baselines.further.lightgbm_federated import LightgbmFederated
+from plfl.baselines.further.lightgbm_federated_own import LightgbmFederatedOwn
+from plfl.baselines.further.lightgbm_others import LightgbmOthers
+from plfl.baselines.model import Floats
+from plfl.baselines.trees import Boosting, Chosen
+from plfl.data.dataset import Dataset
+from tests.helpers.outside import dataset
+
+FEW = Boosting(trees=6, leaves=(8,), max_bin=31)
+CHOSEN = Chosen(leaves=15, rate=0.3, trees=7)
+GRID = np.repeat(np.sinh(np.linspace(-3, 3, 31))[:, None], 6, axis=1)
+
+
+def parts(clients: int = 4) -> list[Part]:
+    """Clients of different sizes, whose targets differ in level."""
+    rng = np.random.default_rng(0)
+    found = []
+    for k in range(clients):
+        x, seen = rng.normal(size=(400 + 90 * k, 6)), rng.normal(size=(100, 6))
+        y, seen_y = (z[:, 0] * z[:, 1] + 0.1 * k + 0.1 * rng.normal(size=len(z)) for z in (x, seen))
+        found.append(Part(x, y, (seen, seen_y)))
+    return found
+
+
+def pooled(some: list[Part]) -> Part:
+    x, y = (np.concatenate(columns) for columns in list(zip(*some, strict=True))[:2])
+    seen = [np.concatenate([part.seen[j] for part in some]) for j in (0, 1)]
+    return Part(x, y, (seen[0], seen[1]))
+
+
+def trees_of(text: str) -> str:
+    return text[text.index("Tree=0") : text.index("end of trees")]
+
+
+@pytest.mark.parametrize("objective", ["l2", "huber"])
+def test_collectives_grow_the_trees_of_pooled_rows(objective: str) -> None:
+    some = parts()
+    whole = pooled(some)
+    settings = SETTINGS | {"objective": objective, "num_leaves": 15, "max_bin": 31}
+    bins = lightgbm.Dataset(GRID, np.zeros(31), params=settings, free_raw_data=False).construct()
+    server, texts = Server(len(some)), [""] * len(some)
+
+    def client(rank: int) -> None:
+        x, y, _ = some[rank]
+        data = lightgbm.Dataset(x, y, params=settings, reference=bins).construct()
+        functions = server.functions(rank)
+        connect(len(some), rank, functions)
+        more = {"tree_learner": "data", "num_machines": len(some)}
+        booster = lightgbm.Booster(settings | more, data)
+        for _ in range(6):
+            booster.update()
+        texts[rank] = trees_of(booster.model_to_string())
+        disconnect()
+
+    threads = [threading.Thread(target=client, args=(rank,)) for rank in range(len(some))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = lightgbm.Booster(
+        settings, lightgbm.Dataset(whole.x, whole.y, params=settings, reference=bins)
+    )
+    for _ in range(6):
+        alone.update()
+    assert set(texts) == {trees_of(alone.model_to_string())}
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_who_holds_the_rows_changes_no_tree(level: float) -> None:
+    some = parts()
+    divisions = [some, [pooled(some[:2]), pooled(some[2:])], [pooled(some)]]
+    found = [grow(division, GRID, CHOSEN, 31, level)[0] for division in divisions]
+    assert len({trees_of(one.text) for one in found}) == 1
+    for one, other in pairwise(found):
+        np.testing.assert_allclose(one.errors, other.errors, rtol=1e-12)
+
+
+def test_leaves_have_the_medians_of_all_clients() -> None:
+    some = parts()
+    whole = pooled(some)
+    model = grow(some, GRID, CHOSEN._replace(trees=1), 31)[0]
+    booster = lightgbm.Booster(model_str=model.text)
+    leaves = booster.predict(whole.x, pred_leaf=True)[:, 0]
+    for leaf in np.unique(leaves):
+        median = np.median(whole.y[leaves == leaf])
+        assert booster.get_leaf_output(0, leaf) / 0.3 == pytest.approx(median, abs=0.02)
+
+
+def test_trees_of_l1_are_those_of_lightgbm_on_pooled_rows() -> None:
+    some = parts()
+    whole = pooled(some)
+    settings = SETTINGS | {"objective": "l1", "num_leaves": 15, "max_bin": 31, "learning_rate": 0.3}
+    bins = lightgbm.Dataset(GRID, np.zeros(31), params=settings, free_raw_data=False).construct()
+    data = lightgbm.Dataset(whole.x, whole.y, params=settings, reference=bins)
+    alone, model = lightgbm.train(settings, data, 7), grow(some, GRID, CHOSEN, 31)[0]
+    texts = [trees_of(one).split("\n") for one in (alone.model_to_string(), model.text)]
+    names = ("split_feature", "split_gain", "threshold", "left_child", "leaf_count")
+    for name in names:  # of the first tree; later ones differ by the steps of the bisection
+        assert len({next(line for line in text if line.startswith(name)) for text in texts}) == 1
+    x, y = whole.seen
+    found = lightgbm.Booster(model_str=model.text).predict(x)
+    error = float(np.abs(y - alone.predict(x)).mean())
+    assert np.abs(y - found).mean() == pytest.approx(error, rel=0.05)
+    assert 2 * model.errors[-1] == pytest.approx(np.abs(y - found).mean(), rel=1e-12)
+
+
+def test_runs_have_equal_bits_and_bytes() -> None:
+    (one, *traffic), (other, *again) = (grow(parts(), GRID, CHOSEN, 31) for _ in range(2))
+    assert one == other
+    np.testing.assert_array_equal(traffic, again)
+
+
+def test_what_crosses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    crossed = np.zeros(4, int)
+    exchange = Server.exchange
+
+    def counts(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> Any:
+        crossed[client] += len(message)
+        return exchange(self, client, message, combine)
+
+    monkeypatch.setattr(Server, "exchange", counts)
+    _, up, down = grow(parts(), GRID, CHOSEN, 31)
+    np.testing.assert_array_equal(up, crossed)
+    assert (down > 0).all()
+
+
+def test_splits_are_the_messages_of_which_the_server_returns_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a LightGBM with another layout, none would have this size."""
+    calls = []
+    best = collectives._best_splits
+    monkeypatch.setattr(collectives, "_best_splits", lambda m: calls.append(len(m)) or best(m))
+    grow(parts(), GRID, CHOSEN._replace(trees=2), 31)
+    assert len(calls) > 2 * 12
+
+
+@pytest.mark.parametrize("leaves_in", ["tree", "collective"])
+def test_who_drops_out_ends_the_tree_and_not_the_run(
+    leaves_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = parts()
+    find, exchange = Client._quantiles, Server.exchange
+
+    def quantiles(self: Client, leaves: Any, residuals: Floats) -> Floats:
+        if self.server.clients == 4 and self.rank == 1 and self.done == 5:
+            raise ConnectionError("gone")
+        return find(self, leaves, residuals)
+
+    def counted(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> Any:
+        if self.clients == 4 and client == 1 and self.up[1] > 8_000:
+            raise ConnectionError("gone")
+        return exchange(self, client, message, combine)
+
+    if leaves_in == "tree":
+        monkeypatch.setattr(Client, "_quantiles", quantiles)
+    else:
+        monkeypatch.setattr(Server, "exchange", counted)
+    model, up, _ = grow(some, GRID, CHOSEN, 31)
+    monkeypatch.undo()
+    booster = lightgbm.Booster(model_str=model.text)
+    assert booster.num_trees() == len(model.errors) == 7
+    assert up[1] < up[0]
+    # Its trees until then are those of all four.
+    whole = grow(some, GRID, CHOSEN, 31)[0]
+    kept = 5 if leaves_in == "tree" else 1
+    first = trees_of(lightgbm.Booster(model_str=whole.text).model_to_string(num_iteration=kept))
+    assert trees_of(booster.model_to_string(num_iteration=kept)) == first
+    assert trees_of(model.text) != trees_of(whole.text)
+
+
+def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Client, leaves: Any, residuals: Floats) -> Floats:
+        raise ConnectionError("gone")
+
+    monkeypatch.setattr(Client, "_quantiles", fails)
+    with pytest.raises(ConnectionError, match="gone"):
+        grow(parts(), GRID, CHOSEN, 31)
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**31), 2**31).map(float), max_size=40))
+def test_packing_loses_nothing(numbers: list[float]) -> None:
+    found = unpacked(packed(np.array(numbers, float)))
+    assert found.tolist() == numbers
+
+
+def test_without_a_split_the_forecast_is_the_last_load() -> None:
+    x = np.zeros((30, 6))
+    model = grow([Part(x, x[:, 0], (x, x[:, 0]))] * 2, GRID, CHOSEN, 31)[0]
+    assert (lightgbm.Booster(model_str=model.text).predict(x) == 0).all()
+
+
+def mase(predict: Callable[[int, Any], Floats], data: Dataset) -> float:
+    scores = []
+    for client in range(len(data.clients)):
+        starts = data.starts(client, "test")
+        errors = [
+            np.abs(data.truth(starts) - f).mean()
+            for f in (predict(client, starts), data.persistence(starts))
+        ]
+        scores.append(errors[0] / errors[1])
+    return float(np.mean(scores))
+
+
+def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
+    data = dataset(clients=3, days=25)
+    settings = Boosting(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
+    federated = LightgbmFederated().trained(data, settings)
+    assert mase(federated.predict, data) == pytest.approx(
+        mase(trees.lightgbm_pooled(data, settings), data), abs=0.01
+    )
+    late = LightgbmFederated(turns=3).trained(data, settings)
+    others = LightgbmOthers(turns=3).trained(data, settings)
+    assert mase(late.predict, data) == pytest.approx(mase(others.predict, data), abs=0.02)
+    assert min(federated.sent) > max(raw_bytes(data))
+
+
+def test_own_trees_are_added_to_the_shared_ones() -> None:
+    data = dataset(clients=3, days=25)
+    shared, own = (kind().trained(data, FEW) for kind in (LightgbmFederated, LightgbmFederatedOwn))
+    assert own.sent == shared.sent
+    assert mase(own.predict, data) < mase(shared.predict, data)
+
+
+def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
+    data = dataset(clients=2, days=25)
+    tried = Boosting(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
+    (found, few), (both, more) = (
+        LightgbmFederated().trained(data, one)
+        for one in (Boosting(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
+    )
+    starts = data.starts(0, "test")
+    np.testing.assert_array_equal(found(0, starts), both(0, starts))
+    assert (np.array(more) > few).all()  # the other trial crossed, too
+
+
+def test_quantiles_are_ordered() -> None:
+    data = dataset(clients=2, days=20)
+    settings = Boosting(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
+    starts = data.starts(0, "test")
+    found = LightgbmFederated().trained(data, settings).predict(0, starts)
+    assert found.shape == (len(starts), 1, 3)
+    assert (np.diff(found, axis=-1) >= 0).all()
+    below = (data.truth(starts)[:, None] <= found[:, 0]).mean(axis=0)
+    assert below[0] < 0.5 < below[2]
