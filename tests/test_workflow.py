@@ -3,6 +3,7 @@
 `make smoke` goes on to figures, page and MLflow.
 """
 
+import io
 import multiprocessing
 import os
 import re
@@ -127,6 +128,38 @@ def test_the_best_models_forecast_what_was_recorded(finished: Project) -> None:
             found = model.predict(model.read(file), str(client))
             wanted = own.set_index("stamp")["local"]
             np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
+
+
+def test_a_results_folder_forecasts_and_scores_with_the_best_of_each_meter(
+    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    results, files = "results/own", "meters/North"
+    assert plfl_command(["forecast", results, files]) == 0
+    shown = capsys.readouterr()
+    found = pd.read_csv(io.StringIO(shown.out))
+    scores = pd.read_parquet("results/own/baselines.parquet").query("split == 'validation'")
+    index = pd.read_csv("results/own/models/index.csv").set_index("cell")
+    kept = index[index["state"] == "North"]
+    for client, own in found.groupby("client"):
+        (forecaster,) = {*own["forecaster"]}
+        file = f"results/own/models/{kept.loc[forecaster, 'file']}"
+        assert plfl_command(["forecast", file, f"{files}/{client}.csv"]) == 0
+        alone = pd.read_csv(io.StringIO(capsys.readouterr().out))
+        pd.testing.assert_frame_equal(own.reset_index(drop=True), alone)
+        rivals = scores[(scores["client"] == client) & scores["baseline"].isin(kept.index)]
+        best = rivals["mase"].min()
+        (told,) = re.findall(rf"^{client}: .*MASE ([\d.]+)", shown.err, re.MULTILINE)
+        assert float(told) <= best + 0.005
+    # Against the last reading, the last reading has an error of 1.
+    assert plfl_command(["backtest", results, files, "--with", "persistence"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert {*table["client"]} == {*found["client"]} and (table["mase"] == 1).all()
+    assert plfl_command(["backtest", results, files, "--with", "naive_day"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert (table["mae"] == table["naive_day"]).all()
+    assert plfl_command(["forecast", results, files, "--with", "P9"]) == 2
+    assert "--with P9" in capsys.readouterr().err
 
 
 SHOWN = {"collect", "figures", "page", "track", "models"}

@@ -11,6 +11,7 @@ from plfl import __version__
 from plfl.base.errors import PlflError
 from plfl.base.text import Visible
 from plfl.cli import (
+    backtest,
     cells,
     data,
     deploy,
@@ -27,7 +28,7 @@ from plfl.cli import (
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
-    *(init, cells, study, run, data, forecast, export),
+    *(init, cells, study, run, data, forecast, backtest, export),
     *(results, privacy),
     *(publish, deploy, methods),
 )
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
     The status is 0 after success, 2 after an error that the user can fix (its message is printed
-    without a traceback), 3 if `plfl forecast` could not forecast some meters, 130 after Ctrl-C and
-    1 if the reader of the output has gone. Control characters in its output, for example in the
+    without a traceback), 3 if some of many meters could not be forecast, 130 after Ctrl-C and 1
+    if the reader of the output has gone. Control characters in its output, for example in the
     name of a meter, are escaped.
     """
     out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
