@@ -107,12 +107,20 @@ def as_script(found: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
+NOTICE = (
+    "Vega, Vega-Lite and Vega-Embed, Copyright (c) 2015, University of Washington Interactive"
+    " Data Lab. All rights reserved. BSD 3-Clause License:"
+    " https://github.com/vega/vega/blob/main/LICENSE"
+)
+"""The notice that the licence of the embedded JavaScript asks for."""
+
+
 @cache
 def library() -> str:
     """Vega, Vega-Lite and Vega-Embed for a `script` element, as `vl_convert` brings them."""
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     # In a function of its own, so that its names are not those of the page.
-    return f"(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
+    return f"/* {NOTICE} */\n(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
 
 
 def compared(tables: Tables) -> pd.DataFrame:

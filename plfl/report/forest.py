@@ -82,7 +82,7 @@ class Row:
     """A comparison, drawn."""
 
     text: str
-    """The comparison in words, with its name if it is a claim."""
+    """The comparison in words, then its name if it is a claim."""
     verdict: str
     """Empty if the study does not name it."""
     mark: str
@@ -139,7 +139,7 @@ def _row(study: Study, row: pd.Series, scale: Scale) -> Row:
     told = [row["reason"] or sides, row["needed"].rstrip(".")]
     sentences = [text[0].upper() + text[1:] for text in told if text]
     return Row(
-        f"{row['claim']}: {row['text']}" if row["claim"] else f"{place}{row['text']}",
+        f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
         row["verdict"],
         MARKS.get(row["verdict"], ""),
         estimate(row),

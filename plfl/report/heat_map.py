@@ -32,6 +32,7 @@ MOST = 24
 TITLES = {
     "windows.history": "weeks of history",
     "windows.horizons": "readings ahead",
+    "data.clients": "clients",
     "data.federations": "clients in a federation",
 }
 """Names of axes; other axes have their keys as names."""

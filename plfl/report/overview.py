@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -88,9 +89,9 @@ def draw(overview: Overview) -> Figure:
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         if _is_codec(axis):
-            _over_bytes(panel, axis, part)
+            _over_bytes(study, panel, axis, part)
         else:
-            _lines(panel, axis, part, rivals(study.baselines.further), codecs)
+            _lines(study, panel, axis, part, codecs)
         titles = [
             str(place[0]),
             *(titles[str(value)] for titles, value in zip(told.values(), place[1:], strict=True)),
@@ -122,7 +123,7 @@ def _is_codec(axis: Axis) -> bool:
 def _titles(study: Study, axis: Axis) -> dict[str, str]:
     """The part of a panel's title for each value of an axis; for privacy its ε, if it is the same
     in all variants."""
-    plain = {value: f"{axis.short}={value}" for value in axis.choices}
+    plain = {label: words.value(axis, label, study.participant) for label in axis.choices}
     if not axis.key.startswith("federation.privacy") or study.federation.participation < 1:
         return plain
     found: dict[str, set[str]] = {}
@@ -134,66 +135,90 @@ def _titles(study: Study, axis: Axis) -> dict[str, str]:
     return epsilons if len(set(epsilons.values())) == len(plain) else plain
 
 
-def _lines(
-    panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str], codecs: list[str]
-) -> None:
+def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: list[str]) -> None:
+    """A line for each sharing scheme, method and codec along the axis, and the best baselines."""
     where, numeric = positions(axis)
-    labels, numbers = list(where), list(where.values())
     trained = part[part["model"] == "local"]
     # If nothing is sent, all codecs have the same line.
     sends = trained.groupby(["sharing", "method"])["bytes"].transform("max") > 0
     first = (trained[codecs] == trained[codecs].iloc[:1].to_numpy()).all(axis=1)
-    kinds = list(trained[sends | first].groupby(["sharing", "method", *codecs], sort=False))
-    wide = numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20
-    if wide:
-        panel.set_xscale("log")
-    span = 0.03 * (max(numbers) - min(numbers)) if numeric else 0.5
-    step = span / max(1, len(kinds))  # so that the marks do not cover each other
-    for i, ((sharing, method, *coded), line) in enumerate(kinds):
-        x, aside = line[axis.column].map(where), i - (len(kinds) - 1) / 2
-        x = x * 1.05**aside if wide else x + step * aside
-        ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
-        panel.errorbar(
-            x,
-            line["mase"],
-            yerr=ends,
-            label=", ".join([_kind(trained, sharing, method), *_named(coded)]),
-            linestyle="-" if numeric else "none",
-            elinewidth=0.6,
-            capsize=1.5,
-            **colour(i),
+    shown = trained[sends | first]
+    named = [
+        ", ".join(
+            [_kind(study, trained, sharing, method), *(code for code in coded if code != "none")]
         )
+        for sharing, method, *coded in shown[["sharing", "method", *codecs]].to_numpy()
+    ]
+    looks = {name: colour(number) for number, name in enumerate(dict.fromkeys(named))}
+    at = shown[axis.column].map(where)
+    draw_lines(panel, shown.assign(line=named, at=at), "mase", looks, numeric)
     of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
     pooled = [find(name).crosses == "raw data" for name in of_baselines["method"]]
+    silent = of_baselines["method"].isin(rivals(study.baselines.further))
     for label, rows, dashes in (
-        ("best baseline", of_baselines[of_baselines["method"].isin(silent)], "--"),
+        ("best baseline", of_baselines[silent], "--"),
         ("best baseline on pooled data", of_baselines[pooled], ":"),
     ):
-        best = rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()
-        chosen = rows.loc[best]
+        best = rows.loc[rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()]
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}
-        if len(chosen):
-            panel.plot(chosen[axis.column].map(where), chosen["mase"], label=label, **look)
+        if len(best):
+            best = best.assign(at=best[axis.column].map(where))
+            sns.lineplot(best, x="at", y="mase", errorbar=None, label=label, ax=panel, **look)
+    if legend := panel.get_legend():
+        legend.remove()  # the figure has one for all panels
+    labels = list(where)
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
-    panel.set_xlabel("Clients" if axis.key == "data.clients" else axis.key)
+    panel.set_xlabel(heat_map.TITLES.get(axis.key, axis.key))
 
 
-def _kind(trained: pd.DataFrame, sharing: object, method: object) -> str:
-    """The sharing scheme, and the method if there are others and it has an effect."""
+def draw_lines(
+    panel: Panel, table: pd.DataFrame, y: str, looks: Mapping[str, Mapping[str, Any]], numeric: bool
+) -> None:
+    """A line for each name in the column `line`, with the intervals `low` to `high`, over `at`.
+
+    `looks`: colour and marker of each line; `numeric`: whether points are joined, over a
+    logarithmic axis if they reach far. Marks stand side by side, so that they do not cover each
+    other.
+    """
+    names = list(dict.fromkeys(table["line"]))
+    least, most = table["at"].min(), table["at"].max()
+    wide = bool(numeric and least > 0 and most / least > 20)
+    aside = table["line"].map(names.index) - (len(names) - 1) / 2
+    step = (0.03 * (most - least) if numeric else 0.5) / max(1, len(names))
+    table = table.assign(at=table["at"] * 1.05**aside if wide else table["at"] + step * aside)
+    sns.lineplot(
+        table,
+        x="at",
+        y=y,
+        hue="line",
+        style="line",
+        palette={name: looks[name]["color"] for name in names},
+        markers={name: looks[name]["marker"] for name in names},
+        dashes=False,
+        errorbar=None,
+        linestyle="-" if numeric else "none",
+        markeredgewidth=0,
+        markersize=4,
+        ax=panel,
+    )
+    colours = [looks[name]["color"] for name in table["line"]]
+    panel.vlines(table["at"], table["low"], table["high"], colors=colours, linewidth=0.6)
+    if wide:
+        panel.set_xscale("log")
+
+
+def _kind(study: Study, trained: pd.DataFrame, sharing: str, method: str) -> str:
+    """The sharing scheme in words, and the method if there are others and it has an effect."""
     own = trained[trained["sharing"] == sharing]
     alike = own if not own["bytes"].any() else trained
     several = len(alike["method"].unique()) > 1
-    return ", ".join([str(sharing), *([method_label(str(method))] if several else [])])
+    scheme = words.scheme(study, sharing)
+    return f"{scheme}, {method_label(method)}" if several else scheme
 
 
-def _named(codecs: Iterable[object]) -> list[str]:
-    """The codecs of a line, without `none`."""
-    return [str(codec) for codec in codecs if codec != "none"]
-
-
-def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
+def _over_bytes(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
     """A point for each way of coding messages, over its bytes; a line for what sends nothing.
     Baselines send no messages."""
     trained = part[part["model"] == "local"]
@@ -202,16 +227,16 @@ def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
     for i, value in enumerate(axis.choices):
         for _, row in sent[sent[axis.column] == value].iterrows():
             sharing, method = kind = row["sharing"], row["method"]
-            label = f"{value} ({_kind(trained, sharing, method)})" if kinds[1:] else str(value)
+            scheme = f" ({_kind(study, trained, sharing, method)})" if kinds[1:] else ""
             look: dict[str, Any] = {
                 "linestyle": "none",
                 "fillstyle": FILLS[kinds.index(kind) % len(FILLS)],
             }
             at = row["bytes"] / row["clients"] / 1e3
-            panel.plot(at, row["mase"], label=label, **look, **colour(i))
+            panel.plot(at, row["mase"], label=f"{value}{scheme}", **look, **colour(i))
     alone = trained[trained["bytes"] == 0].drop_duplicates(["sharing", "method"])
     for i, (_, row) in enumerate(alone.iterrows()):
-        label = f"{_kind(trained, row['sharing'], row['method'])}: nothing sent"
+        label = f"{_kind(study, trained, row['sharing'], row['method'])}: nothing sent"
         dashes = ("--", "-.", ":")[i % 3]
         panel.axhline(row["mase"], label=label, color="0.4", linewidth=0.8, linestyle=dashes)
     panel.set_xscale("log")
@@ -288,11 +313,11 @@ def found(overview: Overview) -> Iterator[str]:
             for row in first.to_dict("records")
         )
         yield (
-            f"With the federation the error is {word} at {len(rows)} of {len(table)} places; the "
-            f"interval excludes 0.{such} {told}."
+            f"With the federation the error is {word} at {len(rows)} of {len(table)} places on "
+            f"the axes; the interval excludes 0.{such} {told}."
         )
     if others := len(table) - len(ahead) - len(behind):
-        yield f"At {others} of {len(table)} places the interval includes 0."
+        yield f"At {others} of {len(table)} places on the axes the interval includes 0."
 
 
 def _meters(overview: Overview) -> list[dict[Any, Any]]:

@@ -106,9 +106,9 @@ def _reach(study: Study) -> str:
     )
     one = study.participant
     return (
-        f"{clients} {one}s decide only large differences: the mean gain must be above about "
-        f"{few:.1f} times the standard deviation of the single {one}s' gains, with {MANY} {one}s "
-        f"above {many:.1f} times; more seeds do not help"
+        f"{clients} {one}s decide only large differences: the mean gain over {one}s must exceed "
+        f"about {few:.1f} standard deviations of the gains of single {one}s. With {MANY} {one}s, "
+        f"{many:.1f} are enough; more seeds do not help"
     )
 
 

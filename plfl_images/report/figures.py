@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLUMN, PAGE, SEQUENTIAL, colour, panels, save, style
-from plfl_images.report.tables import label, results_in
+from plfl.results.tables import Tables
+from plfl.results.words import client_label, method_label, server_label
 from plfl_images.results import classification
 from plfl_images.results.variants import Results
 
 PER_PANEL = 6
 """Largest number of curves in a panel: the number of colours."""
-_DASHES = ("-", "--", "-.", ":")
-"""Line styles that distinguish rows of the same colour."""
+_DASHES: tuple[Any, ...] = ("", (4, 1.5), (3, 1, 1, 1), (1, 1))
+"""Dashes that distinguish rows of the same colour."""
+
+
+def results_in(folder: Path) -> Results:
+    """The results of a study without axes, or of a single variant."""
+    return Results("", {}, Tables(folder))
+
+
+def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
+    """A short name of a row of the grid among `rows`, such as `FedADC+` or `SlowMo`.
+
+    It contains only what differs among them.
+    """
+    method, server, client = row["method"], row["server_opt"], row["client_opt"]
+    name = method_label(method)
+    if method == "fedopt":
+        name = "FedAvg" if server == "fedavg" else server_label(server)
+    elif server != "fedavg":
+        name += f" + {server_label(server)}"
+    if len({other["client_opt"] for other in rows}) > 1:
+        name += f", {client_label(client)}"
+    for axis in ("state", "sharing"):
+        if len({other[axis] for other in rows}) > 1:
+            name += f" ({row[axis]})"
+    return name
 
 
 def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
@@ -30,7 +55,7 @@ def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
 
 
 def look(k: int) -> dict[str, Any]:
-    """Colour, marker and line of row `k` of the grid, the same in all panels.
+    """Colour, marker and dashes of row `k` of the grid, the same in all panels.
 
     The first row, which is in all panels, has a colour of its own. Rows of different panels may
     share a colour; then they differ in marker and line.
@@ -39,8 +64,19 @@ def look(k: int) -> dict[str, Any]:
     return {
         "color": colour(place + 1)["color"],
         "marker": colour(place + 1 + turn)["marker"],
-        "linestyle": _DASHES[turn % len(_DASHES)],
+        "dashes": _DASHES[turn % len(_DASHES)],
     }
+
+
+def lines_of(
+    table: pd.DataFrame, group: Sequence[dict[str, str]], rows: Sequence[dict[str, str]]
+) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+    """The parts of a table that belong to a group of the `rows` of the grid, named in the column
+    `line`, and the look of each."""
+    names = {label(row, rows): row for row in group}
+    parts = [classification.of_row(table, row).assign(line=name) for name, row in names.items()]
+    looks = {name: look(rows.index(row)) for name, row in names.items()}
+    return pd.concat(parts, ignore_index=True), looks
 
 
 def accuracy(results: Results) -> Figure:
@@ -48,28 +84,33 @@ def accuracy(results: Results) -> Figure:
     rows, groups = results.rows, grouped(results.rows)
     figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
     for axis, group in zip(axes[0], groups, strict=True):
-        for row in group:
-            own = classification.of_row(results.curves, row)
-            draw_curve(axis, own, label(row, rows), look(rows.index(row)))
-        axis.set_xlabel("Round")
-        axis.grid(axis="y")
+        draw_curves(axis, *lines_of(results.curves, group, rows))
         legend_below(axis, 3)
-    axes[0, 0].set_ylabel("Test accuracy (%)")
-    axes[0, 0].set_ylim(0, 100)
     return figure
 
 
-def draw_curve(panel: Axes, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) -> None:
-    """Draw one of `Results.curves`, mean and standard deviation."""
-    mean, std = (100 * curve[column].to_numpy(float) for column in ("accuracy", "std"))
-    panel.plot(curve["round"], mean, label=name, markevery=4, **drawn)
-    ends = mean - std, mean + std
-    panel.fill_between(curve["round"], *ends, color=drawn["color"], alpha=0.12, lw=0)
+def draw_curves(panel: Axes, curves: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    """Draw `Results.curves`, mean and standard deviation over seeds: a line for each name in the
+    column `line`, which has one of the `looks`."""
+    sns.lineplot(
+        curves.assign(percent=100 * curves["accuracy"]),
+        x="round",
+        y="percent",
+        hue="line",
+        style="line",
+        palette={name: look["color"] for name, look in looks.items()},
+        dashes={name: look["dashes"] for name, look in looks.items()},
+        errorbar="sd",
+        err_kws={"alpha": 0.12, "linewidth": 0},
+        ax=panel,
+    )
+    panel.set(xlabel="Round", ylabel="Test accuracy (%)", ylim=(0, 100))
+    panel.grid(axis="y")
 
 
 def legend_below(panel: Axes, columns: int) -> None:
     """A legend below the panel, where it does not cover curves."""
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, title=None)
 
 
 def labels(results: Results) -> Figure:
@@ -77,15 +118,16 @@ def labels(results: Results) -> Figure:
     study = results.study
     clients = results.clients[results.clients["seed"] == study.grid.seeds[0]]
     counts = clients.pivot(index="label", columns="client", values="images")
-    shown = counts.where(counts > 0).to_numpy(float)  # white where there are none
     figure, axes = panels(1, 1, (PAGE, 1.6))
-    axis = axes[0, 0]
-    drawn = axis.imshow(shown, aspect="auto", cmap=SEQUENTIAL, interpolation="nearest", vmin=0)
-    axis.set_xlabel("Client")
-    axis.set_ylabel("Label")
-    if len(counts) <= 10:
-        axis.set_yticks(np.arange(len(counts)), counts.index.astype(str))
-    figure.colorbar(drawn, ax=axis, label="Training images")
+    sns.heatmap(
+        counts.where(counts > 0).astype(float),  # white where there are none
+        cmap=SEQUENTIAL,
+        vmin=0,
+        cbar_kws={"label": "Training images"},
+        ax=axes[0, 0],
+    )
+    axes[0, 0].set(xlabel="Client", ylabel="Label")
+    axes[0, 0].tick_params(length=0, rotation=0)
     return figure
 
 

@@ -15,21 +15,19 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from plfl.baselines import BASELINE
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.report.forest import forest
-from plfl.report.overview import positions
+from plfl.report.overview import draw_lines, positions
 from plfl.report.rendering import drawing, write_page
 from plfl.results import comparisons
 from plfl.results.overview import BEST, Overview, along
 from plfl.results.tables import fitting
 from plfl.study import Study, axes
 from plfl.study.axes import Axis
-from plfl_images.report.figures import draw_curve, grouped, legend_below, look
-from plfl_images.report.page import percent
-from plfl_images.report.tables import ABOUT_BASELINES, label
+from plfl_images.report.figures import draw_curves, grouped, label, legend_below, lines_of, look
+from plfl_images.report.page import ABOUT_BASELINES, percent
 from plfl_images.results.classification import TAIL, of_row, rows_of
 from plfl_images.results.variants import CURVES
 
@@ -114,33 +112,23 @@ def ends(lines: Lines) -> Figure:
         -(-len(drawn) // columns), columns, (PAGE, 2.6 * -(-len(drawn) // columns)), sharey=True
     )
     where, numeric = positions(along)
-    span = max(where.values()) - min(where.values()) or 1.0
+    shown = shown.assign(
+        at=shown[along.column].map(where),
+        percent=100 * shown["accuracy_tail"],
+        low=100 * shown["low"],
+        high=100 * shown["high"],
+    )
     for panel, (place, group) in zip(cells.flat, drawn, strict=False):
-        part = lines.at(shown, place)
-        for i, row in enumerate(group):
-            line = of_row(part, row)
-            centre = 100 * line["accuracy_tail"].to_numpy(float)
-            low, high = (100 * line[end].to_numpy(float) for end in ("low", "high"))
-            x = line[along.column].map(where).to_numpy(float)
-            panel.errorbar(
-                x + 0.012 * span * (i - (len(group) - 1) / 2),
-                centre,
-                yerr=np.abs([centre - low, high - centre]),
-                label=label(row, lines.rows),
-                elinewidth=0.6,
-                capsize=1.5,
-                **look(lines.rows.index(row)) | ({} if numeric else {"linestyle": "none"}),
-            )
+        part, looks = lines_of(lines.at(shown, place), group, lines.rows)
+        draw_lines(panel, part, "percent", looks, numeric)
         panel.set_xticks(list(where.values()), list(where))
-        panel.xaxis.set_minor_locator(NullLocator())
-        panel.set_xlabel(along.key)
+        panel.minorticks_off()
+        panel.set(xlabel=along.key, ylabel="Test accuracy (%)")
         panel.set_title(lines.title(place), fontsize=7)
         panel.grid(axis="y")
         legend_below(panel, 2)
     for panel in cells.flat[len(drawn) :]:
         panel.axis("off")
-    for panel in cells[:, 0]:
-        panel.set_ylabel("Test accuracy (%)")
     return figure
 
 
@@ -153,46 +141,31 @@ def curves(lines: Lines) -> Figure:
     figure, cells = panels(
         len(drawn), len(drawn[0]), (PAGE, 2.3 * len(drawn)), sharex=True, sharey=True
     )
-    for row_of_panels, wanted in zip(cells, drawn, strict=True):
-        for panel, (place, group) in zip(row_of_panels, wanted, strict=True):
-            for k, curve, name in group:
-                draw_curve(panel, curve, name, look(k))
-            panel.set_title(lines.title(place), fontsize=7)
-            panel.grid(axis="y")
-        row_of_panels[0].set_ylabel("Test accuracy (%)")
-        legend_below(row_of_panels[len(row_of_panels) // 2], 3 if len(row_of_panels) > 1 else 2)
-    for panel in cells[-1]:
-        panel.set_xlabel("Round")
-    cells[0, 0].set_ylim(0, 100)
+    for panel, (place, named, looks) in zip(cells.flat, itertools.chain(*drawn), strict=True):
+        draw_curves(panel, named, looks)
+        panel.set_title(lines.title(place), fontsize=7)
+        panel.label_outer()
+        panel.get_legend().remove()
+    for row in cells:
+        legend_below(row[len(row) // 2], 3 if len(row) > 1 else 2)
     return figure
 
 
 def _panels(
     lines: Lines,
-) -> list[list[tuple[dict[str, str], list[tuple[int, pd.DataFrame, str]]]]]:
-    """Rows of panels, each with its place on the axes and its lines: number, points and name."""
-    found, along = lines.found.table(CURVES), lines.along
+) -> list[list[tuple[dict[str, str], pd.DataFrame, dict[str, dict[str, Any]]]]]:
+    """Rows of panels, each with its place on the axes, its curves and their looks."""
+    table, along = lines.found.table(CURVES), lines.along
     if len(lines.rows) == 1:
-        names = [(k, {along.key: v}, f"{along.short}={v}") for k, v in enumerate(along.choices)]
-        return [
-            [
-                (place, [(k, lines.at(found, place | at), name) for k, at, name in names])
-                for place in lines.places
-            ]
-        ]
-    places = [[place | {along.key: value} for value in along.choices] for place in lines.places]
+        table = table.assign(line=along.short + "=" + table[along.column])
+        looks = {f"{along.short}={label}": look(k) for k, label in enumerate(along.choices)}
+        return [[(place, lines.at(table, place), looks) for place in lines.places]]
     return [
         [
-            (
-                place,
-                [
-                    (lines.rows.index(r), of_row(lines.at(found, place), r), label(r, lines.rows))
-                    for r in group
-                ],
-            )
-            for place in row
+            (place | at, *lines_of(lines.at(table, place | at), group, lines.rows))
+            for at in ({along.key: label} for label in along.choices)
         ]
-        for row, group in itertools.product(places, grouped(lines.rows))
+        for place, group in itertools.product(lines.places, grouped(lines.rows))
     ]
 
 

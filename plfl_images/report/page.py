@@ -12,9 +12,16 @@ from plfl.report.forest import forest
 from plfl.report.rendering import drawing, write_page
 from plfl.results import comparisons
 from plfl_images.report import paper
-from plfl_images.report.tables import ABOUT_BASELINES, label, results_in
+from plfl_images.report.figures import label, results_in
 from plfl_images.results import classification
 from plfl_images.results.variants import Results
+
+ABOUT_BASELINES = (
+    "Three baselines need no federation: each client's most frequent label (majority), a logistic"
+    " regression on its own images (logistic own), and one on the images of all clients together"
+    " (logistic pooled)."
+)
+"""The text of the pages about the rows of baselines."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
     assert list(render_all(folder, folder)) == list(reporting.of(study()).captions(study()))
     page.write(folder, folder, folder / "index.html")
     text = (folder / "index.html").read_text(encoding="utf-8")
-    for shown in ("FedADC", "FedAvg", "logistic pooled", "c1: FedADC is more accurate"):
+    for shown in ("FedADC", "FedAvg", "logistic pooled", "(c1)", "FedADC is more accurate"):
         assert shown in text
     assert text.count("<img") == 2
     assert "MASE" not in text

@@ -61,6 +61,11 @@ def test_they_are_the_same_each_time(tables: Tables, found: dict[str, Any]) -> N
     assert as_script(charts.charts(tables)) == as_script(found)
 
 
+def test_the_embedded_javascript_has_its_notice_of_copyright() -> None:
+    notice = library().partition("*/")[0]
+    assert "Copyright" in notice and "University of Washington Interactive Data Lab" in notice
+
+
 def test_names_cannot_end_the_script() -> None:
     text = as_script({"name": "</script><script>alert(1)"})
     assert "<" not in text and json.loads(text)["name"].startswith("</script>")

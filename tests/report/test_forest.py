@@ -56,7 +56,7 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
     )
     assert plot is not None and plot.judged
     first, second, counted = plot.rows
-    assert (first.text, first.mark, first.p) == ("c1: A beats B", "✓", "0.004")
+    assert (first.text, first.mark, first.p) == ("A beats B (c1)", "✓", "0.004")
     assert (first.effect, first.scope) == ("+0.5 [+0.2, +0.8]", "12 clients, 5 weeks, 3 seeds")
     assert (second.text, second.verdict, second.mark) == ("1 week of history: A against B", "", "")
     assert (first.evidence, second.evidence) == ("A against b.", "A against b.")

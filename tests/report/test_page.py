@@ -538,7 +538,7 @@ def test_only_claims_have_verdicts(small: Path, parsed: Page, tmp_path: Path) ->
     out = _write(tmp_path, fake_results.SMALL | {"claims": named, "grid": grid})
     plot = _page(out, charts=False).table("What the study says about each of its claims")
     assert plot[0][3] == "Verdict"
-    assert plot[1][0] == "c1: Body shared has a lower error than everything shared"
+    assert plot[1][0] == "Body shared has a lower error than everything shared (c1)"
     assert [row[3] for row in plot[1:]] == ["○ undecided"] * 2
     text = out.read_text("utf-8")
     assert text.count('<td class="verdict">') == 2

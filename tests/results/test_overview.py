@@ -233,10 +233,15 @@ def test_privacy_has_its_epsilon_above_the_panels_and_codecs_are_lines() -> None
     assert titles == ["NY, ε = ∞", "NY, ε = 8", "NY, ε = 1"]
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert sorted(names) == ["P1", "P1, coded", "P3", "best baseline on pooled data"]
+    assert sorted(names) == [
+        "best baseline on pooled data",
+        "everything shared",
+        "everything shared, coded",
+        "local training",
+    ]
     drawn = raw(study, participation=0.5, selection="poisson")
     told = page._titles(drawn, next(axis for axis in drawn.axes if "privacy" in axis.key))
-    assert list(told.values()) == ["privacy=none", "privacy=eps8", "privacy=eps1"]
+    assert list(told.values()) == ["privacy none", "privacy eps8", "privacy eps1"]
 
 
 def test_what_sends_nothing_is_a_line_beside_the_codecs() -> None:
@@ -253,7 +258,7 @@ def test_what_sends_nothing_is_a_line_beside_the_codecs() -> None:
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert len(names) == 2 * len(study.places) + 1
-    assert [name for name in names if name.startswith("P3")] == [names[-1]]
+    assert [name for name in names if name.startswith("local training")] == [names[-1]]
     looks = [tuple(line.items()) for line in map(colour, range(36))]
     assert len(set(looks)) == 36
 
