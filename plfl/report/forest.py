@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plfl.report.named import span
-from plfl.report.rendering import ticks
+from plfl.report.rendering import span, ticks
 from plfl.results.claims import COUNTED, LOADS, estimate, scope
 from plfl.study import Study
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from plfl.report.figures.style import COLOURS, PAGE, mark_sample, panels
-from plfl.report.named import with_interval
+from plfl.report.rendering import with_interval
 from plfl.results.overview import MAP, Overview, shown
 from plfl.results.words import place
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
+import pandas as pd
 import yaml
 from markupsafe import Markup
 
@@ -21,7 +22,6 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
 from plfl.report.clients import score
 from plfl.report.figures import caption, shown
-from plfl.report.named import span, with_interval
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, method_label, spaced
 
@@ -82,6 +82,19 @@ def varied(rows: Iterable[object], *names: str) -> list[str]:
     """
     values = {name: {str(getattr(row, name)) for row in rows} - {"–", "", "{}"} for name in names}
     return [name for name, found in values.items() if len(found) > 1]
+
+
+def with_interval(row: Mapping[Any, Any], name: str) -> str:
+    """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
+    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    if pd.isna(value):
+        return ""
+    return f"{value:+.3f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
+
+
+def span(low: float, high: float, sign: str = "+") -> str:
+    """A range in print: "-0.012 to +0.034"; empty if unknown. `sign`: as in a format string."""
+    return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -62,7 +62,9 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
 
     assert undecidable(study(30, [1, 2])) == ""
     # Student's t with 3 · (2 − 1) degrees of freedom, for six clients of three states.
-    assert f"{stats.t.ppf(0.975, 3) / 6**0.5:.1f} times" in undecidable(study(2, [1, 2]))
+    assert f"{stats.t.ppf(0.975, 3) / 6**0.5:.1f} standard deviations" in undecidable(
+        study(2, [1, 2])
+    )
     assert "one seed and one client" in undecidable(study(1, [4]))
     assert "3 seeds (grid.seeds)" in undecidable(study(2, [4]))
 
