@@ -33,16 +33,6 @@ def test_faulty_downloads(
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> kills.Whole:
-    return kills.undisturbed(tmp_path_factory.mktemp("undisturbed"))
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_kills_of_a_job(seed: int, job: kills.Whole, tmp_path: Path) -> None:
-    kills.survive_kills(random.Random(seed), 3, job, tmp_path)
-
-
-@pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The records of a study that nothing happens to."""
     study = kills.Study(tmp_path_factory.mktemp("undisturbed"))

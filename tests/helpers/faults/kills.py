@@ -7,7 +7,6 @@ take little time.
 
 import multiprocessing
 import os
-import random
 import resource
 import runpy
 import signal
@@ -16,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -295,46 +293,3 @@ class Job:
         runpy.run_path(
             str(ROOT / "workflow/scripts/train.py"), {"snakemake": stub}, run_name="__main__"
         )
-
-
-@dataclass
-class Whole:
-    """A training that nothing happened to."""
-
-    outputs: list[bytes]
-    seconds: float
-
-
-def undisturbed(folder: Path) -> Whole:
-    """The training job of a study, run once from beginning to end."""
-    job, begun = Job(Study(folder)), time.monotonic()
-    return Whole(job.finish(), time.monotonic() - begun)
-
-
-def survive_kills(dice: random.Random, most: int, whole: Whole, folder: Path) -> int:
-    """Kill one training job at up to `most` random moments, then let it finish.
-
-    Its records are those of the undisturbed run, and no finished cell was trained again. The first
-    kill comes after a random round of the first half, the others at any time.
-
-    Returns:
-        How often it was killed before it had finished.
-    """
-    job = Job(Study(folder))
-    kills = 0
-    kept: Trained = {}
-    process = job.start(killed_after=dice.randint(1, job.parsed.federation.rounds // 2))
-    while kills < most:
-        process.join(dice.random() * whole.seconds if kills else PATIENCE)
-        if process.exitcode == 0:
-            break
-        process.kill()
-        process.join()
-        kills += 1
-        kept |= finished(job.results)
-        process = job.start()
-    process.join(PATIENCE)
-    assert job.finish() == whole.outputs, "other records"
-    again = finished(job.results)
-    assert {name: again.get(name) for name in kept} == kept, "trained again"
-    return kills
