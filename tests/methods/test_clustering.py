@@ -160,6 +160,15 @@ def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[floa
     assert [after.x.item() for after in rounds] == pytest.approx(expected[1::2], abs=1e-9)
 
 
+def test_fedcluster_reshuffles_the_order() -> None:
+    given, orders = ORDERS[0][0], set()
+    _, *rounds = trajectory(SGD, AVG, FedCluster(given=given), rounds=12)
+    for after in rounds:
+        # The client whose turn came last is where the server is.
+        orders.add((after.local[:, 0] == after.x).nonzero().item())
+    assert orders == {0, 1}
+
+
 def test_fedcluster_steps_its_one_server_in_every_cycle() -> None:
     """Clusters in turn are rounds of their own, with the same momentum."""
     method = FedCluster(given=ORDERS[0][0], order="fixed")
@@ -287,6 +296,21 @@ def test_fedac_splits_a_cluster_of_much_spread() -> None:
     assert labels in ([0, 0, 1, 2], [0, 0, 2, 1])
     assert last.x[0].tolist() == pytest.approx([0.9, 0.15])
     assert torch.equal(last.x[labels[2:]], OMEGA[2:])
+
+
+def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
+    """The outer two of three clusters are below; both would join the one in the middle."""
+    problem = Quadratic([0] * 6, [0] * 6, [1, 1])
+    f = of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1)[0].f
+    for rows, joined in (
+        ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
+        ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
+    ):
+        f.state.omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
+        f.state.cluster = torch.tensor([0, 0, 1, 1, 2, 2])
+        f.server.state["x"] = double([(x, 0) for x, _ in rows])
+        f.method._tune(f, f.state)  # type: ignore[attr-defined]
+        assert f.state.cluster.tolist() == joined
 
 
 def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:

@@ -184,6 +184,16 @@ def test_fedsplit_goes_to_the_minimum(method, client_opt, steps, expected):
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
 
 
+@pytest.mark.parametrize("method", [FedSplit(s=0.1), FaFed()], ids=str)
+def test_personal_parameters_take_ordinary_steps(method):
+    """Nothing of f depends on the shared coordinate, so the personal one is as without a server."""
+    apart = Quadratic([1, 4], [0, 1], [0, 1])
+    kwargs: dict[str, Any] = {"problem": apart, "start": (2.0, 2.0), "rounds": 4}
+    beside = trajectory(SGD, AVG, method, shared=(True, False), **kwargs)[-1]
+    alone = trajectory(SGD, AVG, shared=(False, False), **kwargs)[-1]
+    torch.testing.assert_close(beside.local[:, 1], alone.local[:, 1], rtol=1e-12, atol=0)
+
+
 PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=6)
 
 
