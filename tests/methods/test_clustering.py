@@ -324,6 +324,11 @@ def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     torch.testing.assert_close(last.x[0], double(weights) @ last.local / 10)
 
 
+def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
+    fitted = [of_four(FedAC(refresh=2), rounds=t)[0].f.state.components for t in (1, 2, 3)]
+    assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
+
+
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
     *_, last = of_four(FedAC(mu=0, lam=0, embedding=["w0"]))
     assert last.f.state.cluster.tolist() == [0, 0, 1, 1]
