@@ -23,13 +23,14 @@ from plfl.cli import (
     publish,
     results,
     run,
+    score,
     study,
 )
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, backtest, export),
-    *(results, privacy),
+    *(results, score, privacy),
     *(publish, deploy, methods),
 )
 """The modules of the subcommands in the order of `plfl --help`."""

@@ -243,12 +243,12 @@ def _with_baselines(of_state: Scores, days: NDArray[Any], tables: Tables) -> Sco
     means = tables.baseline_scores
     here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
     errors = tables.errors_of(BASELINE)
-    wide = _weekly(errors[errors["state"] == of_state.state], days, ["method", "client"])
+    wide = weekly(errors[errors["state"] == of_state.state], days, ["method", "client"])
     names = here.index[here["mae_mean"].notna()]
     rows = pd.MultiIndex.from_product([here.index, of_state.clients])
-    weekly = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
-    shape = len(here), 1, len(of_state.clients), weekly.shape[1]
-    by_seed = weekly.to_numpy(float).reshape(shape).repeat(len(of_state.seeds), axis=1)
+    shares = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
+    shape = len(here), 1, len(of_state.clients), shares.shape[1]
+    by_seed = shares.to_numpy(float).reshape(shape).repeat(len(of_state.seeds), axis=1)
     return replace(
         of_state,
         combinations=(
@@ -272,21 +272,21 @@ def _of_state(
     rows = pd.MultiIndex.from_tuples(
         [(*key, s, c) for key in diverged.index for s in seeds for c in clients], names=keys
     )
-    wide = _weekly(errors, days, keys).reindex(rows)
-    weekly = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
+    wide = weekly(errors, days, keys).reindex(rows)
+    shares = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
     return Scores(
         state=state,
         combinations=tuple(tuple(map(str, values)) for values in diverged.index),
         seeds=tuple(seeds),
         clients=tuple(map(str, clients)),
-        weekly=np.where(diverged.to_numpy()[:, None, None, None], np.nan, weekly),
+        weekly=np.where(diverged.to_numpy()[:, None, None, None], np.nan, shares),
         validation=validation.to_numpy(float),
         diverged=diverged.to_numpy(bool),
         persistence=np.full(len(clients), np.nan),
     )
 
 
-def _weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
+def weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
     """The share of each week of the test set in the MASE, a row for each of the `keys`.
 
     The days between the first and the last are cut into as many blocks of equal length as have at

@@ -1,0 +1,123 @@
+"""Predictions made elsewhere: their scores agree with those of plfl, or they are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import plfl
+from plfl.base.errors import DataError, PlflError
+from plfl.cli.main import main
+from plfl.outside.clients import Client
+from plfl.outside.score import YOURS, Scored, append, score
+from plfl.study import Study
+from tests.helpers.refusals import naming
+from tests.outside.conftest import Write
+
+FILE = Path("predictions.parquet")
+
+
+def truth(client: Client) -> np.ndarray:
+    """Perfect outputs, for all quantiles."""
+    outputs = client.y_test
+    return outputs[..., None].repeat(len(client.levels), -1) if client.levels else outputs
+
+
+def predicted(study: Study, error: float = 0.0, seeds: int = 1) -> pd.DataFrame:
+    """Predictions that are too high by `error` kWh, and a little more for each further seed."""
+    tables = [
+        client.predictions(truth(client) + error * (1 + seed / 10) / client.scale, seed)
+        for client in plfl.clients(study)
+        for seed in range(seeds)
+    ]
+    return pd.concat(tables)
+
+
+def scored(study: Study, table: pd.DataFrame) -> Scored:
+    table.to_parquet(FILE)
+    return score(study, FILE)
+
+
+@pytest.mark.parametrize("horizons", [1, 3])
+def test_a_baseline_made_elsewhere_has_the_scores_of_the_study(write: Write, horizons: int) -> None:
+    study = Study.load(write(windows={"horizons": horizons}))
+    tables = []
+    for client in plfl.clients(study):
+        load = pd.read_csv(f"meters/{client.name}.csv", index_col=0, parse_dates=True)["load"]
+        day_before = client.stamp_test.ravel() - np.timedelta64(1, "D")
+        loads = load[day_before].to_numpy().reshape(client.y_test.shape)
+        base = client.base_test.reshape(-1, *[1] * (loads.ndim - 1))
+        tables.append(client.predictions((loads - base) / client.scale))
+    found = scored(study, pd.concat(tables).sample(frac=1, random_state=1))
+    rows = found.table.set_index("forecaster")
+    naive = rows.loc["Seasonal naive (day)"]
+    for name in ("mase", "low", "high", "wape"):
+        assert rows.loc[YOURS, name] == pytest.approx(naive[name], rel=1e-5)
+    assert naive["lead"] == pytest.approx(0, abs=1e-6)
+    # An implementation of its own: means of ratios over clients.
+    dataset = plfl.load_dataset(study, "all")
+    pairs = zip(tables, plfl.clients(study), strict=True)
+    errors = [np.abs(table["forecast"] - c.kwh(c.y_test).ravel()).mean() for table, c in pairs]
+    starts = [dataset.starts(i, "test") for i in range(3)]
+    loads = [dataset.truth(s) for s in starts]
+    naive_loads = [dataset.persistence(s) for s in starts]
+    against = [np.abs(y - n).mean() for y, n in zip(loads, naive_loads, strict=True)]
+    assert rows.loc[YOURS, "mase"] == pytest.approx(np.mean(np.divide(errors, against)), rel=1e-5)
+    wape = np.mean([e / y.mean() for e, y in zip(errors, loads, strict=True)])
+    assert rows.loc[YOURS, "wape"] == pytest.approx(wape, rel=1e-5)
+
+
+def test_truth_wins_and_seeds_are_averaged(write: Write) -> None:
+    study = Study.load(write())
+    best = scored(study, predicted(study))
+    assert best.yours["rank"] == 1
+    assert best.yours["mase"] == pytest.approx(0, abs=1e-4)
+    assert (best.table["lead"].dropna() > 0).all()
+    one, two = (scored(study, predicted(study, 0.5, seeds)).yours["mase"] for seeds in (1, 2))
+    assert two == pytest.approx(1.05 * one, rel=1e-4)
+
+
+def test_quantiles_have_a_crps(write: Write) -> None:
+    study = Study.load(write(task={"name": "quantiles"}))
+    found = scored(study, predicted(study, 0.5))
+    # All quantiles are too high by as much: the mean pinball loss is that of their mean level.
+    assert found.yours["scaled_crps"] == pytest.approx(found.yours["mase"], rel=1e-4)
+    with_mase = found.table["mase"].notna()  # not where three weeks are too few
+    assert (found.table["scaled_crps"].notna() == with_mase).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t[t["client"] != "b"], ["seed 0 has no predictions for b"]),
+        (lambda t: t.assign(client=t["client"] + "x"), ["no predictions for a"]),
+        (lambda t: t.assign(stamp=t["stamp"] + pd.Timedelta("15min")), ["a:", "stamp_test"]),
+        (lambda t: t.iloc[1:], ["a:", "forecasts, of which"]),
+        (lambda t: pd.concat([t, t.iloc[:1]]), ["a: has two forecasts for"]),
+        (lambda t: t.assign(forecast=t["forecast"].where(t.index > 0)), ["missing or infinite"]),
+        (lambda t: t.assign(forecast="much"), ["no number"]),
+        (lambda t: t.drop(columns="stamp"), ["no column stamp"]),
+    ],
+)
+def test_what_does_not_fit_is_refused(write: Write, change: object, words: list[str]) -> None:
+    study = Study.load(write())
+    assert callable(change)
+    with naming(DataError, *words):
+        scored(study, change(predicted(study)))
+
+
+def test_a_row_of_a_leaderboard(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write())
+    predicted(Study.load(path), 0.1).to_parquet(FILE)
+    command = ["score", path, str(FILE), "--submit", "board.csv"]
+    assert main(command) == 2
+    assert "--method" in capsys.readouterr().err
+    for name in ("mine", "again"):
+        assert main([*command, "--method", name, "--bytes-up", "12"]) == 0
+    board = pd.read_csv("board.csv")
+    assert board["method"].tolist() == ["mine", "again"]
+    assert board["mase"].between(board["low"], board["high"]).all()
+    assert "rank " in capsys.readouterr().out
+    with naming(PlflError, "board.csv: its columns"):
+        append({"other": 1}, Path("board.csv"))
