@@ -42,3 +42,17 @@ def test_folder_of_pfllib(write: Write, monkeypatch: pytest.MonkeyPatch) -> None
     with np.load("Meters/train/2.npz", allow_pickle=True) as file:
         data = file["data"].tolist()  # as PFLlib reads it
     assert data["x"].shape == (len(data["y"]), 12)
+
+
+def test_the_whole_idea(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(monkeypatch, "whole_idea.py", "1", "plot.png")
+    said = capsys.readouterr().out
+    rows = [line for line in said.splitlines() if line.startswith(("P2,", "P3,", "late,"))]
+    assert len(rows) == 6
+    mase = {line[:2]: float(line.split()[2]) for line in rows if "fine_tuning" in line}
+    # With a week of readings, sharing beats training alone, which beats the last load.
+    assert mase["P2"] < mase["P3"] < 1
+    assert Path("plot.png").stat().st_size > 10_000
