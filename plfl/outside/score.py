@@ -20,10 +20,10 @@ from plfl.baselines.trees import Boosting
 from plfl.data.dataset import Dataset
 from plfl.experiments import baselines
 from plfl.outside.clients import datasets, name_of
-from plfl.results.labels import baseline_label
 from plfl.results.records import DAMAGE
 from plfl.results.scores import Piece, best, pooled, scores, weekly
 from plfl.results.tables import Tables, fitting
+from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks import Task, metrics, task_of
 from plfl.tasks.quantiles import Quantiles
