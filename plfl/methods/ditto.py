@@ -32,7 +32,7 @@ from plfl.methods.fedopt import FedOpt
 
 
 @dataclass
-class State(MethodState):
+class DittoState(MethodState):
     v: Tensor
     """Personal model v_i (N, P) of each client."""
 
@@ -54,10 +54,12 @@ class Ditto(FedOpt):
     personal_steps: int | None = Field(None, ge=0)
     """Steps K_v of the personal model; null: `federation.local_steps`."""
 
-    def init(self, f: Federation) -> State:
-        return State(v=f.local.clone())
+    def init(self, f: Federation) -> DittoState:
+        return DittoState(v=f.local.clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: DittoState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         local_steps = f.client_data.local_steps
         K = local_steps if self.steps is None else self.steps
@@ -74,5 +76,5 @@ class Ditto(FedOpt):
         instructions.routine = Routine(run, minibatches=max(K, K_v))
         return instructions
 
-    def scored(self, f: Federation, state: State) -> Tensor:
+    def scored(self, f: Federation, state: DittoState) -> Tensor:
         return state.v

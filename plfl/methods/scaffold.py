@@ -36,7 +36,7 @@ from plfl.optimizers.server import weighted_sum
 
 
 @dataclass
-class State(MeanState):
+class ScaffoldState(MeanState):
     c: Tensor
     """The server's control variate (d_s,), the mean of all c_i."""
     c_i: Tensor
@@ -56,11 +56,13 @@ class Scaffold(FedOpt):
     """Whether a client renews its control variate by the gradient at the server's model (`i`) or by
     its own local steps (`ii`, the paper's experiments)."""
 
-    def init(self, f: Federation) -> State:
+    def init(self, f: Federation) -> ScaffoldState:
         zero = f.x0.new_zeros(f.x0.shape)
-        return State(c=zero, c_i=zero.expand(len(f.everyone), -1).clone())
+        return ScaffoldState(c=zero, c_i=zero.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: ScaffoldState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         c = state.c.expand(len(clients), -1)
         x, (c,) = f.channel.send("down", clients, f.server.send(clients), [c])
         constant = c - state.c_i[clients]
@@ -71,7 +73,7 @@ class Scaffold(FedOpt):
         return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 
     def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+        self, f: Federation, state: ScaffoldState, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         change = self._renewed(f, result) - state.c_i[clients]
         state.c_i[clients] += change

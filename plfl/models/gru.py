@@ -23,10 +23,10 @@ class Gru(Recurrent):
     label = "GRU"
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(nn.GRUCell(shape.inputs, self.hidden), shape, self.mlp)
+        return GruNet(nn.GRUCell(shape.inputs, self.hidden), shape, self.mlp)
 
 
-class Net(RecurrentNet):
+class GruNet(RecurrentNet):
     """The module of `gru`; the parameters of the body are those of `nn.GRUCell`."""
 
     def last_state(self, sequence: Tensor) -> Tensor:

@@ -24,10 +24,10 @@ class Lstm(Recurrent):
     label = "LSTM"
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(nn.LSTMCell(shape.inputs, self.hidden), shape, self.mlp)
+        return LstmNet(nn.LSTMCell(shape.inputs, self.hidden), shape, self.mlp)
 
 
-class Net(RecurrentNet):
+class LstmNet(RecurrentNet):
     """The module of `lstm`; the parameters of the body are those of `nn.LSTMCell`."""
 
     def last_state(self, sequence: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.sample.buildings import KINDS, Building
+from plfl.data.sample.buildings import KINDS, SampleBuilding
 from plfl.data.sample.hours import STEP, Array
 from plfl.data.sample.weather import lagged
 
@@ -51,7 +51,7 @@ class _Operation:
 
 
 def air_conditioning(
-    building: Building,
+    building: SampleBuilding,
     temperature: Array,
     radiation: Array,
     gains: Array,
@@ -73,7 +73,9 @@ def air_conditioning(
     return _powers(building, zone, operation, size, rng)
 
 
-def _operate(building: Building, zone: _Zone, rng: np.random.Generator) -> tuple[_Operation, _Size]:
+def _operate(
+    building: SampleBuilding, zone: _Zone, rng: np.random.Generator
+) -> tuple[_Operation, _Size]:
     """The operation of all units of a building, and their total size."""
     kind = KINDS[building.kind]
     warm, cool = rng.uniform(22.8, 24.5), rng.uniform(20.0, 21.5)
@@ -101,7 +103,11 @@ def _operate(building: Building, zone: _Zone, rng: np.random.Generator) -> tuple
 
 
 def _powers(
-    building: Building, zone: _Zone, operation: _Operation, size: _Size, rng: np.random.Generator
+    building: SampleBuilding,
+    zone: _Zone,
+    operation: _Operation,
+    size: _Size,
+    rng: np.random.Generator,
 ) -> dict[str, Array]:
     """The electric power that an operation takes, by end use."""
     kind, outdoor = KINDS[building.kind], zone.outdoor

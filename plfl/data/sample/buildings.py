@@ -80,7 +80,7 @@ KINDS = TypeAdapter(dict[str, Kind]).validate_python(
 
 
 @dataclass(frozen=True)
-class Building:
+class SampleBuilding:
     """A building, drawn at random from its type."""
 
     state: str
@@ -104,7 +104,7 @@ class Building:
         return self.sqft / SQUARE_FEET
 
 
-def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
+def draw(state: str, bldg_id: int, kind: str, seed: int) -> SampleBuilding:
     """Draw the building `bldg_id` of type `kind`. The result depends only on the arguments."""
     rng = np.random.default_rng([seed, _BUILDING, STATES[state].fips, bldg_id])
     model = KINDS[kind]
@@ -125,7 +125,7 @@ def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
     is_central = rng.random() < model.central and sqft > 25_000
     is_electric = rng.random() < (0.35 if state == "CA" else 0.2)
     electric = "heat_pump" if rng.random() < 0.6 else "resistance"
-    return Building(
+    return SampleBuilding(
         state=state,
         bldg_id=bldg_id,
         kind=kind,

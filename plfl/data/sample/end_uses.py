@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.data.sample.air_conditioning import Mask, air_conditioning
-from plfl.data.sample.buildings import KINDS, Building, Kind
-from plfl.data.sample.hours import STEP, Array, Clock
+from plfl.data.sample.buildings import KINDS, Kind, SampleBuilding
+from plfl.data.sample.hours import STEP, Array, LocalTime
 from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import RADIATION, TEMPERATURE, autoregressive, elevation, weather
 
@@ -37,7 +37,7 @@ _WARM_UP = 3 * 96  # intervals before the year in which the building forgets its
 _SERIES = 3  # stream of random numbers
 
 
-def simulate(building: Building, seed: int) -> pd.DataFrame:
+def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     """A year of the building's electricity: `END_USES` in kWh per 15 minutes at `STAMPS`."""
     place = STATES[building.state]
     kind = KINDS[building.kind]
@@ -49,7 +49,7 @@ def simulate(building: Building, seed: int) -> pd.DataFrame:
     radiation = _at(standard + pd.Timedelta("30min"), outdoor[RADIATION])  # of the hour's middle
     is_dark = elevation(building.county, place.offset, standard) < -0.05
 
-    clock = Clock.of(stamps, place.zone, kind, rng)
+    clock = LocalTime.of(stamps, place.zone, kind, rng)
     ramp = rng.uniform(0.5, 3.5)
     present = clock.open(ramp=ramp) * clock.rhythm(kind.peaks, rng)
     lit = clock.open(lead=rng.uniform(0.2, 0.8), lag=rng.uniform(0.2, 1.2), ramp=0.7 * ramp)
@@ -100,7 +100,7 @@ def _equipment(
     return np.maximum(equipment, 0.1 * kind.equipment)
 
 
-def _exterior(kind: Kind, clock: Clock, is_dark: Mask, rng: np.random.Generator) -> Array:
+def _exterior(kind: Kind, clock: LocalTime, is_dark: Mask, rng: np.random.Generator) -> Array:
     dimmed = rng.choice([0.4, 1.0])
     is_late = clock.open(lead=1.0, lag=1.5, ramp=0.01) < 0.15
     exterior = kind.exterior * math.exp(rng.standard_normal()) * is_dark
@@ -108,7 +108,11 @@ def _exterior(kind: Kind, clock: Clock, is_dark: Mask, rng: np.random.Generator)
 
 
 def _refrigeration(
-    building: Building, density: float, temperature: Array, present: Array, rng: np.random.Generator
+    building: SampleBuilding,
+    density: float,
+    temperature: Array,
+    present: Array,
+    rng: np.random.Generator,
 ) -> Array:
     cold = KINDS[building.kind].refrigeration
     if building.kind.startswith("Retail") and rng.random() < 0.25:
@@ -120,7 +124,9 @@ def _refrigeration(
     return refrigeration
 
 
-def _water(building: Building, density: float, present: Array, rng: np.random.Generator) -> Array:
+def _water(
+    building: SampleBuilding, density: float, present: Array, rng: np.random.Generator
+) -> Array:
     demand = KINDS[building.kind].water
     is_electric = rng.random() < 0.5
     water = demand * density * is_electric * (0.1 + present)

@@ -21,7 +21,7 @@ STEP = 0.25
 
 
 @dataclass(frozen=True)
-class Clock:
+class LocalTime:
     """Wall-clock time of each interval and the building's hours of each of its days."""
 
     hour: Array
@@ -31,7 +31,9 @@ class Clock:
     level: Array
 
     @classmethod
-    def of(cls, stamps: pd.DatetimeIndex, zone: str, kind: Kind, rng: np.random.Generator) -> Clock:
+    def of(
+        cls, stamps: pd.DatetimeIndex, zone: str, kind: Kind, rng: np.random.Generator
+    ) -> LocalTime:
         """Draw the hours of every day on which `stamps`, Eastern Standard Time, fall in `zone`."""
         middle = stamps - pd.Timedelta(hours=STEP / 2)
         # POSIX zones have the opposite sign: Etc/GMT+5 is five hours behind UTC.

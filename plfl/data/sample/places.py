@@ -37,7 +37,7 @@ class County:
 
 
 @dataclass(frozen=True)
-class State:
+class Place:
     """A state: its counties, its time zone, and the variability of its weather."""
 
     fips: int
@@ -53,7 +53,7 @@ class State:
     """Expected cold snaps per year."""
 
 
-STATES = TypeAdapter(dict[str, State]).validate_python(
+STATES = TypeAdapter(dict[str, Place]).validate_python(
     tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
 )
 """The states with sample data."""

@@ -13,7 +13,7 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.base.files import atomic
 from plfl.data.comstock.releases import RELEASES, Layout
-from plfl.data.sample.buildings import Building, draw
+from plfl.data.sample.buildings import SampleBuilding, draw
 from plfl.data.sample.end_uses import simulate
 from plfl.data.sample.places import MOST, buildings, kind
 from plfl.data.sample.weather import weather
@@ -53,7 +53,7 @@ def generate(
     return paths
 
 
-def describe(state: str, bldg_id: int, seed: int) -> Building:
+def describe(state: str, bldg_id: int, seed: int) -> SampleBuilding:
     """The sample building of this id, as the metadata describe it."""
     return draw(state, bldg_id, kind(state, bldg_id), seed)
 
@@ -70,7 +70,7 @@ def _layout(release: str, upgrade: int) -> Layout:
     return Layout(release, upgrade)
 
 
-def _write_series(path: Path, building: Building, seed: int) -> Path:
+def _write_series(path: Path, building: SampleBuilding, seed: int) -> Path:
     uses = simulate(building, seed)
     table = uses.add_prefix("out.electricity.").add_suffix(".energy_consumption")
     table["out.electricity.total.energy_consumption"] = uses.sum(axis=1).round(4)
@@ -79,7 +79,7 @@ def _write_series(path: Path, building: Building, seed: int) -> Path:
     return _write_parquet(path, table)
 
 
-def _write_metadata(path: Path, buildings: Sequence[Building], upgrade: int) -> Path:
+def _write_metadata(path: Path, buildings: Sequence[SampleBuilding], upgrade: int) -> Path:
     rows = [
         {
             "bldg_id": building.bldg_id,
