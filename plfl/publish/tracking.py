@@ -47,7 +47,7 @@ BATCH = 1000
 """Largest number of metrics in one call."""
 CURVES = {"validation": "val", "test": "test"}
 CHOSEN = {"last": "test_last", "best_validation": "test_best"}
-SENT = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
+SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
 TOTALS = [*SENT[:2], "epochs", "staleness", "seconds", "waiting", "trials", "trial_steps"]
 TOTALS += [f"{cost}_to_target" for cost in ("rounds", "bytes", "seconds")]

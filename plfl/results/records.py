@@ -26,9 +26,9 @@ split and model:
   shared margins. They do not count the limits of `windows.scaling: pooled`, nor what an evaluation
   sends. A deployment counts the same. They are the same in all rows of a model, client and round,
   so sum them over the `train` rows of one model
-- `wire_down, wire_up`: in the `train` rows of a deployment, the measured bytes of the complete
-  messages of this client and round. In a client's first round they also count its joining, and so
-  the limits of `windows.scaling: pooled`; in the last round the messages that shared margins add
+- `message_down, message_up`: in the `train` rows of a deployment, the measured bytes of the
+  complete messages of this client and round. In its first round they also count its joining, and
+  so the limits of `windows.scaling: pooled`; in the last round the messages that shared margins add
 - `seconds, round_seconds`: simulated working time of this client and simulated duration of the
   round, in the `train` rows of a study that simulates time; the difference is waiting time
 """

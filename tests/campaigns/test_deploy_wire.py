@@ -112,7 +112,7 @@ def count(data: bytes, wanted: NDArray[np.uint64]) -> int:
 
 def test_nothing_personal_crosses(tmp_path: Path) -> None:
     folders, crossed = run(tmp_path)
-    columns = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
+    columns = ["bytes_down", "bytes_up", "message_down", "message_up"]
     train = Tables(folders.results).records(columns, split="train", model="local")
     for column, size in train.sum().items():
         print(f"\n{column} of all clients: {size:,.0f}", end="")

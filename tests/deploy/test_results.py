@@ -40,9 +40,9 @@ def test_measured_bytes_are_logged(deployed):
     clients = pd.read_csv(io.StringIO(run.clients))
     train = records[(records["split"] == "train") & (records["model"] == "local")]
     for way in ("down", "up"):
-        points = {t: value for key, t, value in run.points if key == f"wire_{way}"}
-        assert points == train.groupby("round")[f"wire_{way}"].sum().to_dict()
-        assert (clients[f"wire_{way}"] > clients[f"bytes_{way}"]).all()
+        points = {t: value for key, t, value in run.points if key == f"message_{way}"}
+        assert points == train.groupby("round")[f"message_{way}"].sum().to_dict()
+        assert (clients[f"message_{way}"] > clients[f"bytes_{way}"]).all()
     assert clients["client"].astype(str).tolist() == NAMES
 
 

@@ -17,7 +17,7 @@ from plfl.study import Cell, Study
 from tests.helpers import tiny
 
 NAMES = ["101", "102", "103", "104"]
-MEASURED = ["wire_down", "wire_up"]
+MEASURED = ["message_down", "message_up"]
 """Columns of the records that a simulation does not have."""
 
 

@@ -73,7 +73,7 @@ class Server:
         self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
         self.clock = Observed(study.federation.simulation, self.names, cell.seed)
         self.history: list[RoundSummary] = []
-        self._wire_bytes = self._no_bytes()
+        self._message_bytes = self._no_bytes()
         self._calibrated: dict[str, int] = {}
         # Needed to resume, in addition to tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
@@ -141,15 +141,15 @@ class Server:
                 [name for name in self.names if name in self.members.windows],
             )
             self._count_joining()
-            wire, evaluation = self._wire_bytes, None
+            wire, evaluation = self._message_bytes, None
             if self.study.federation.evaluates(t):
-                self._wire_bytes = self._no_bytes()  # sending scores does not count
+                self._message_bytes = self._no_bytes()  # sending scores does not count
                 evaluation = self._evaluate(f)
             # A client that did not answer has a row without a loss: it was sent a message.
             record(self.recorder, f, result, evaluation, wire)
             self.history.append(replace(summary, refused=self.members.refused))
             self.members.refused = {}
-            self._wire_bytes = self._no_bytes()
+            self._message_bytes = self._no_bytes()
 
         self.channel.outbox.clear()
         if f.privacy is not None:
@@ -278,11 +278,11 @@ class Server:
         answers = {}
         for name, sent in packed.items():
             i = self.names.index(name)
-            self._wire_bytes["wire_down"][i] += len(sent)
+            self._message_bytes["message_down"][i] += len(sent)
             if name not in arrived:
                 log.warning("client %s did not answer in time", name)
                 continue
-            self._wire_bytes["wire_up"][i] += len(arrived[name])
+            self._message_bytes["message_up"][i] += len(arrived[name])
             try:
                 answers[name] = read(arrived[name], str(messages[name].about["request"]), name)
             except WireError as error:
@@ -293,15 +293,15 @@ class Server:
 
     def _count_joining(self) -> None:
         """Add the bytes of joining to those of the first round in which a client takes part."""
-        for i in self._wire_bytes["wire_down"].nonzero()[0].tolist():
+        for i in self._message_bytes["message_down"].nonzero()[0].tolist():
             down, up = self.members.joining_bytes.pop(self.names[i], (0, 0))
-            self._wire_bytes["wire_down"][i] += down
-            self._wire_bytes["wire_up"][i] += up
+            self._message_bytes["message_down"][i] += down
+            self._message_bytes["message_up"][i] += up
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
         """Counters, at zero, of the bytes of complete messages per client and direction."""
         blank = np.zeros(len(self.names), dtype=np.int64)
-        return {"wire_down": blank, "wire_up": blank.copy()}
+        return {"message_down": blank, "message_up": blank.copy()}
 
     # -- resuming -------------------------------------------------------------------------------
 

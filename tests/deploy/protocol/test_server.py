@@ -76,7 +76,7 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     silent, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
     assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
     assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
-    assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
+    assert silent["message_down"] == other["message_down"] > 0 and silent["message_up"] == 0
 
 
 def test_a_server_that_was_replaced_is_refused(deployed):
