@@ -55,8 +55,8 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     zones = {k: v for k, v in found["data"]["meters"]["timezones"].items() if site in k.lower()}
     found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
     found["windows"]["history"] = weeks
-    found["sharing"] = {"P3": [], "late": {"join": "late", "turns": TURNS}}
-    found["grid"] = {"sharing": ["P3", "late"], "client_opt": ["adamw"], "seeds": [1]}
+    found["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
+    found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del found["claims"], found["hyperparameters"]["method"], found["baselines"]["leave_out"]
     found["baselines"]["further"].append({"name": "lightgbm_others_own", "turns": TURNS})
     return found
@@ -316,9 +316,10 @@ def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
 
     pooled = list(Trees(own).forecasts())
     single = [list(Trees([meter]).forecasts()) for meter in whole]
-    late = [{j for j in range(len(own)) if j % TURNS == turn} for turn in range(TURNS)]
+    unseen = [{j for j in range(len(own)) if j % TURNS == turn} for turn in range(TURNS)]
     others = [
-        tuple(Trees([w for j, w in enumerate(whole) if j not in some]).forecasts()) for some in late
+        tuple(Trees([w for j, w in enumerate(whole) if j not in some]).forecasts())
+        for some in unseen
     ]
     for i, meter in enumerate(own):
         for name, distances in naive.items():

@@ -45,9 +45,9 @@ def study(arguments: argparse.Namespace, weeks: int) -> Study:
     found["data"] |= {"states": [site], "clients": arguments.meters, "origins": [arguments.origin]}
     found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
     found["windows"]["history"] = weeks
-    # With a scheme that joins late, the others have their whole history.
-    found["sharing"] = {"P3": [], "late": {"join": "late", "turns": 2}}
-    found["grid"] = {"sharing": ["P3", "late"], "client_opt": ["adamw"], "seeds": [1]}
+    # With unseen clients, the others have their whole history.
+    found["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": 2}}
+    found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del found["claims"], found["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
     found["baselines"] |= settings | {"further": FURTHER}

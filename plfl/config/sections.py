@@ -606,15 +606,15 @@ Patterns = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=
 class Scheme(Section):
     """A sharing scheme in which clients take part without training in the rounds."""
 
-    join: Literal["late", "raw"]
-    """`late`: a client joins after the rounds and receives the model of a federation of the others,
-    who train on their whole history; a method can adapt it (`fine_tuning`). Each client is late
-    once. `raw`: all receive one model, trained on the windows of all with as many steps as they
-    take together."""
+    join: Literal["unseen", "raw"]
+    """`unseen`: a client joins after the rounds and receives the model of a federation of the
+    others, who train on their whole history; a method can adapt it (`fine_tuning`). Each client is
+    unseen once. `raw`: all receive one model, trained on the windows of all with as many steps as
+    they take together."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
-    """With `late`: groups of clients, which are late in turn."""
+    """With `unseen`: groups of clients, which are unseen in turn."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"

@@ -52,7 +52,7 @@ def workload(study: Study) -> pd.DataFrame:
             if study.retrains:
                 tried = [trials + 1 for trials in tried]
                 rounds += study.federation.rounds * len(tried)
-            if study.joins(scheme) == "late":  # a client trains in all parts except its own
+            if study.joins(scheme) == "unseen":  # a client trains in all parts except its own
                 rounds *= study.schemes[scheme].turns - 1
             shared = layout.mask(study.shared[scheme])
             lengths = [int(shared[some].sum()) for some in layout.slices.values()]

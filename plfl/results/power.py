@@ -80,16 +80,16 @@ def notes(study: Study) -> list[str]:
 
 
 def unequal(study: Study) -> str:
-    """What is unequal in a comparison of late clients with raw data; empty if nothing."""
-    late = [name for name in study.grid.sharing if study.joins(name) == "late"]
+    """What is unequal in a comparison of unseen clients with raw data; empty if nothing."""
+    unseen = [name for name in study.grid.sharing if study.joins(name) == "unseen"]
     pooled = [one for one in study.baselines.further if one.crosses == "raw data"]
     there = {getattr(one, "turns", 0) for one in pooled}
-    lacking = sorted({study.schemes[name].turns for name in late} - there)
+    lacking = sorted({study.schemes[name].turns for name in unseen} - there)
     if not lacking:
         return ""
     listed = ", ".join(f"{{name: lightgbm_others, turns: {n}}}" for n in lacking)
     return (
-        "no baseline has the raw data that the models of late clients are trained on, so the "
+        "no baseline has the raw data that the models of unseen clients are trained on, so the "
         f"price of not pooling is unknown; baselines.further: [{listed}] adds one"
     )
 

@@ -401,7 +401,7 @@ class Tables:
     def scheme_label(self, sharing: str) -> str:
         """What a sharing scheme shares, in a few words: "LSTM shared, MLP personal"."""
         if join := self.study.joins(sharing):
-            return "raw data sent" if join == "raw" else "joins late"
+            return "raw data sent" if join == "raw" else "unseen clients"
         patterns = self.study.shared[sharing]
         if not patterns:
             return "nothing shared"

@@ -370,7 +370,7 @@ class Study(Section):
         """The sharing schemes in which clients take part without training in the rounds."""
         return {name: block for name, block in self.sharing.items() if isinstance(block, Scheme)}
 
-    def joins(self, sharing: str) -> Literal["late", "raw"] | None:
+    def joins(self, sharing: str) -> Literal["unseen", "raw"] | None:
         """How clients take part in a sharing scheme; None: in the rounds."""
         return self.schemes[sharing].join if sharing in self.schemes else None
 
@@ -393,8 +393,8 @@ class Study(Section):
 
     @property
     def lends(self) -> bool:
-        """Whether clients that join late receive a model that was trained by other clients."""
-        return any(self.joins(name) == "late" for name in self.grid.sharing)
+        """Whether unseen clients receive a model that was trained by other clients."""
+        return any(self.joins(name) == "unseen" for name in self.grid.sharing)
 
     @property
     def chooses_in_history(self) -> bool:

@@ -326,7 +326,7 @@ def of_joining(
                 f"single federation only, but not with {apart[0]}; give one number for all"
             )
     for name, scheme in schemes.items():
-        if scheme.join == "late" and windows.scaling == "pooled":
+        if scheme.join == "unseen" and windows.scaling == "pooled":
             yield (
                 "windows.scaling: 'pooled' would tell a federation the limits of clients that join "
                 f"later (sharing.{name}); set it to per_client"

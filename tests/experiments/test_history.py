@@ -20,7 +20,7 @@ from tests.helpers.refusals import naming
 ORIGIN = {"data": {"origins": ["2018-02-05"]}}
 ONE = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2]}
 STEPS = {"rounds": 6, "local_steps": 5, "batch_size": 8, "evaluate_every": 1}
-SCHEMES = {"P1": ["*"], "P3": [], "late": {"join": "late", "turns": 2}, "raw": {"join": "raw"}}
+SCHEMES = {"P1": ["*"], "P3": [], "unseen": {"join": "unseen", "turns": 2}, "raw": {"join": "raw"}}
 
 
 def study(**blocks: Any) -> Study:
@@ -163,19 +163,19 @@ def test_the_validation_curve_of_the_choice_is_kept(
 
 
 def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
-    of = study(grid={"sharing": ["late"], "seeds": [1]})
+    of = study(grid={"sharing": ["unseen"], "seeds": [1]})
     data, results = trained(of)
     (found,) = results.values()
     whole = data.whole.refit()
-    for late in ([0, 2], [1, 3]):
-        others = np.setdiff1d(np.arange(4), late)
+    for unseen in ([0, 2], [1, 3]):
+        others = np.setdiff1d(np.arange(4), unseen)
         p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
         (members,) = plain(p1, whole.of(others), 6, [1], "P1")
         assert members.models is not None
         evaluator = Trainer.of(of, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         forecasts = evaluator.test_forecasts({"local": row})
-        for i in late:
+        for i in unseen:
             mine = forecasts[forecasts["client"] == str(data.clients[i])]
             wanted = metrics.mase(
                 *(mine[c].to_numpy(float) for c in ("truth", "local", "persistence"))
@@ -192,7 +192,7 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
 def test_own_steps_of_late_clients_train_no_second_federation() -> None:
     search = {"federation.rounds": [2, 6], "method.fine_tuning.most_steps": [1, 8]}
     of = study(
-        grid={"sharing": ["late"], "method": ["fine_tuning"], "seeds": [1]},
+        grid={"sharing": ["unseen"], "method": ["fine_tuning"], "seeds": [1]},
         method={"fine_tuning": {"epochs": 20}},
         tuning={"search": search},
     )
@@ -230,7 +230,7 @@ def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
 def test_what_cannot_be_chosen_within_a_history_is_refused() -> None:
     for blocks, word in (
         ({"federation": STEPS | {"keep": "best"}}, "keep"),
-        ({"windows": {"scaling": "pooled"}, "grid": {"sharing": ["late"]}}, "scaling"),
+        ({"windows": {"scaling": "pooled"}, "grid": {"sharing": ["unseen"]}}, "scaling"),
         ({"tuning": {"search": {"federation.rounds": [7]}}}, "rounds"),
         ({"task": {"name": "forecast", "conformal": "client"}}, "conformal"),
     ):

@@ -73,8 +73,8 @@ def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:
 def test_late_clients_need_a_baseline_with_the_same_readings(further: Any, said: bool) -> None:
     listed = [{"name": "lightgbm_others"} | one for one in further]
     study = tiny.study(
-        sharing={"P1": ["*"], "late": {"join": "late", "turns": 2}},
-        grid={"sharing": ["P1", "late"], "seeds": [1, 2]},
+        sharing={"P1": ["*"], "unseen": {"join": "unseen", "turns": 2}},
+        grid={"sharing": ["P1", "unseen"], "seeds": [1, 2]},
         data={"clients": 40},
         windows={"history": 1, "scaling": "per_client"},
         baselines={"further": listed},

@@ -14,7 +14,7 @@ from plfl.data.dataset import Dataset
 
 class LightgbmOthers(Further):
     """`lightgbm_pooled` without the client's own data: it is trained on the same data as a model
-    that a late client receives."""
+    that an unseen client receives."""
 
     name: ClassVar[str] = "lightgbm_others"
     label: ClassVar[str] = "LightGBM, pooled from others"

@@ -198,7 +198,10 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
         ("grid.method: 'scaffold'", {"grid": {"method": ["scaffold"]}}),
         ("grid.server_opt: 'fedavgadaptive'", {"grid": {"server_opt": ["fedavgadaptive"]}}),
         ("sharing", {"grid": {"sharing": ["P3"]}}),
-        ("sharing.late", {"sharing": {"late": {"join": "late"}}, "grid": {"sharing": ["late"]}}),
+        (
+            "sharing.unseen",
+            {"sharing": {"unseen": {"join": "unseen"}}, "grid": {"sharing": ["unseen"]}},
+        ),
         ("weighting", {"federation": {"weighting": "samples"}}),
         ("delta", {"privacy": {"delta": 0.5}}),
         ("noise_as_of", {"privacy": {"noise_as_of": 1}}),
