@@ -210,6 +210,15 @@ def test_a_page_of_a_list(proxy: FaultProxy, tmp_path: Path, store: Store) -> No
     check_complete(data, store, fetch(data))
 
 
+@pytest.mark.usefixtures("impatient")
+def test_an_etag_that_is_no_md5_is_no_reason_to_refuse(
+    proxy: FaultProxy, data: Data, store: Store
+) -> None:
+    proxy.play({f"{ROOT}/{SERIES}": Fault("other ETag", "HEAD", times=ALWAYS)})
+    assert fetch(data, FEW)["files"][SERIES]["etag"] == "0123456789abcdef-3"
+    assert (root(data) / SERIES).read_bytes() == store[SERIES]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_campaign(seed: int, proxy: FaultProxy, store: Store, tmp_path: Path) -> None:
     downloads.survive(seed, proxy, store, tmp_path / "data")
