@@ -43,7 +43,7 @@ $(FLOWER): $(READY)
 	PYTHONWARNINGS=ignore::UserWarning $(BIN)/pip install --quiet --editable '.[deploy]'
 	@touch $@
 
-demo: $(READY) ## run a short study on sample data; a minute on two cores
+demo: $(READY) ## run a short study on sample data; two minutes on two cores
 	$(BIN)/plfl study config/demo.yaml --cores $(CORES)
 
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds

@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
         description="Run a server and all clients of a cell on this machine. The commands below\n"
         "run a single server or client, so that they can be on different hosts.",
         epilog="examples:\n"
-        "  plfl deploy --config config/demo.yaml --rounds 3\n"
+        "  plfl deploy --config config/smoke.yaml --rounds 3\n"
         "  plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002\n"
         "  plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0\n"
         "  plfl deploy client --config study.yaml --keys 9360001 --building 9360001 "

@@ -13,8 +13,8 @@ plfl claims results/demo --json > claims.json
 COMPARE = """
 plfl compare results/demo
 plfl compare results/study results/tuned
-plfl compare results/demo:NY-P1-fedopt-adam-fedavg results/demo:NY-P2-fedopt-adam-fedavg
-plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fedopt-adam-fedavg
+plfl compare results/demo:NY-P1-fine_tuning-adam-fedavg results/demo:NY-P2-fine_tuning-adam-fedavg
+plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fine_tuning-adam-fedavg
 """
 REPORT = """
 plfl report                         # the study that was finished last

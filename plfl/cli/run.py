@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.results.records import CellResult, Models
 
 EXAMPLES = """
-plfl run config/demo.yaml NY-P2-fedopt-adam-fedyogi-10
-plfl run config/demo.yaml NY-P2-fedopt-adam-fedyogi-10 --records records.parquet
-plfl run config/demo.yaml NY-P2-fedopt-adam-fedyogi-10 --models mine.safetensors
+plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1
+plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1 --records records.parquet
+plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1 --models mine.safetensors
 """
 
 
