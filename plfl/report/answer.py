@@ -147,18 +147,17 @@ def _difference(study: Study, comparisons: pd.DataFrame, found: Contest) -> str:
         f"The mean error was {federated:.2f} with the federation ({found.label(0)}) and "
         f"{alone:.2f} without one ({found.label(1)}); 1 is the error of repeating the last reading "
         f"(MASE){beaten}. The error with the federation is {better}{interval}."
-        f"{_in_percent(found, study.participant)}"
+        f"{_in_percent(found)}"
     )
 
 
-def _in_percent(found: Contest, participant: str) -> str:
+def _in_percent(found: Contest) -> str:
     """The errors of both sides in percent of the load; empty if the tables lack them."""
     federated, alone = (100 * found.wape(side) for side in (0, 1))
     if not math.isfinite(federated + alone):
         return ""
     return (
-        f" In percent of the load (WAPE: the sum of absolute errors over the sum of loads, mean "
-        f"over {participant}s), the errors are {federated:.1f}\N{NO-BREAK SPACE}% and "
+        f" In percent of the load (WAPE): {federated:.1f}\N{NO-BREAK SPACE}% and "
         f"{alone:.1f}\N{NO-BREAK SPACE}%."
     )
 

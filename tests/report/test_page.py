@@ -415,11 +415,12 @@ def test_the_first_screen_has_the_errors_in_percent_of_the_load(six: Path) -> No
     """The fake loads are ten times the error of persistence, so that WAPE is a tenth of MASE."""
     text = Page(six.read_text(encoding="utf-8")).text
     errors = re.search(r"mean error was ([\d.]+) with .*? and ([\d.]+) without", text)
-    percents = re.search(r"the errors are ([\d.]+)\s% and ([\d.]+)\s%", text)
+    percents = re.search(r"\(WAPE\): ([\d.]+)\s% and ([\d.]+)\s%", text)
     assert errors and percents
     assert [float(share) for share in percents.groups()] == pytest.approx(
         [10 * float(error) for error in errors.groups()], abs=0.1
     )
+    assert "sum of absolute errors over the sum of loads" in text
     assert "it is not energy saved" in text
 
 
