@@ -1,5 +1,6 @@
 """The `plfl` command."""
 
+import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,10 @@ import yaml
 from plfl.cli import main as cli
 from tests.test_workflow import write_meters
 
-NAMES = [c.__name__.rpartition(".")[2] for c in cli.SUBCOMMANDS]
+_COMMANDS = argparse.ArgumentParser().add_subparsers()
+for _module in cli.SUBCOMMANDS:
+    _module.add(_COMMANDS)
+NAMES = list(_COMMANDS.choices)
 CELL = "all-P2-fedopt-adam-fedavg-10"
 
 
