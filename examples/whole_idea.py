@@ -50,10 +50,13 @@ study = plfl.Study.parse(
         "sharing": {
             "P2": ["body"],  # all layers but the last go through a server
             "P3": [],  # each meter trains alone
-            "late": {"join": "late", "turns": 2},  # a new meter receives what the others trained
+            "unseen": {
+                "join": "unseen",
+                "turns": 2,
+            },  # a new meter receives what the others trained
         },
         "grid": {
-            "sharing": ["P2", "P3", "late"],
+            "sharing": ["P2", "P3", "unseen"],
             "method": ["fedopt", "fine_tuning"],
             "client_opt": ["adam"],
             "server_opt": ["fedavg"],

@@ -50,7 +50,7 @@ def test_the_whole_idea(
     monkeypatch.chdir(tmp_path)
     run(monkeypatch, "whole_idea.py", "1", "plot.png")
     said = capsys.readouterr().out
-    rows = [line for line in said.splitlines() if line.startswith(("P2,", "P3,", "late,"))]
+    rows = [line for line in said.splitlines() if line.startswith(("P2,", "P3,", "unseen,"))]
     assert len(rows) == 6
     mase = {line[:2]: float(line.split()[2]) for line in rows if "fine_tuning" in line}
     # With a week of readings, sharing beats training alone, which beats the last load.

@@ -38,7 +38,7 @@ def folder(tmp_path):
 
 def series(rows=200) -> pd.DataFrame:
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
-    columns = {"load": [float(1 + n % 96) for n in range(rows)], "temperature": 20.0}
+    columns = {"load": [float(1 + abs(48 - n % 96)) for n in range(rows)], "temperature": 20.0}
     return pd.DataFrame(columns, stamps)
 
 
