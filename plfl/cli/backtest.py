@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
-from plfl.base.errors import DataError, PlflError
 from plfl.base.files import write_text
-from plfl.cli.common import Commands, add_parser, add_results
+from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_results, for_each_meter
 
 EXAMPLES = """
 plfl backtest results/own exports/
@@ -38,22 +38,17 @@ def run(options: argparse.Namespace) -> int:
 
     kept = Kept(options.results)
     tables, problems = kept.any_model.read_all(options.new)
-    rows = []
-    for client, readings in tables.items():
-        try:
-            choice = kept.of(client, options.wanted)
-            found = scored(kept.model(choice), client, readings)
-            rows.append({"client": client, "forecaster": choice.name, **found})
-        except PlflError as error:
-            problems.append(str(error))
-    if not rows:
-        raise DataError("\n".join(problems))
-    for problem in problems:
-        print(f"plfl: {problem}", file=sys.stderr)
-    text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+
+    def row(client: str, readings: pd.DataFrame) -> dict[str, Any]:
+        choice = kept.of(client, options.wanted)
+        scores = scored(kept.model(choice), client, readings)
+        return {"client": client, "forecaster": choice.name, **scores}
+
+    rows = for_each_meter(tables, problems, row)
+    text = pd.DataFrame(rows.values()).to_csv(index=False, float_format="%.4g", lineterminator="\n")
     if options.out is None:
         print(text, end="")
     else:
         write_text(options.out, text)
         print(f"wrote {options.out}", file=sys.stderr)
-    return 3 if problems else 0
+    return INCOMPLETE if problems else 0

@@ -1,20 +1,26 @@
-"""Common parts of several subcommands: parsers and progress bars."""
+"""Common parts of several subcommands: parsers, progress bars and work on many meters."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import DataError, PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
+    import pandas as pd
+
     from plfl.data.meters.exports import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The type that `add_subparsers` returns."""
+T = TypeVar("T")
+INCOMPLETE = 3
+"""The exit status if a command could not do its work for some meters."""
 
 
 def add_parser(
@@ -97,3 +103,27 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
             bar.set_postfix_str(what)
 
         yield advance
+
+
+def for_each_meter(
+    tables: Mapping[str, pd.DataFrame],
+    problems: list[str],
+    work: Callable[[str, pd.DataFrame], T],
+) -> dict[str, T]:
+    """What `work` returns for each meter and its readings; errors of single meters are added to
+    `problems`, all of which are printed.
+
+    Raises:
+        DataError: no meter succeeds; the message has all problems.
+    """
+    results: dict[str, T] = {}
+    for name, readings in tables.items():
+        try:
+            results[name] = work(name, readings)
+        except PlflError as error:
+            problems.append(str(error))
+    if not results:
+        raise DataError("\n".join(problems))
+    for problem in problems:
+        print(f"plfl: {problem}", file=sys.stderr)
+    return results

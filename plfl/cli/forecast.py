@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError, PlflError
-from plfl.cli.common import Commands, add_model, add_parser
+from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, for_each_meter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +23,6 @@ plfl forecast results/own school.csv --with lightgbm_lags
 plfl forecast results/own museum.csv --new --save museum.safetensors
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
 """
-INCOMPLETE = 3
-"""The exit status if some meters could not be forecast."""
 
 
 def add(commands: Commands) -> None:
@@ -100,19 +98,14 @@ def run(options: argparse.Namespace) -> int:
     tables, problems = reader.read_all(options.new, client, options.read_as)
     if options.save is not None and len(tables) > 1:
         raise DataError(f"--save: keeps one model, but the files have {len(tables)} meters")
-    forecasts: dict[str, pd.DataFrame] = {}
-    forecasters: dict[str, str] = {}
-    for name, readings in tables.items():
-        try:
-            model = _model(kept, reader, name, readings, options)
-            forecasts[name] = _forecasts(model, name, readings, options)
-            forecasters[name] = model.name
-        except PlflError as error:
-            problems.append(str(error))
-    if not forecasts:
-        raise DataError("\n".join(problems))
-    for problem in problems:
-        print(f"plfl: {problem}", file=sys.stderr)
+
+    def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+        model = _model(kept, reader, name, readings, options)
+        return _forecasts(model, name, readings, options), model.name
+
+    made = for_each_meter(tables, problems, forecast)
+    forecasts = {name: table for name, (table, _) in made.items()}
+    forecasters = {name: by for name, (_, by) in made.items()}
     form = Form(reader.interval, options.unit, options.timezone, options.stamp, options.wide)
     table = form.table(forecasts, forecasters)
     named = ", ".join(dict.fromkeys(forecasters.values()))
