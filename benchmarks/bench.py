@@ -495,7 +495,7 @@ def _dataset(clients: int, evaluated: int) -> Dataset:
         clients=np.array([f"client {i}" for i in range(clients)]),
         columns=np.array(["load", *(f"x{i}" for i in range(1, FORECASTER.inputs))]),
         features=random.random((rows, FORECASTER.inputs), dtype=np.float32),
-        context=np.zeros((rows, 0), np.float32),
+        covariates=np.zeros((rows, 0), np.float32),
         targets=random.random(rows, dtype=np.float32),
         load=random.random(rows),
         stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, clients),

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_models.py
 
-The windows are the paper's (8 features, minibatches of 16), and those of a context of 96 numbers
+The windows are the paper's (8 features, minibatches of 16), and those with 96 covariates
 (minibatches of 64). The loop trains the clients one after the other with `Adam(fused=True)`.
 """
 
@@ -42,7 +42,7 @@ def random_dataset(shape: WindowShape) -> Dataset:
     names = ["load", *(f"x{i}" for i in range(1, shape.inputs))]
     table = pd.DataFrame(random.random((ROWS, len(names))), stamps, names)
     data = build({"client": table}, Windows(look_back=shape.look_back))
-    return replace(data, context=random.random((ROWS, shape.context), dtype=np.float32))
+    return replace(data, covariates=random.random((ROWS, shape.covariates), dtype=np.float32))
 
 
 def local_task(network: Network, batch: int) -> LocalTask:
@@ -59,7 +59,7 @@ def local_task(network: Network, batch: int) -> LocalTask:
 def plain(network: Network, dataset: Dataset, task: LocalTask) -> None:
     """The clients one after the other, as PyTorch's tutorials train a model."""
     module = network.module()
-    features, context = torch.from_numpy(dataset.features), torch.from_numpy(dataset.context)
+    features, covariates = torch.from_numpy(dataset.features), torch.from_numpy(dataset.covariates)
     targets, look_back = torch.from_numpy(dataset.targets), torch.arange(dataset.look_back)
     for row, batches in zip(task.rows, task.minibatches.starts, strict=True):
         nn.utils.vector_to_parameters(row, module.parameters())
@@ -67,7 +67,7 @@ def plain(network: Network, dataset: Dataset, task: LocalTask) -> None:
         for starts in batches:
             optimiser.zero_grad()
             last = starts + dataset.look_back - 1
-            forecasts = module(features[starts[:, None] + look_back], context[last])
+            forecasts = module(features[starts[:, None] + look_back], covariates[last])
             nn.functional.mse_loss(forecasts, targets[last]).backward()
             optimiser.step()
 
@@ -103,7 +103,7 @@ def measure() -> list[dict[str, Any]]:
             }
             if network.kernel_form is not None:
                 runners["fused"] = partial(Fused(network, dataset, CPU, threads=1).train, task)
-            windows = f"{shape.inputs}×{shape.look_back}+{shape.context}, {batch}"
+            windows = f"{shape.inputs}×{shape.look_back}+{shape.covariates}, {batch}"
             found.append({"model": model.summary, "windows": windows, **rates(runners)})
     return found
 

@@ -140,7 +140,7 @@ class Meter:
         return np.eye(7)[self.stamps.day_of_week.to_numpy()]
 
     @cached_property
-    def context(self) -> np.ndarray:
+    def covariates(self) -> np.ndarray:
         """What networks read beside the look-back (R, 95), with units of the whole history."""
         last, change = self.back(1), self.unit(self.test)[0]
         lags = (self.lags() - last[:, None]) / change
@@ -233,10 +233,10 @@ def recipe(meter: Meter) -> np.ndarray:
     return np.concatenate([changes, meter.level(), meter.clock(4), meter.weekdays], axis=1)
 
 
-def in_context(meter: Meter) -> np.ndarray:
-    """Those of `lightgbm_context`."""
+def with_covariates(meter: Meter) -> np.ndarray:
+    """Those of `lightgbm_covariates`."""
     changes = (meter.look_back - meter.back(1)[:, None]) / meter.unit()[0]
-    return np.concatenate([changes, meter.context.astype(float)], axis=1)
+    return np.concatenate([changes, meter.covariates.astype(float)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +304,7 @@ def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
         "ridge": regression(simple, ridge=True),
         "ridge_lags": regression(simple_with_lags, ridge=True, lagged=True),
     }
-    boosted = {"lightgbm_lags": (recipe, True), "lightgbm_context": (in_context, True)}
+    boosted = {"lightgbm_lags": (recipe, True), "lightgbm_covariates": (with_covariates, True)}
     boosted |= {"lightgbm": (lambda meter: meter.look_back, False)}
     rows = []
 
@@ -364,7 +364,7 @@ def trained(meter: Meter, rounds: int) -> Forecast:
     def inputs(rows: Rows) -> torch.Tensor:
         mean = meter.unit(meter.test)[1]
         loads = ((meter.look_back[rows] - mean) / change).astype(np.float32)
-        return torch.from_numpy(np.hstack([loads - loads[:, -1:], meter.context[rows]]))
+        return torch.from_numpy(np.hstack([loads - loads[:, -1:], meter.covariates[rows]]))
 
     rows = meter.rows("train")
     x, y = inputs(rows), (meter.load[rows] - meter.back(1)[rows]) / change

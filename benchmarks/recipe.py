@@ -37,7 +37,7 @@ def random_dataset(study: Study, evaluated: int = 100) -> Dataset:
         clients=np.array([f"client {i}" for i in range(CLIENTS)]),
         columns=np.array(study.data.features),
         features=random.standard_normal((rows, len(study.data.features)), dtype=np.float32),
-        context=random.standard_normal((rows, windows.context_width), dtype=np.float32),
+        covariates=random.standard_normal((rows, windows.covariates_width), dtype=np.float32),
         targets=random.standard_normal(
             rows if horizons == 1 else (rows, horizons), dtype=np.float32
         ),
@@ -83,8 +83,8 @@ class PlainLoop:
 
     def __init__(self, study: Study, dataset: Dataset):
         self.module, self.adamw = network_of(study, dataset.shape).module(), adamw_of(study)
-        tables = (dataset.features, dataset.context, dataset.targets)
-        self.features, self.context, self.targets = map(torch.from_numpy, tables)
+        tables = (dataset.features, dataset.covariates, dataset.targets)
+        self.features, self.covariates, self.targets = map(torch.from_numpy, tables)
         self.look_back = torch.arange(dataset.look_back)
 
     def train(self, task: LocalTask) -> torch.Tensor:
@@ -104,7 +104,7 @@ class PlainLoop:
                 optimiser.zero_grad()
                 load = self.features[starts[:, None] + self.look_back]
                 last = starts + self.look_back[-1]
-                forecast = self.module(load - load[:, -1:], self.context[last])
+                forecast = self.module(load - load[:, -1:], self.covariates[last])
                 loss = _loss(task.objective.loss, forecast, self.targets[last])
                 loss.backward()
                 optimiser.step()

@@ -150,7 +150,7 @@ def tables(results: dict[str, Any]) -> str:
         "by processor time; the matrix product is that of oneDNN, which uses AVX-512:",
         _speed(1, results["recipe"], PLAIN_ADAMW),
         "Every built-in model, in the same way, with Adam, on the paper's windows (8 features of "
-        "12 rows, minibatches of 16) and on windows with a context of 96 numbers (minibatches of "
+        "12 rows, minibatches of 16) and on windows with 96 covariates (minibatches of "
         "64): the plain loop's rate, then how many times as fast the engines are.",
         _models(results["models"]),
         "Other tools' simulations of the paper's rounds, one worker with one thread:",

@@ -40,7 +40,7 @@ study = plfl.Study.parse(
             "history": WEEKS,  # of readings that every meter has
             "scaling": "per_client",
             "target": "change",
-            "context": [  # what a model reads besides: the same hours earlier, and the calendar
+            "covariates": [  # what a model reads besides: the same hours earlier, and the calendar
                 {"name": "lags", "days": [1, 7], "around": 1},
                 {"name": "level"},
                 {"name": "calendar", "harmonics": 4},

@@ -24,14 +24,14 @@ Activation = Literal["prelu", "silu", "relu"]
 
 
 class WindowShape(NamedTuple):
-    """What a model reads of one window, a sequence (T, F) and a context (G,), and how many numbers
+    """What a model reads of one window, a sequence (T, F) and covariates (G,), and how many numbers
     it returns."""
 
     inputs: int
     """F, the features of a row of the sequence; the first is the scaled load."""
     look_back: int
     """T, rows of the sequence."""
-    context: int = 0
+    covariates: int = 0
     """G, numbers that are read once per window."""
     outputs: int = 1
     """O, numbers that a model returns for a window."""
@@ -41,8 +41,8 @@ class KernelForm(NamedTuple):
     """A model as the native kernel describes it: an optional LSTM, and an MLP.
 
     The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
-    sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,
-    bias and, if any, PReLU slope of each layer of the MLP.
+    sequence row by row, then the covariates. A row has the parameters of `nn.LSTM`, and then
+    weight, bias and, if any, PReLU slope of each layer of the MLP.
     """
 
     hidden: int

@@ -9,21 +9,25 @@ __all__ = ["BASELINE", "catalogue", "find", "rivals"]
 
 
 def catalogue(
-    context: bool = False, further: Iterable[BaselineRules] = ()
+    covariates: bool = False, further: Iterable[BaselineRules] = ()
 ) -> dict[str, Standard | BaselineRules]:
     """Every baseline by name, the simplest first, then the `further` ones of a study.
     `docs/baselines.md` has the formulas.
 
-    `context`: whether to include those that only a study with `windows.context` has.
+    `covariates`: whether to include those that only a study with `windows.covariates` has.
     """
-    standard = {n: baseline for n, baseline in STANDARD.items() if context or not baseline.context}
+    standard = {
+        n: baseline for n, baseline in STANDARD.items() if covariates or not baseline.covariates
+    }
     return standard | {baseline.name: baseline for baseline in further}
 
 
 def rivals(further: Iterable[BaselineRules] = ()) -> list[str]:
     """Names of the baselines that a federation has to beat: those for which clients send nothing.
     The study's `further` baselines count only if their pre-training did not include its data."""
-    every = catalogue(context=True, further=[one for one in further if not one.has_seen_the_data])
+    every = catalogue(
+        covariates=True, further=[one for one in further if not one.has_seen_the_data]
+    )
     return [name for name, baseline in every.items() if baseline.crosses == "nothing"]
 
 

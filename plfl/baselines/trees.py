@@ -109,12 +109,12 @@ def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return forecasts(dataset, of_each_client("lightgbm_lags", dataset, boosting), boosting)
 
 
-def lightgbm_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
-    """Forecasts the change from the last load from the study's look-back and its context.
+def lightgbm_covariates(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+    """Forecasts the change from the last load from the study's look-back and its covariates.
 
     There is one model per client.
     """
-    return forecasts(dataset, of_each_client("lightgbm_context", dataset, boosting), boosting)
+    return forecasts(dataset, of_each_client("lightgbm_covariates", dataset, boosting), boosting)
 
 
 def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -351,13 +351,13 @@ def _own_inputs(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
     return np.concatenate([features.look_back(dataset, starts), others], axis=1)
 
 
-def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
-    """The look-back in the units of the client, the study's context and its further inputs."""
+def _with_covariates(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+    """The look-back in the units of the client, the study's covariates and its further inputs."""
     rows = dataset.persistence_rows(starts)
     changes = features.look_back(dataset, starts) - features.last(dataset, starts)[:, None]
     parts = [
         changes / unit.change,
-        np.asarray(dataset.context[rows], float),
+        np.asarray(dataset.covariates[rows], float),
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)
@@ -366,7 +366,7 @@ def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
 _OWN: dict[str, tuple[Design, bool]] = {
     "lightgbm": (_own_inputs, False),
     "lightgbm_lags": (_lagged, True),
-    "lightgbm_context": (_in_context, True),
+    "lightgbm_covariates": (_with_covariates, True),
 }
 """The baselines with one model per client: their features, and whether they forecast changes."""
 

@@ -172,8 +172,8 @@ class Standard:
     """A sentence about what it forecasts."""
     crosses: Crosses = "nothing"
     """What each client has to send."""
-    context: bool = False
-    """Whether it needs a study with a context."""
+    covariates: bool = False
+    """Whether it needs a study with covariates."""
     sends: ClassVar[str] = ""
 
 
@@ -232,12 +232,12 @@ STANDARD = {
             "week before the target and the target's calendar, one model per client.",
         ),
         Standard(
-            "lightgbm_context",
+            "lightgbm_covariates",
             "trees",
-            "LightGBM, the study's context",
-            "Gradient-boosted trees on the study's look-back and its context, one model per "
+            "LightGBM, the study's covariates",
+            "Gradient-boosted trees on the study's look-back and its covariates, one model per "
             "client.",
-            context=True,
+            covariates=True,
         ),
         Standard(
             "lightgbm_pooled",

@@ -135,7 +135,7 @@ class TaskRules(Named):
     def window_shape(self, data: Data, windows: Windows) -> WindowShape:
         """The shape of what a model reads of a window and returns, given a source with the task's
         examples."""
-        sizes = len(data.inputs), windows.look_back, windows.context_width
+        sizes = len(data.inputs), windows.look_back, windows.covariates_width
         return WindowShape(*sizes, self.outputs(windows.horizons))
 
     def problems(

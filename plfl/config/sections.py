@@ -420,7 +420,7 @@ class Lags(Section):
     _are_different = field_validator("days", "rows")(once)
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return (len(self.days) + len(self.rows)) * (2 * self.around + horizons)
 
     def distances(self, interval: int) -> list[int]:
@@ -436,7 +436,7 @@ class Level(Section):
     """Selects this transform."""
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return 2
 
 
@@ -453,7 +453,7 @@ class Calendar(Section):
     """Add the day of the week, one column per day."""
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return 2 * self.harmonics + 7 * self.weekday
 
 
@@ -467,7 +467,7 @@ class Encoding(Section):
     """Bins of each number, at the quantiles of the client's training windows."""
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return 4 * self.bins
 
 
@@ -484,7 +484,7 @@ class Holidays(Section):
     whole country."""
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return horizons
 
     def dates(self, years: Iterable[int]) -> list[date]:
@@ -512,11 +512,11 @@ class Holidays(Section):
         return self
 
 
-class Ahead(Section):
-    """Features that are known ahead, at every target: a temperature, as if its forecast were exact,
-    or the calendar as an integer."""
+class KnownFuture(Section):
+    """Features that are known in advance, at every target: a temperature, as if its forecast
+    were exact, or the calendar as an integer."""
 
-    name: Literal["ahead"]
+    name: Literal["known_future"]
     """Selects this transform."""
     features: list[str] = Field(["temperature"], min_length=1)
     """Which of `data.features`, other than the load."""
@@ -524,12 +524,12 @@ class Ahead(Section):
     _are_different = field_validator("features")(once)
 
     def width(self, horizons: int) -> int:
-        """Columns that it adds to the context of a window with `horizons` targets."""
+        """Columns that it adds to the covariates of a window with `horizons` targets."""
         return horizons * len(self.features)
 
 
-Transform = Lags | Level | Calendar | Encoding | Holidays | Ahead
-"""A transform, which computes columns of the context."""
+Transform = Lags | Level | Calendar | Encoding | Holidays | KnownFuture
+"""A transform, which computes columns of the covariates."""
 
 
 class Windows(Section):
@@ -556,7 +556,7 @@ class Windows(Section):
     """What is predicted: the load, scaled (`load`, paper); its change from the last input row, in
     units of the client's mean absolute change (`change`); or that change in units of `scaling`
     (`scaled_change`). Loads among the inputs are given in the same way."""
-    context: list[Annotated[Transform, Field(discriminator="name")]] = []
+    covariates: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
     7]}`. Statistics that a transform estimates are never sent. Empty (paper): none."""
 
@@ -590,9 +590,9 @@ class Windows(Section):
         return self.look_ahead + self.horizons - 1
 
     @property
-    def context_width(self) -> int:
-        """G, number of columns of the context."""
-        return sum(transform.width(self.horizons) for transform in self.context)
+    def covariates_width(self) -> int:
+        """G, number of columns of the covariates."""
+        return sum(transform.width(self.horizons) for transform in self.covariates)
 
 
 def _listed(patterns: Any) -> Any:
@@ -996,7 +996,7 @@ class Baselines(Section):
 
     @property
     def names(self) -> list[str]:
-        """The baselines of the study, of which `lightgbm_context` also needs a context."""
+        """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""
         every = [*STANDARD, *(one.name for one in self.further)]
         return [name for name in every if name not in self.leave_out]
 

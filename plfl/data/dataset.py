@@ -3,10 +3,10 @@
 A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
 load of row s+T−1+L (or of H rows from this one on), and its persistence forecast is the load of row
 s+T−1. Windows are never copied; a year of one building at 15 minutes takes less than 2 MB, and 0.14
-MB more for each column of a context.
+MB more for each column of covariates.
 
 A series may have gaps: NaN in the load or another feature. A window that reads one, in its inputs,
-its context or its target, is left out of every set.
+its covariates or its target, is left out of every set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OF_CLIENTS = (
     *("whole_bounds", "whole_offset", "whole_scale"),
 )
 """Fields with an entry for each client."""
-ROWS = ("features", "context", "targets", "load", "stamps")
+ROWS = ("features", "covariates", "targets", "load", "stamps")
 """Fields with an entry for each row."""
 _BLOCK = 2**20
 """Rows that are searched for gaps at a time."""
@@ -68,7 +68,7 @@ class Dataset:
     """Names of the F features."""
     features: NDArray[np.float32]
     """Scaled features (R, F), the load first: the sequence of a window is `look_back` rows."""
-    context: NDArray[np.float32]
+    covariates: NDArray[np.float32]
     """Further inputs (R, G) of the window whose last input row this is, read once per window."""
     targets: NDArray[np.float32]
     """Target (R,), in scaled units, of the window whose last input row this is, or (R, H) if there
@@ -220,7 +220,7 @@ class Dataset:
             some = slice(first - reach, first + _BLOCK)
             gaps = np.cumsum(np.isnan(self.features[some]).any(axis=1))
             inside = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
-            found[first : some.stop] = inside & ~np.isnan(self.context[first : some.stop]).any(1)
+            found[first : some.stop] = inside & ~np.isnan(self.covariates[first : some.stop]).any(1)
         return found
 
     def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -257,7 +257,7 @@ class Dataset:
     @property
     def shape(self) -> WindowShape:
         """What a model reads of a window."""
-        return WindowShape(self.features.shape[1], self.look_back, self.context.shape[1])
+        return WindowShape(self.features.shape[1], self.look_back, self.covariates.shape[1])
 
     def in_kwh(
         self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]

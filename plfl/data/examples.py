@@ -28,7 +28,7 @@ class Examples(Protocol):
         """Rows (R, F) of inputs."""
 
     @property
-    def context(self) -> NDArray[np.float32]:
+    def covariates(self) -> NDArray[np.float32]:
         """Further inputs (R, G) of the window whose last row this is."""
 
     @property

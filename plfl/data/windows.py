@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
-from plfl.data import context
+from plfl.data import covariates
 from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, joined, nobody
 from plfl.data.units import Unit, known
 
@@ -84,7 +84,7 @@ def _of_client(
 
 def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, part = _scaled(cut, windows, *_scales(cut, windows, limits))
-    dataset = _dataset(name, part, context.compute(part, scaling.context), cut.edges)
+    dataset = _dataset(name, part, covariates.compute(part, scaling.covariates), cut.edges)
     return replace(dataset, scaling=np.array([json.dumps(scaling.stored())]))
 
 
@@ -178,7 +178,7 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
     problems = [
         f"client {name}: all {dataset.skipped(i, split)} windows of its {split} set touch a gap "
         "in the readings; "
-        + ("shorten the reach of windows.context, " if windows.context else "")
+        + ("shorten the reach of windows.covariates, " if windows.covariates else "")
         + "raise data.meters.max_gap, change windows.split or leave this meter out"
         for i, name in enumerate(dataset.clients.tolist())
         for split in SPLITS
@@ -203,8 +203,8 @@ class Scaling:
     """Least value (F,) of each feature in the client's training set."""
     high: NDArray[np.float64]
     """Greatest value (F,) there."""
-    context: list[NDArray[np.float64]]
-    """What each transform of `windows.context` estimates from the training set."""
+    covariates: list[NDArray[np.float64]]
+    """What each transform of `windows.covariates` estimates from the training set."""
     known: np.datetime64 = UNKNOWN
     """Stamp of the last row that the model and its margins depend on: the end of the validation
     set."""
@@ -212,18 +212,20 @@ class Scaling:
     def stored(self) -> dict[str, Any]:
         """As values of JSON."""
         numbers = {name: getattr(self, name).tolist() for name in NUMBERS}
-        context = [one.tolist() for one in self.context]
-        return {**numbers, "context": context, "known": str(self.known)}
+        covariates = [one.tolist() for one in self.covariates]
+        return {**numbers, "covariates": covariates, "known": str(self.known)}
 
     @classmethod
-    def of(cls, context: list[Any], known: str = str(UNKNOWN), **numbers: list[float]) -> Scaling:
+    def of(
+        cls, covariates: list[Any], known: str = str(UNKNOWN), **numbers: list[float]
+    ) -> Scaling:
         """The inverse of `stored`; earlier versions did not store `known`."""
         arrays = {name: np.array(own, float) for name, own in numbers.items()}
-        estimated = [np.array(one, float) for one in context]
-        return cls(**arrays, context=estimated, known=np.datetime64(known, "s"))
+        estimated = [np.array(one, float) for one in covariates]
+        return cls(**arrays, covariates=estimated, known=np.datetime64(known, "s"))
 
 
-NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("context", "known")]
+NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("covariates", "known")]
 """The arrays (F,) of a scaling."""
 
 
@@ -235,11 +237,11 @@ def scalings(dataset: Dataset) -> dict[str, Scaling]:
 
 def _scaled(
     cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
-) -> tuple[Scaling, context.Series]:
+) -> tuple[Scaling, covariates.Series]:
     """The scaling of a client, and its scaled series."""
     part = _series(cut.table, windows, cut.training, offset, scale)
     known = part.stamps[cut.edges[0, 2] - 1]
-    return Scaling(offset, scale, *_limits(cut), context.estimate(part), known=known), part
+    return Scaling(offset, scale, *_limits(cut), covariates.estimate(part), known=known), part
 
 
 def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
@@ -269,7 +271,7 @@ def build_later(
     otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
     part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
-    columns = context.compute(part, scaling.context)
+    columns = covariates.compute(part, scaling.covariates)
     end, known = len(table), int((part.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if training else [0, 0, known, end]])
     return _dataset(client, part, columns, edges)
@@ -298,10 +300,10 @@ def _series(
     training: slice,
     offset: NDArray[np.float64],
     scale: NDArray[np.float64],
-) -> context.Series:
-    """The scaled series of a client, for `context`."""
+) -> covariates.Series:
+    """The scaled series of a client, for `covariates`."""
     raw = table.to_numpy(float)
-    return context.Series(
+    return covariates.Series(
         load=raw[:, 0],
         features=((raw - offset) / scale).astype(np.float32),
         columns=list(table.columns),
@@ -315,15 +317,15 @@ def _series(
 
 
 def _dataset(
-    name: str, part: context.Series, columns: NDArray[np.float32], edges: NDArray[np.int64]
+    name: str, part: covariates.Series, columns: NDArray[np.float32], edges: NDArray[np.int64]
 ) -> Dataset:
-    """The series and the context of a client as a dataset."""
+    """The series and the covariates of a client as a dataset."""
     windows = part.windows
     return Dataset(
         clients=np.array([name], dtype=np.str_),
         columns=np.array(part.columns, dtype=np.str_),
         features=part.features,
-        context=columns,
+        covariates=columns,
         targets=_targets(part),
         load=part.load,
         stamps=part.stamps,
@@ -351,7 +353,7 @@ def limits_of(
     return low, high
 
 
-def _targets(series: context.Series) -> NDArray[np.float32]:
+def _targets(series: covariates.Series) -> NDArray[np.float32]:
     """`Dataset.targets` of one client."""
     first, horizons = series.windows.look_ahead, series.windows.horizons
     if horizons == 1:
@@ -360,7 +362,7 @@ def _targets(series: context.Series) -> NDArray[np.float32]:
     return np.stack([_target(series, one) for one in steps], axis=1)
 
 
-def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
+def _target(series: covariates.Series, steps: int) -> NDArray[np.float32]:
     """The target (R,) `steps` rows after the last input row."""
     target = np.full(len(series.load), np.nan, np.float32)
     if series.windows.is_relative:

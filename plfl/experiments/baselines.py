@@ -101,7 +101,7 @@ def evaluate(
         return _with_margins(dataset, predict, task) if task.margins != "none" else predict, sent
 
     found = []
-    described = catalogue(context=dataset.context.shape[1] > 0)
+    described = catalogue(covariates=dataset.covariates.shape[1] > 0)
     wanted = [one for one in described.values() if one.name not in leave_out]
     for one in [*wanted, *further]:
         seen = isinstance(one, Further) and one.has_seen_the_data

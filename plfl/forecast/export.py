@@ -49,14 +49,15 @@ class Forecasting(nn.Module):
         self.register_buffer("offset", torch.from_numpy(scaling.offset))
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
 
-    def forward(self, readings: Tensor, context: Tensor) -> Tensor:
-        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q). The
-        readings (B, T, F) are float64, in the units of the data, their context (B, G) float32."""
+    def forward(self, readings: Tensor, covariates: Tensor) -> Tensor:
+        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q).
+        The readings (B, T, F) are float64, in the units of the data; the covariates (B, G) are
+        float32."""
         sequence = ((readings - self.offset) / self.scale).float()
         if self.relative:
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
             sequence = torch.cat([load, sequence[:, :, 1:]], dim=2)
-        outputs = self.module(sequence, context).double()
+        outputs = self.module(sequence, covariates).double()
         level = self.offset[0]
         if self.relative:
             level = readings[:, -1, 0]
@@ -90,7 +91,7 @@ def export(
     described = {
         "plfl": __version__,
         "readings": ["windows", shape.look_back, shape.inputs],
-        "context": ["windows", shape.context],
+        "covariates": ["windows", shape.covariates],
         **about,
     }
     exported, text = traced(program, shape, study.model.summary), json.dumps(described, indent=1)
@@ -128,7 +129,7 @@ def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.export.
             *(number, shape.look_back, shape.inputs), generator=random, dtype=torch.float64
         )
         readings = program.offset + program.scale * sequence
-        return readings, torch.rand(number, shape.context, generator=random)
+        return readings, torch.rand(number, shape.covariates, generator=random)
 
     try:
         with torch.no_grad(), warnings.catch_warnings():

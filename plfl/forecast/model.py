@@ -18,8 +18,8 @@ from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.config.features import CALENDAR
-from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
-from plfl.data import context, meters
+from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
+from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
@@ -92,7 +92,7 @@ class ForecastModel:
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
         back = REACH.get(self.baseline, 0) // self.interval - windows.look_ahead
-        return max(context.reach(windows.context, *sizes), back + 3 if back > 0 else 0)
+        return max(covariates.reach(windows.covariates, *sizes), back + 3 if back > 0 else 0)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study.
@@ -151,8 +151,8 @@ class ForecastModel:
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
     @property
-    def _ahead(self) -> bool:
-        return any(isinstance(one, Ahead) for one in self.study.windows.context)
+    def _knows_future(self) -> bool:
+        return any(isinstance(one, KnownFuture) for one in self.study.windows.covariates)
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """The result of `predict`, with UTC offsets in its stamps if the time zone is known."""
@@ -299,7 +299,7 @@ class ForecastModel:
             client: its name; not needed if there is only one.
 
         Returns:
-            The rows (W, T, F) of the windows in the units of the data, their context (W, G), and
+            The rows (W, T, F) of the windows in the units of the data, their covariates (W, G), and
             the stamps that they forecast, (W,) or (W, H) of several horizons. Windows that touch a
             gap are left out.
 
@@ -312,17 +312,17 @@ class ForecastModel:
         rows = last[:, None] + np.arange(1 - dataset.look_back, 1)
         targets = dataset.target_rows(last - (dataset.look_back - 1))
         stamps = table.index.to_numpy("datetime64[s]")[targets]
-        return table.to_numpy(float)[rows], dataset.context[last], stamps
+        return table.to_numpy(float)[rows], dataset.covariates[last], stamps
 
     def export(
         self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
     ) -> None:
         """Write the model of a client as a program for PyTorch (.pt2) or as ONNX (.onnx).
 
-        The program is a function of the windows' rows and context, see `inputs`. It returns loads
-        in kWh per interval: sorted quantiles with their margins added, or point forecasts, with
-        margins between the ends of their intervals. `about.json`, an extra file in a .pt2 and a
-        metadata property in an .onnx, describes them.
+        The program is a function of the windows' rows and covariates, see `inputs`. It returns
+        loads in kWh per interval: sorted quantiles with their margins added, or point forecasts,
+        with margins between the ends of their intervals. `about.json`, an extra file in a .pt2
+        and a metadata property in an .onnx, describes them.
 
         Args:
             path: the file; `torch.export.load` reads a .pt2.
@@ -361,7 +361,7 @@ class ForecastModel:
     def shape(self) -> WindowShape:
         """The shape of a window that the models read."""
         windows = self.study.windows
-        return WindowShape(len(self.columns), windows.look_back, windows.context_width)
+        return WindowShape(len(self.columns), windows.look_back, windows.covariates_width)
 
     def _windows(
         self, frame: pd.DataFrame, client: str
@@ -388,9 +388,9 @@ class ForecastModel:
                 f"{client}: no row has all that the model reads: {needed} readings in a "
                 "row without a gap"
                 + (
-                    f", and at the time it forecasts, {ahead} rows later, what windows.context: "
-                    "ahead lists; add rows"
-                    if self._ahead
+                    f", and at the time it forecasts, {ahead} rows later, what "
+                    "windows.covariates: known_future lists; add rows"
+                    if self._knows_future
                     else "; add readings"
                 )
             )

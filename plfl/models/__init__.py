@@ -1,7 +1,7 @@
 """Models, one file per model.
 
 The file of a model contains its hyperparameters (a `Model`) and its `nn.Module`. A module is built
-for the shape of a window, and forecasts the windows of a minibatch: `forward(sequence, context)`
+for the shape of a window, and forecasts the windows of a minibatch: `forward(sequence, covariates)`
 takes (B, T, F) and (B, G) and returns (B,), or (B, O) if the shape has several outputs, in scaled
 units. Its `named_parameters()`, in order, are a row.
 """

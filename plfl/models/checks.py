@@ -35,7 +35,7 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
 
 
 def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
-    sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, context={shape.context}"
+    sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, covariates={shape.covariates}"
     if shape.outputs > 1:
         sizes += f", outputs={shape.outputs}"
     try:
@@ -88,11 +88,11 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
 def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     random = torch.Generator().manual_seed(0)
     sequence = torch.rand(WINDOWS, shape.look_back, shape.inputs, generator=random)
-    context = torch.rand(WINDOWS, shape.context, generator=random)
-    inputs = f"sequence {tuple(sequence.shape)} and context {tuple(context.shape)}"
-    copies = sequence.clone(), context.clone()
+    covariates = torch.rand(WINDOWS, shape.covariates, generator=random)
+    inputs = f"sequence {tuple(sequence.shape)} and covariates {tuple(covariates.shape)}"
+    copies = sequence.clone(), covariates.clone()
     try:
-        outputs, again = (module(sequence, context) for _ in range(2))
+        outputs, again = (module(sequence, covariates) for _ in range(2))
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast {inputs}: {_said(model, error)}"
         return
@@ -111,7 +111,7 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
             "between 0 and 1; look for a division by zero, and for log or sqrt of negative numbers"
         )
         return
-    if not all(map(torch.equal, copies, (sequence, context))):
+    if not all(map(torch.equal, copies, (sequence, covariates))):
         yield f"{model.summary} changes its inputs in place; make new tensors, x * 2 for x.mul_(2)"
         return
     if not torch.equal(outputs, again):
@@ -153,15 +153,15 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     """
     random = torch.Generator().manual_seed(1)
     sequence = torch.rand(COMPANY, shape.look_back, shape.inputs, generator=random)
-    context = torch.rand(COMPANY, shape.context, generator=random)
-    for some in (sequence, context):
+    covariates = torch.rand(COMPANY, shape.covariates, generator=random)
+    for some in (sequence, covariates):
         some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
     sequence[4, :, 0], sequence[5, :, 0] = 9 * sequence[6, :, 0], -9 * sequence[6, :, 0]
     sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
-    parts = zip(sequence.split(sizes), context.split(sizes), strict=True)
+    parts = zip(sequence.split(sizes), covariates.split(sizes), strict=True)
     try:
-        together = module(sequence, context)
+        together = module(sequence, covariates)
         apart = [module(*part) for part in parts]
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast one window or {COMPANY}: {_said(model, error)}"

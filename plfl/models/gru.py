@@ -1,4 +1,4 @@
-"""A gated recurrent unit over the sequence, and an MLP over its last state and the context.
+"""A gated recurrent unit over the sequence, and an MLP over its last state and the covariates.
 
 Source: Kyunghyun Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder for
 Statistical Machine Translation", EMNLP 2014, https://arxiv.org/abs/1406.1078.

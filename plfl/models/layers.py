@@ -28,8 +28,8 @@ class Module(nn.Module):
             fan_in = width
         self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, outputs))
 
-    def forward(self, sequence: Tensor, context: Tensor | None = None) -> Tensor:
-        """Forecasts (B,), or (B, O), of windows (B, T, F); the paper's have no context."""
+    def forward(self, sequence: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """Forecasts (B,), or (B, O), of windows (B, T, F); the paper's have no covariates."""
         out: Tensor = self.mlp(self.features(sequence, "states")).squeeze(1)
         return out.abs() if self.absolute else out
 

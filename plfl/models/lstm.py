@@ -1,4 +1,4 @@
-"""A long short-term memory over the sequence, and an MLP over its last state and the context.
+"""A long short-term memory over the sequence, and an MLP over its last state and the covariates.
 
 Source: Sepp Hochreiter and Jürgen Schmidhuber, "Long Short-Term Memory", Neural Computation 1997,
 https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al. 2000.
@@ -7,7 +7,7 @@ i, f, o = σ(W x + b + U h + c), each with its own weights;  g = tanh(W_g x + b_
 c ← f ⊙ c + i ⊙ g;  h ← o ⊙ tanh(c)
 
 Each step is written out as one matrix product of x and h together, because a stack of models
-computes it faster that way. The paper's model, `lstm_mlp`, reads all states and no context.
+computes it faster that way. The paper's model, `lstm_mlp`, reads all states and no covariates.
 """
 
 import torch

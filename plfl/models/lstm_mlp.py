@@ -43,11 +43,11 @@ class LstmMlp(Model):
         return LstmMlpNetwork(*sizes, absolute, shape.outputs)
 
     def problems(self, shape: WindowShape) -> list[str]:
-        if not shape.context:
+        if not shape.covariates:
             return []
         return [
-            f"model: {self.name} reads a sequence only, but the windows have a context of "
-            f"{shape.context} numbers; choose another model.name, or windows without a context"
+            f"model: {self.name} reads a sequence only, but the windows have covariates of "
+            f"{shape.covariates} numbers; choose another model.name, or windows without covariates"
         ]
 
     @property

@@ -125,7 +125,7 @@ class LstmMlpNetwork:
 
         return Module(*astuple(self))
 
-    def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+    def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B) of the models `rows`."""
         import torch
 

@@ -1,4 +1,4 @@
-"""A multilayer perceptron over the flattened sequence and the context.
+"""A multilayer perceptron over the flattened sequence and the covariates.
 
 If inputs and target are scaled for each client, this is the smallest network that forecasts a
 building well. Its head starts small, so that the first forecasts are close to zero: for a target
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # reading a study should not wait for torch
 
 
 class Mlp(Model):
-    """Linear layers with an activation between them, over sequence and context."""
+    """Linear layers with an activation between them, over sequence and covariates."""
 
     name = "mlp"
     label = "MLP"
@@ -40,7 +40,7 @@ class Mlp(Model):
         return Perceptron(shape, self.hidden, self.activation)
 
     def layout(self, shape: WindowShape) -> ParameterLayout:
-        width = shape.look_back * shape.inputs + shape.context
+        width = shape.look_back * shape.inputs + shape.covariates
         shapes: dict[str, tuple[int, ...]] = {}
         for layer, units in enumerate(self.hidden):
             shapes[f"body.{2 * layer}.weight"] = (units, width)

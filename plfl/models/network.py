@@ -57,10 +57,10 @@ class Network(Protocol):
     def module(self) -> nn.Module:
         """One model as a module, with parameters in the order of a row."""
 
-    def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+    def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (S, B), or (S, B, O) of several outputs, of models `rows` (S, P).
 
-        The windows are a `sequence` (S, B, T, F) and a `context` (S, B, G).
+        The windows are a `sequence` (S, B, T, F) and a `covariates` (S, B, G).
         """
 
     def forward_pass(
@@ -68,9 +68,9 @@ class Network(Protocol):
     ) -> tuple[Tensor, Any]:
         """The forecasts of models (S, P), and what the backward pass needs.
 
-        `inputs`: `sequence`, `context` and, if training drops units, the factors `kept` (S, B, U)
-        of the U hidden units; `features`: whether the loss reads features, which are then fields of
-        the second result.
+        `inputs`: `sequence`, `covariates` and, if training drops units, the factors `kept`
+        (S, B, U) of the U hidden units; `features`: whether the loss reads features, which are then
+        fields of the second result.
         """
 
     def backward_pass(
@@ -142,14 +142,14 @@ class ModuleNetwork:
         module = initial_of(self.model, self.shape, seed)
         return nn.utils.parameters_to_vector(module.parameters()).detach().clone()
 
-    def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+    def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         with torch.no_grad():
             # On a CPU row by row, so that no forecast depends on which other models forecast at the
             # same time.
-            views, one_window = self.layout.views(rows), (sequence[:, :1], context[:, :1])
+            views, one_window = self.layout.views(rows), (sequence[:, :1], covariates[:, :1])
             if rows.device.type == "cpu" or not self._traced(1, *one_window):
-                return self._one_by_one(views, sequence, context)
-            return vmap(self._call)(views, sequence, context)
+                return self._one_by_one(views, sequence, covariates)
+            return vmap(self._call)(views, sequence, covariates)
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
@@ -216,9 +216,9 @@ class ModuleNetwork:
                 hook.remove()
         return torch.cat([forecasts, *read], -1) if read else forecasts
 
-    def _one_by_one(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
+    def _one_by_one(self, parameters: Named, sequence: Tensor, covariates: Tensor) -> Tensor:
         rows = [
-            self._call({n: p[s] for n, p in parameters.items()}, sequence[s], context[s])
+            self._call({n: p[s] for n, p in parameters.items()}, sequence[s], covariates[s])
             for s in range(len(sequence))
         ]
         return torch.stack(rows)

@@ -33,18 +33,18 @@ def _takes(forward: Any, arguments: int) -> bool:
     return True
 
 
-def _without_context(found: type[nn.Module]) -> type[nn.Module]:
-    """The class, with a `forward` that accepts an empty context and ignores it."""
+def _without_covariates(found: type[nn.Module]) -> type[nn.Module]:
+    """The class, with a `forward` that accepts an empty covariates and ignores it."""
 
-    def forward(self: nn.Module, sequence: Tensor, context: Tensor) -> Any:
+    def forward(self: nn.Module, sequence: Tensor, covariates: Tensor) -> Any:
         return found.forward(self, sequence)
 
     return type(found.__name__, (found,), {"forward": forward, "__module__": found.__module__})
 
 
 class OwnModule(Model):
-    """A class of a Python file, which is called with `inputs`, `look_back`, `context`, `arguments`
-    and, if there are several, the number of `outputs`."""
+    """A class of a Python file, which is called with `inputs`, `look_back`, `covariates`,
+    `arguments` and, if there are several, the number of `outputs`."""
 
     name = "own_module"
 
@@ -98,8 +98,8 @@ class OwnModule(Model):
             ) from None
         module: nn.Module = found(**sizes, **self.arguments)
         forward = getattr(module, "forward", None)
-        if shape.context == 0 and not _takes(forward, 2) and _takes(forward, 1):
-            module.__class__ = _without_context(type(module))
+        if shape.covariates == 0 and not _takes(forward, 2) and _takes(forward, 1):
+            module.__class__ = _without_covariates(type(module))
         return module
 
     def _class(self) -> Any:

@@ -13,15 +13,15 @@ class Perceptron(nn.Module):
 
     def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
         super().__init__()
-        inputs = shape.look_back * shape.inputs + shape.context
+        inputs = shape.look_back * shape.inputs + shape.covariates
         layers, width = hidden_layers(inputs, hidden, activation)
         self.hidden = list(hidden)
         self.body = nn.Sequential(*layers)
         self.head = small(nn.Linear(width, shape.outputs))
 
-    def forward(self, sequence: Tensor, context: Tensor, kept: Tensor | None = None) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor, kept: Tensor | None = None) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs; `kept`: factors (B, U) of hidden units."""
-        x = torch.cat([sequence.flatten(1), context], 1)
+        x = torch.cat([sequence.flatten(1), covariates], 1)
         if kept is None:
             x = self.body(x)
         else:

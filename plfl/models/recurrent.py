@@ -1,5 +1,5 @@
 """The common part of `gru` and `lstm`: a recurrent cell over the sequence, and an MLP over its last
-state and the context.
+state and the covariates.
 
 The steps are written out, because a stack of models computes them faster that way.
 """
@@ -33,13 +33,13 @@ class RecurrentNet(nn.Module):
     def __init__(self, cell: nn.RNNCellBase, shape: WindowShape, mlp: Sequence[int]):
         super().__init__()
         self.body = cell
-        self.head = head_of(cell.hidden_size + shape.context, mlp, shape.outputs)
+        self.head = head_of(cell.hidden_size + shape.covariates, mlp, shape.outputs)
 
     def last_state(self, sequence: Tensor) -> Tensor:
         """The hidden state (B, H) after all steps of a sequence (B, T, F)."""
         raise NotImplementedError
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        out: Tensor = self.head(torch.cat([self.last_state(sequence), context], 1))
+        out: Tensor = self.head(torch.cat([self.last_state(sequence), covariates], 1))
         return out.squeeze(1)

@@ -15,8 +15,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 Call = Callable[..., Tensor]
-"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences, contexts and, if
-units are dropped, the factors of the units."""
+"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences, covariates and,
+if units are dropped, the factors of the units."""
 
 
 class Traced:
@@ -42,8 +42,8 @@ class Traced:
 
 
 def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
-    """Forecasts and gradients of rows of a module, given parameters (S, ...), sequences, contexts,
-    factors if any, and slopes."""
+    """Forecasts and gradients of rows of a module, given parameters (S, ...), sequences,
+    covariates, factors if any, and slopes."""
 
     def one(*tensors: Tensor) -> tuple[Tensor, ...]:
         *inputs, slope = tensors[len(names) :]

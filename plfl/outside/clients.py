@@ -33,7 +33,7 @@ TABLE = "clients.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """One client: W windows in each set, with T rows of F features, G numbers of context and H
+    """One client: W windows in each set, with T rows of F features, G numbers of covariates and H
     targets.
 
     `base + scale * y` is a load in kWh per interval, if y is a target or a model's output.
@@ -43,7 +43,7 @@ class Client:
     """Its name; after that of its state and a slash if the study has several states."""
     features: tuple[str, ...]
     """Names of the F features of `X`, the load first."""
-    context: tuple[str, ...]
+    covariates: tuple[str, ...]
     """Names of the G columns of `C`."""
     interval: int
     """Minutes between two rows of a window."""
@@ -67,7 +67,7 @@ class Client:
     X_test: Floats
     y_test: Floats
     C_train: Floats
-    """Context (W, G): further inputs of a window, scaled."""
+    """Covariates (W, G): further inputs of a window, scaled."""
     C_val: Floats
     C_test: Floats
     base_train: NDArray[np.float64]
@@ -82,9 +82,9 @@ class Client:
     """Whether `y` is a change from the last row, so that `base` differs between windows."""
 
     def flat(self, part: str) -> Floats:
-        """All inputs (W, T * F + G) of a set (`train`, `val` or `test`): rows, then context."""
-        rows, context = getattr(self, f"X_{part}"), getattr(self, f"C_{part}")
-        return np.concatenate([rows.reshape(len(rows), -1), context], axis=1)
+        """All inputs (W, T * F + G) of a set (`train`, `val` or `test`): rows, then covariates."""
+        rows, covariates = getattr(self, f"X_{part}"), getattr(self, f"C_{part}")
+        return np.concatenate([rows.reshape(len(rows), -1), covariates], axis=1)
 
     def kwh(self, outputs: NDArray[Any], part: str = "test") -> NDArray[np.float64]:
         """Loads in kWh per interval, given outputs (W, ...) for the windows of a set."""
@@ -171,12 +171,12 @@ def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
             if dataset.relative:
                 rows[..., 0] -= rows[:, -1:, 0].copy()
             arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
-            arrays |= {f"C_{short}": dataset.context[last]}
+            arrays |= {f"C_{short}": dataset.covariates[last]}
             arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
         one = Client(
             name=name_of(study, state, client),
             features=tuple(dataset.columns.tolist()),
-            context=context_names(study.windows),
+            covariates=covariate_names(study.windows),
             interval=dataset.interval,
             federation=int(dataset.federation[i]) if len(dataset.federation) else 0,
             levels=task.levels if isinstance(task, Quantiles) else (),
@@ -192,11 +192,11 @@ def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
     return found
 
 
-def context_names(windows: Windows) -> tuple[str, ...]:
-    """Names of the columns of the context, such as `calendar_3`."""
+def covariate_names(windows: Windows) -> tuple[str, ...]:
+    """Names of the columns of the covariates, such as `calendar_3`."""
     return tuple(
         f"{transform.name}_{column}"
-        for transform in windows.context
+        for transform in windows.covariates
         for column in range(transform.width(windows.horizons))
     )
 
@@ -235,7 +235,7 @@ def _write(tables: list[pd.DataFrame], client: Client, path: Path) -> None:
     table = pa.Table.from_pandas(pd.concat(tables), preserve_index=False)
     steps = client.X_train.shape[1]
     names = [f"{name}_{step - steps}" for step in range(1, steps + 1) for name in client.features]
-    about = {"inputs": [*names, *client.context], "interval": client.interval}
+    about = {"inputs": [*names, *client.covariates], "interval": client.interval}
     marked = {**(table.schema.metadata or {}), b"plfl.clients": json.dumps(about).encode()}
     with atomic(path) as temporary:
         pq.write_table(table.replace_schema_metadata(marked), temporary, compression="zstd")

@@ -82,7 +82,7 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters) -> dict[str,
     target, and the calendar, with a fast model and one optimiser."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
-    context = [{"name": "lags", "days": [2, 7]}, {"name": "level"}, {"name": "calendar"}]
+    covariates = [{"name": "lags", "days": [2, 7]}, {"name": "level"}, {"name": "calendar"}]
     return {
         "data": {
             "source": "meters",
@@ -96,7 +96,7 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters) -> dict[str,
             "look_ahead": DAY // minutes,
             "target": "change",
             "scaling": "per_client",
-            "context": context,
+            "covariates": covariates,
         },
         "model": {"name": "mlp", "hidden": [64, 64]},
         "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"], "seeds": [1, 2, 3]},

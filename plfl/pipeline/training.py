@@ -104,7 +104,9 @@ def _reason_against(
     if free is None:
         return ""
     models = sum(study.trials(cell) * len(examples[cell.state].clients) for cell in cells)
-    tables = sum(table.nbytes for one in data for table in (one.features, one.context, one.targets))
+    tables = sum(
+        table.nbytes for one in data for table in (one.features, one.covariates, one.targets)
+    )
     needed = 4 * KEPT * models * study.layout.width + tables
     if needed <= SHARE * free:
         return ""

@@ -213,7 +213,7 @@ class Study(Section):
         yield from checks.of_calibration(federation, task)
         yield from checks.of_methods(methods, self.model, task, federation)
         yield from checks.of_channel(self.channel, methods)
-        yield from checks.of_context(windows, data)
+        yield from checks.of_covariates(windows, data)
         yield from checks.of_target(windows, self.model)
         yield from checks.of_engine(self.compute, self.model)
         yield from self.model.problems(self.window_shape)

@@ -11,7 +11,6 @@ from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
     ROUNDS,
-    Ahead,
     Baselines,
     Calendar,
     Channel,
@@ -20,6 +19,7 @@ from plfl.config.sections import (
     Data,
     Federation,
     Grid,
+    KnownFuture,
     Lags,
     Meters,
     Privacy,
@@ -339,19 +339,19 @@ def of_joining(
             )
 
 
-def of_context(windows: Windows, data: Data) -> Iterator[str]:
-    """Report lags that lie after the last input row, and features that are not known ahead."""
-    for i, transform in enumerate(windows.context):
-        where = f"windows.context.{i}.{transform.name}"
+def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
+    """Report lags that lie after the last input row, and features that are not known in advance."""
+    for i, transform in enumerate(windows.covariates):
+        where = f"windows.covariates.{i}.{transform.name}"
         if isinstance(transform, Lags):
             yield from _of_lags(where, transform, windows.farthest, data.interval)
         if isinstance(transform, Calendar) and not transform.width(windows.horizons):
             yield f"{where}: neither harmonics nor weekday add a column; set one of them"
-        if isinstance(transform, Ahead):
+        if isinstance(transform, KnownFuture):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
                 if name == "load":
-                    yield f"{where}.features: 'load' is not known ahead; remove it"
+                    yield f"{where}.features: 'load' is not known in advance; remove it"
                 elif name not in known:
                     yield (
                         f"{where}.features: {name!r} is not among the inputs of data.features; "

@@ -42,7 +42,7 @@ GUIDES = {
     "task": "`name` selects a task ([guide](tasks.md)).",
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
     "baselines.further": "A list, each with its `name`.",
-    "windows.context": "A list of transforms, each with its `name` ([guide](inputs.md)).",
+    "windows.covariates": "A list of transforms, each with its `name` ([guide](inputs.md)).",
     "claims": "A list ([guide](claims.md#claims-of-your-own)).",
     "data.origins": f"A list of dates, or this block ({_GUIDE}).",
     "sharing": f"By scheme: patterns, or this block ({_GUIDE}).",

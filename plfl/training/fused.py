@@ -92,7 +92,7 @@ class Fused:
             raise ValueError(
                 f"the kernel's model does not have {self._parameters} parameters: {form}"
             )
-        tables = (dataset.features, dataset.context, dataset.targets)
+        tables = (dataset.features, dataset.covariates, dataset.targets)
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
         addresses = (table.data_ptr() for table in self._tables)
         self._targets = dataset.targets.shape[1:]
@@ -334,7 +334,7 @@ def _network_of(form: KernelForm, shape: WindowShape, dropout: Dropout | None) -
     network = _Network(
         features=shape.inputs,
         look_back=shape.look_back,
-        context=shape.context,
+        covariates=shape.covariates,
         hidden=form.hidden,
         layers=len(form.widths),
         widths=addressof(widths),

@@ -50,7 +50,7 @@ class Stacked:
             exact()
             self.repeat = Graphs(device)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
-        self.context = torch.from_numpy(dataset.context).to(device, dtype)
+        self.covariates = torch.from_numpy(dataset.covariates).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
@@ -102,12 +102,12 @@ class Stacked:
         return self._compared[kind]
 
     def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the
+        """Sequences (S, B, T, F) and covariates (S, B, G) of windows, and what dropout keeps of the
         units if the minibatches have keys (S,)."""
         sequence = self.features[starts[..., None] + self.look_back]
         if self.relative:
             sequence[..., 0] -= sequence[..., -1:, 0].clone()
-        inputs = sequence, self.context[starts + self.look_back[-1]]
+        inputs = sequence, self.covariates[starts + self.look_back[-1]]
         dropout = self.network.dropout
         if dropout is None or keys is None:
             return inputs
@@ -135,7 +135,7 @@ class Stacked:
             begin, end = end, end + len(windows)
             begins.append(len(parts) * TOGETHER)
             parts += [(row, first, end - 1) for first in range(begin, end, TOGETHER)]
-        window = self.look_back.numel() * self.features.shape[1] + self.context.shape[1]
+        window = self.look_back.numel() * self.features.shape[1] + self.covariates.shape[1]
         most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
         within, found = torch.arange(TOGETHER, device=self.device), []
 

@@ -74,7 +74,7 @@ class ImageDataset:
         return self.pool.rows
 
     @property
-    def context(self) -> NDArray[np.float32]:
+    def covariates(self) -> NDArray[np.float32]:
         """Further inputs (R · height, 0): there are none."""
         return np.empty((len(self.features), 0), np.float32)
 

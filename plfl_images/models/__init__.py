@@ -41,7 +41,7 @@ class ImageModel(Model):
 
     def problems(self, shape: WindowShape) -> list[str]:
         side = shape.look_back
-        if shape.inputs % side or side % self.multiple or shape.context:
+        if shape.inputs % side or side % self.multiple or shape.covariates:
             return [
                 f"model.name: {self.name!r} reads images whose sides are multiples of "
                 f"{self.multiple} pixels, not windows of {side} rows × {shape.inputs} inputs; "

@@ -57,7 +57,7 @@ class Net(nn.Module):
         self.linear = nn.Sequential(*between)
         self.head = nn.Linear(projected or widths[-1], shape.outputs)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Logits (B, classes)."""
         out: Tensor = self.head(self.features(sequence))
         return out

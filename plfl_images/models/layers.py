@@ -18,7 +18,7 @@ def operations(model: Model, shape: WindowShape) -> int:
     """Floating-point operations of a forward pass over one image."""
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         sequence = torch.empty(1, shape.look_back, shape.inputs)
-        model.build(shape)(sequence, torch.empty(1, shape.context))
+        model.build(shape)(sequence, torch.empty(1, shape.covariates))
     return int(counter.get_total_flops())
 
 

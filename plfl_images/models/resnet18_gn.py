@@ -66,7 +66,7 @@ class Net(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Logits (B, classes)."""
         out: Tensor = self.fc(self._pooled(sequence))
         return out

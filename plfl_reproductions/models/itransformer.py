@@ -8,7 +8,7 @@ A window is normalised feature by feature. Every feature, as a vector of its ste
 encoder layers attend over the features; a linear map of the load's token is the forecast, in the
 window's units.
 
-Deviations: no dropout; the linear map also reads the context.
+Deviations: no dropout; the linear map also reads the covariates.
 """
 
 import torch
@@ -36,11 +36,11 @@ class Net(nn.Module):
         super().__init__()
         self.embed = nn.Linear(shape.look_back, sizes.width)
         self.body = sizes.encoder()
-        self.head = nn.Linear(sizes.width + shape.context, shape.outputs)
+        self.head = nn.Linear(sizes.width + shape.covariates, shape.outputs)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         z, mean, deviation = normalised(sequence.permute(1, 2, 0))
         token = self.body(mapped(self.embed, z))[:, 0]
-        out = mapped(self.head, torch.cat([token, context.mT]))
+        out = mapped(self.head, torch.cat([token, covariates.mT]))
         return (out * deviation + mean).mT.squeeze(1)

@@ -8,7 +8,7 @@ NLinear: ŷ = x_l + w · (x − x_l), with the last value x_l of the load
 DLinear: ŷ = w_s · (x − x̄) + w_t · x̄, with the moving average x̄ of the load over `average` steps,
          whose first and last values are repeated at the ends
 
-Deviations: further features and the context enter the linear map besides the load.
+Deviations: further features and the covariates enter the linear map besides the load.
 """
 
 from typing import Literal
@@ -46,15 +46,15 @@ class NLinear(nn.Module):
 
     def __init__(self, shape: WindowShape):
         super().__init__()
-        width = shape.look_back * shape.inputs + shape.context
+        width = shape.look_back * shape.inputs + shape.covariates
         self.weights = nn.Linear(width, shape.outputs, bias=False)
         self.level = nn.Parameter(torch.zeros(shape.outputs))
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         last = sequence[:, -1:, 0]
         load = sequence[:, :, 0] - last
-        read = torch.cat([load, sequence[:, :, 1:].flatten(1), context], 1)
+        read = torch.cat([load, sequence[:, :, 1:].flatten(1), covariates], 1)
         out: Tensor = self.weights(read)
         return (out + last + self.level).squeeze(1)
 
@@ -66,15 +66,15 @@ class DLinear(nn.Module):
         super().__init__()
         self.reach = average // 2
         self.trend = nn.Linear(shape.look_back, shape.outputs, bias=False)
-        width = shape.look_back * shape.inputs + shape.context
+        width = shape.look_back * shape.inputs + shape.covariates
         self.remainder = nn.Linear(width, shape.outputs, bias=False)
         self.level = nn.Parameter(torch.zeros(shape.outputs))
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         load = sequence[:, :, 0]
         ends = [load[:, :1].expand(-1, self.reach), load, load[:, -1:].expand(-1, self.reach)]
         trend = torch.cat(ends, 1).unfold(1, 2 * self.reach + 1, 1).mean(-1)
-        rest = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), context], 1)
+        rest = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), covariates], 1)
         out: Tensor = self.trend(trend) + self.remainder(rest)
         return (out + self.level).squeeze(1)

@@ -6,7 +6,7 @@ Forecasting", AAAI 2023, https://arxiv.org/abs/2201.12886; authors' code:
 https://github.com/Nixtla/neuralforecast.
 
 x ← load − last;  ŷ ← last;  for each block with pooling k:
-    z = MLP(maxpool_k(x), further features, context);  x ← x − W_b z;  ŷ ← ŷ + W_f z
+    z = MLP(maxpool_k(x), further features, covariates);  x ← x − W_b z;  ŷ ← ŷ + W_f z
 
 Deviations: the blocks return every output themselves; nothing is interpolated between outputs.
 """
@@ -55,11 +55,11 @@ class Net(nn.Module):
             for i, pooling in enumerate(sizes.pooling)
         )
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         last = sequence[:, -1:, 0]
         forecast, left = last, sequence[:, :, 0] - last
-        others = torch.cat([sequence[:, :, 1:].flatten(1), context], 1)
+        others = torch.cat([sequence[:, :, 1:].flatten(1), covariates], 1)
         for block in self.blocks:
             left, ahead = block(left, others)
             forecast = forecast + ahead
@@ -72,7 +72,7 @@ class Block(nn.Module):
     def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):
         super().__init__()
         self.pooling = pooling
-        others = shape.look_back * (shape.inputs - 1) + shape.context
+        others = shape.look_back * (shape.inputs - 1) + shape.covariates
         widths = [-(-shape.look_back // pooling) + others, *hidden]
         pairs = itertools.pairwise(widths)
         layers = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.ReLU())]

@@ -9,7 +9,7 @@ and given a position; encoder layers attend over the patches; a linear map of al
 forecast, in the window's units. Features are independent in the source, so only the load is read.
 
 Deviations: layer normalisation replaces batch normalisation, which depends on the other windows of
-a minibatch; no dropout; the linear map also reads the context.
+a minibatch; no dropout; the linear map also reads the covariates.
 """
 
 import torch
@@ -48,13 +48,13 @@ class Net(nn.Module):
         self.embed = nn.Linear(self.patch, sizes.width)
         self.position = nn.Parameter(torch.empty(patches, sizes.width).uniform_(-0.02, 0.02))
         self.body = sizes.encoder()
-        self.head = nn.Linear(patches * sizes.width + shape.context, shape.outputs)
+        self.head = nn.Linear(patches * sizes.width + shape.covariates, shape.outputs)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         z, mean, deviation = normalised(sequence[:, :, :1].permute(1, 2, 0))
         load = torch.cat([z[:, 0], z[-1:, 0].expand(self.stride, -1)])
         patches = load.unfold(0, self.patch, self.stride).permute(2, 0, 1)
         tokens = self.body(mapped(self.embed, patches) + self.position.mT[..., None])
-        out = mapped(self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), context.mT]))
+        out = mapped(self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), covariates.mT]))
         return (out * deviation + mean).mT.squeeze(1)

@@ -1,5 +1,5 @@
 """A temporal convolutional network over the sequence, and an MLP over its last step and the
-context.
+covariates.
 
 Source: Shaojie Bai, J. Zico Kolter and Vladlen Koltun, "An Empirical Evaluation of Generic
 Convolutional and Recurrent Networks for Sequence Modeling", 2018, https://arxiv.org/abs/1803.01271;
@@ -59,14 +59,14 @@ class Net(nn.Module):
         self.body = nn.Sequential(
             *(Block(*pair, sizes.kernel) for pair in itertools.pairwise(widths))
         )
-        self.head = head_of(sizes.channels + shape.context, sizes.mlp, shape.outputs)
+        self.head = head_of(sizes.channels + shape.covariates, sizes.mlp, shape.outputs)
         # Number of steps that the last one depends on, including itself.
         self.reach = 1 + 2 * (sizes.kernel - 1) * (2**sizes.levels - 1)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         last = self.body(sequence[:, -self.reach :].permute(2, 1, 0))[:, -1]
-        out: Tensor = self.head(torch.cat([last.mT, context], 1))
+        out: Tensor = self.head(torch.cat([last.mT, covariates], 1))
         return out.squeeze(1)
 
 

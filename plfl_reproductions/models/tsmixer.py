@@ -8,7 +8,7 @@ steps of the load
 
 Deviations: layer normalisation over steps and features replaces batch normalisation, which depends
 on the other windows of a minibatch; there is no dropout; the last linear map also reads the
-context.
+covariates.
 """
 
 import torch
@@ -40,12 +40,12 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, sizes: Tsmixer):
         super().__init__()
         self.body = nn.Sequential(*(Mixer(shape, sizes.hidden) for _ in range(sizes.layers)))
-        self.head = nn.Linear(shape.look_back + shape.context, shape.outputs)
+        self.head = nn.Linear(shape.look_back + shape.covariates, shape.outputs)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         load = self.body(sequence)[:, :, 0]
-        out: Tensor = self.head(torch.cat([load, context], 1))
+        out: Tensor = self.head(torch.cat([load, covariates], 1))
         return out.squeeze(1)
 
 

@@ -78,8 +78,10 @@ def test_one_model_per_client_on_its_own_inputs() -> None:
             np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
-def test_one_model_per_client_on_the_studys_context() -> None:
-    data = dataset(clients=1, target="load", context=[{"name": "lags"}, {"name": "ahead"}])
+def test_one_model_per_client_on_the_studys_covariates() -> None:
+    data = dataset(
+        clients=1, target="load", covariates=[{"name": "lags"}, {"name": "known_future"}]
+    )
     w = Windowed(series(0))
     ahead = Frame(w.table["temperature"].reset_index(drop=True))
     # In single precision, as the dataset stores it.
@@ -90,7 +92,7 @@ def test_one_model_per_client_on_the_studys_context() -> None:
     model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
     rows = w.part("test")
     wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
-    found = trees.lightgbm_context(data)(0, data.starts(0, "test"))
+    found = trees.lightgbm_covariates(data)(0, data.starts(0, "test"))
     np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 

@@ -23,7 +23,7 @@ from tests.training.test_stacked import (
     TERMS,
     dataset,
     task,
-    with_context,
+    with_covariates,
     with_terms,
 )
 
@@ -36,7 +36,7 @@ LAYERS = [Convolution, InPlace, Recurrent]
 
 def agree(network, whole):
     """That the GPU trains as the CPU does, in single precision, and twice to the same bits."""
-    data = dataset(network) if network in (SMALL, PAPER) else with_context(network.shape)
+    data = dataset(network) if network in (SMALL, PAPER) else with_covariates(network.shape)
     here = copied(whole)
     there = [whole.map(lambda values: values.to(GPU, copy=True)) for _ in range(2)]
     Stacked(network, data, CPU).train(here)
@@ -72,7 +72,7 @@ def test_the_papers_model():
 @pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
 def test_no_model_depends_on_its_company(model):
     """A row beside few and beside many others, trained and evaluated."""
-    network, data = model.network(SHAPE), with_context()
+    network, data = model.network(SHAPE), with_covariates()
     whole = task(network, OPTIMISERS[0], rows=300, steps=4, size=16, dtype=torch.float32)
     many, few = (
         whole.select(some).map(lambda values: values.to(GPU, copy=True))

@@ -28,11 +28,11 @@ Path("ran").touch()
 
 
 class Net(nn.Module):
-    def __init__(self, inputs, look_back, context):
+    def __init__(self, inputs, look_back, covariates):
         super().__init__()
         self.layer = nn.Linear(inputs, 1)
 
-    def forward(self, sequence, context):
+    def forward(self, sequence, covariates):
         return self.layer(sequence[:, -1])[:, 0]
 
 

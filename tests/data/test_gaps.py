@@ -21,11 +21,14 @@ LAGS = {"name": "lags", "days": [1, 7], "around": 1}
 ENCODING = {"name": "encoding", "bins": 3}
 KINDS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "context": {
-        "context": [LAGS, {"name": "level"}, {"name": "calendar"}, ENCODING],
+    "covariates": {
+        "covariates": [LAGS, {"name": "level"}, {"name": "calendar"}, ENCODING],
         "target": "change",
     },
-    "ahead": {"context": [{"name": "ahead", "features": ["temperature"]}], "look_ahead": 20},
+    "known_future": {
+        "covariates": [{"name": "known_future", "features": ["temperature"]}],
+        "look_ahead": 20,
+    },
 }
 GAPS = {"a": {"load": [30, 31, 500, 1100, 1300], "temperature": [700, 1420]}, "b": {}}
 
@@ -49,11 +52,11 @@ def touched(dataset: Dataset, kind: str, start: int, missing: dict[str, list[int
     target = last + dataset.look_ahead
     inputs = set(range(start, last + 1))
     loads = inputs | {target}
-    if kind == "context":
+    if kind == "covariates":
         lags = {target - 96 * day + j for day in (1, 7) for j in (-1, 0, 1)}
         changes = {last - 1, last - dataset.look_ahead, start}
         loads |= {row for row in lags | changes if 0 <= row <= last}
-    if kind == "ahead":
+    if kind == "known_future":
         inputs |= {target}
     return bool(loads & load or inputs & temperature)
 
@@ -85,7 +88,7 @@ def test_all_other_windows_are_as_without_the_gap(kind: str) -> None:
     rows = starts[:, None] + np.arange(dataset.look_back)
     last = dataset.persistence_rows(starts)
     np.testing.assert_array_equal(dataset.features[rows], whole.features[rows])
-    np.testing.assert_array_equal(dataset.context[last], whole.context[last])
+    np.testing.assert_array_equal(dataset.covariates[last], whole.covariates[last])
     np.testing.assert_array_equal(dataset.targets[last], whole.targets[last])
 
 

@@ -98,7 +98,7 @@ def test_a_constant_feature_becomes_one(scaling: str) -> None:
 
 
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
-    windows = Windows.model_validate({"target": "change", "context": [{"name": "level"}]})
+    windows = Windows.model_validate({"target": "change", "covariates": [{"name": "level"}]})
     data = build({"a": table(300), "b": table(300, 17.0)}, windows)
     data.save(tmp_path / "1.npz")
     data.save(tmp_path / "2.npz")
@@ -256,13 +256,15 @@ def test_a_part_shorter_than_its_targets_is_an_error():
 
 
 def test_lags_in_rows_after_the_last_input_row_are_an_error():
-    raw = {"windows": {"horizons": 96, "context": [{"name": "lags", "days": [], "rows": [96]}]}}
+    raw = {"windows": {"horizons": 96, "covariates": [{"name": "lags", "days": [], "rows": [96]}]}}
     with naming(ConfigError, "101"):
         Study.parse(raw, "study.yaml")
 
 
 def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
-    w = of_several(look_back=6, horizons=30, context=[{"name": "lags", "days": [1], "around": 1}])
+    w = of_several(
+        look_back=6, horizons=30, covariates=[{"name": "lags", "days": [1], "around": 1}]
+    )
     hourly = {
         name: t.set_axis(pd.date_range("2018", periods=len(t), freq="h"))
         for name, t in TABLES.items()
@@ -276,7 +278,7 @@ def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
     wanted = (
         data.load[known] - (data.load[last] if data.relative else data.load_offset[0])
     ) / scale
-    np.testing.assert_allclose(data.context[last], wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(data.covariates[last], wanted, rtol=1e-5, atol=1e-6)
 
 
 # -- origins and histories -------------------------------------------------------------------------

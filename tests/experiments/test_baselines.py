@@ -31,15 +31,15 @@ def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) 
     assert (persistence["mase"] == 1).all()
 
 
-def test_a_study_with_a_context_has_a_baseline_on_it(found: Evaluation) -> None:
-    assert "lightgbm_context" not in set(found.scores["baseline"])
-    context = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
-    more = evaluate("XX", dataset(context=context), Boosting(trees=20)).scores
-    assert list(more["baseline"].unique()) == list(catalogue(context=True))
+def test_a_study_with_covariates_has_a_baseline_on_it(found: Evaluation) -> None:
+    assert "lightgbm_covariates" not in set(found.scores["baseline"])
+    covariates = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
+    more = evaluate("XX", dataset(covariates=covariates), Boosting(trees=20)).scores
+    assert list(more["baseline"].unique()) == list(catalogue(covariates=True))
     means = more[more["split"] == "test"].groupby("baseline")["mase"].mean()
     # Its features are those of the baseline with lags, but in single precision.
-    assert means["lightgbm_context"] == pytest.approx(means["lightgbm_lags"], abs=0.01)
-    rest = more[more["baseline"] != "lightgbm_context"].reset_index(drop=True)
+    assert means["lightgbm_covariates"] == pytest.approx(means["lightgbm_lags"], abs=0.01)
+    rest = more[more["baseline"] != "lightgbm_covariates"].reset_index(drop=True)
     pd.testing.assert_frame_equal(rest, found.scores, check_exact=True)
 
 

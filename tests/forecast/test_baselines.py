@@ -47,8 +47,8 @@ def test_stored_baselines_give_the_recorded_scores(
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
     names = storable(study.baselines.names)
-    if not dataset.context.shape[1]:
-        names.remove("lightgbm_context")
+    if not dataset.covariates.shape[1]:
+        names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
     found = evaluate("XX", dataset, Boosting.of(study.baselines), task_of(study)).scores
     scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]

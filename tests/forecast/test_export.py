@@ -47,7 +47,7 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     model.export("a.pt2", "a")
     readings = model.read(Path("meters/a.csv"))[-1000:]
     expected = model.predict(readings, "a")
-    rows, context, stamps = model.inputs(readings, "a")
+    rows, covariates, stamps = model.inputs(readings, "a")
     np.testing.assert_array_equal(stamps.ravel(), expected.index)
     kept = list(expected.filter(like="forecast_")) or ["forecast"]
     if "forecast_lower" in kept:
@@ -63,7 +63,7 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     assert about["readings"] == ["windows", *rows.shape[1:]]
     # Any number of windows.
     for some in (slice(None), slice(3, 4), slice(5, 12)):
-        loads = program(torch.from_numpy(rows[some]), torch.from_numpy(context[some]))
+        loads = program(torch.from_numpy(rows[some]), torch.from_numpy(covariates[some]))
         found = loads.detach().numpy()
         assert found.shape[1:] == shape
         np.testing.assert_allclose(found.reshape(len(found), -1), forecasts[some], rtol=1e-5)
@@ -74,9 +74,9 @@ def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
     model = load("m.safetensors")
     model.export("a.pt2", "a")
     readings = model.read(Path("meters/a.csv"))
-    rows, context, _ = model.inputs(readings, "a")
+    rows, covariates, _ = model.inputs(readings, "a")
     program = torch.export.load("a.pt2").module()
-    found = program(torch.from_numpy(rows), torch.from_numpy(context)).detach().numpy()
+    found = program(torch.from_numpy(rows), torch.from_numpy(covariates)).detach().numpy()
     forecasts = model.predict(readings, "a")
     known = (forecasts["made_at"] <= model.scalings["a"].known).to_numpy()
     ends = forecasts.filter(regex="forecast_").to_numpy()[:, [0, -1]]
@@ -96,13 +96,13 @@ def test_onnx_gives_the_same_forecasts(blocks: dict[str, Any]) -> None:
     model = load("m.safetensors")
     model.export("a.onnx", "a")
     readings = model.read(Path("meters/a.csv"))[-200:]
-    rows, context, _ = model.inputs(readings, "a")
+    rows, covariates, _ = model.inputs(readings, "a")
     forecasts = model.predict(readings, "a")
     kept = list(forecasts.filter(like="forecast_")) or ["forecast"]
     session = onnxruntime.InferenceSession("a.onnx")
     about = json.loads(session.get_modelmeta().custom_metadata_map["about.json"])
     assert about["columns"] == model.columns
-    arrays = {"readings": rows, "context": context}
+    arrays = {"readings": rows, "covariates": covariates}
     given = {node.name: arrays[node.name] for node in session.get_inputs()}
     (found,) = session.run(None, given)
     expected = forecasts[kept].to_numpy().reshape(found.shape)
@@ -123,15 +123,15 @@ def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     module = model.network(shape).module()  # type: ignore[attr-defined]
     one = np.ones(2)
     program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative, Forecast()).eval()
-    readings, context = torch.rand(4, 8, 2).double(), torch.rand(4, shape.context)
-    expected = program(readings, context)
-    found = traced(program, shape, name).module()(readings, context)
+    readings, covariates = torch.rand(4, 8, 2).double(), torch.rand(4, shape.covariates)
+    expected = program(readings, covariates)
+    found = traced(program, shape, name).module()(readings, covariates)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_model_that_cannot_be_traced_is_refused() -> None:
     class Count(nn.Module):
-        def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
             return sequence[:, -1, 0] + len(sequence)
 
     one = np.ones(2)

@@ -23,7 +23,7 @@ from tests.helpers.refusals import naming
 RECIPE: dict[str, Any] = {
     "target": "change",
     "scaling": "per_client",
-    "context": [
+    "covariates": [
         {"name": "lags", "days": [1, 7]},
         {"name": "level"},
         {"name": "calendar"},
@@ -139,16 +139,16 @@ def test_lags_before_the_readings_count_as_the_last_load(
     assert short.index.equals(one.index) and not np.allclose(short["forecast"], one["forecast"])
 
 
-def test_known_ahead_inputs_end_with_the_readings(
+def test_known_future_inputs_end_with_the_readings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ahead = {"context": [{"name": "ahead", "features": ["temperature", "weekday"]}]}
-    trained(study_of(windows=ahead, model=MLP), Path("m.safetensors"))
+    known = {"covariates": [{"name": "known_future", "features": ["temperature", "weekday"]}]}
+    trained(study_of(windows=known, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
     readings = loaded.read(Path("meters/a.csv"))
     assert loaded.predict(readings, "a").index[-1] == readings.index[-1]
-    with naming(DataError, "windows.context"):
+    with naming(DataError, "windows.covariates"):
         loaded.predict(readings[:12], "a")
 
 

@@ -64,7 +64,7 @@ class Reference:
         self.module: Any = network.module().to(device, dtype)
         self.dropout = network.dropout
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
-        self.context = torch.from_numpy(dataset.context).to(device, dtype)
+        self.covariates = torch.from_numpy(dataset.covariates).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.dataset = dataset
 
@@ -85,13 +85,13 @@ class Reference:
         return self.targets[starts + self.dataset.look_back - 1]
 
     def inputs(self, starts: Tensor) -> tuple[Tensor, ...]:
-        """Sequences (B, T, F) and contexts (B, G) of windows."""
+        """Sequences (B, T, F) and covariates (B, G) of windows."""
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]
         if self.dataset.relative:
             windows = [window.clone() for window in windows]
             for window in windows:
                 window[:, 0] -= window[-1, 0].item()
-        return torch.stack(windows), self.context[starts + self.dataset.look_back - 1]
+        return torch.stack(windows), self.covariates[starts + self.dataset.look_back - 1]
 
     def training_inputs(self, starts: Tensor, key: Tensor | None) -> tuple[Tensor, ...]:
         """As `inputs`, and what dropout keeps of the units; `key`: see `Minibatches.keys`."""

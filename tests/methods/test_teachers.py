@@ -212,11 +212,13 @@ def test_a_round_is_that_of_the_papers_loss(features):
             torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
         optimiser = torch.optim.SGD(model.parameters(), 0.1)
         for windows in clients.minibatches(f.everyone, 1, 11)[i]:
-            sequence, context = (values[0] for values in engine.inputs(windows[None]))
+            sequence, covariates = (values[0] for values in engine.inputs(windows[None]))
             h, *others = (module.features(sequence, features) for module in (model, x, last))
             cosines = [torch.cosine_similarity(h, other.detach(), -1) for other in others]
             logits, first = torch.stack(cosines, -1) / 0.5, torch.zeros(8, dtype=torch.int64)
-            loss = torch.nn.functional.mse_loss(model(sequence, context), clients.targets(windows))
+            loss = torch.nn.functional.mse_loss(
+                model(sequence, covariates), clients.targets(windows)
+            )
             optimiser.zero_grad()
             (loss + 5 * torch.nn.functional.cross_entropy(logits, first)).backward()
             optimiser.step()

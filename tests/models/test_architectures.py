@@ -24,9 +24,9 @@ from plfl_reproductions.models.tcn import Tcn
 from plfl_reproductions.models.tsmixer import Tsmixer
 from tests.helpers.tasks import forecasts_of
 
-SHAPE = WindowShape(inputs=3, look_back=7, context=2)
+SHAPE = WindowShape(inputs=3, look_back=7, covariates=2)
 SEQUENCE = torch.rand(5, 7, 3, generator=torch.Generator().manual_seed(0)) - 0.5
-CONTEXT = torch.rand(5, 2, generator=torch.Generator().manual_seed(1))
+COVARIATES = torch.rand(5, 2, generator=torch.Generator().manual_seed(1))
 
 
 def built(model):
@@ -41,11 +41,11 @@ def silu(x):
 def test_mlp_is_matrix_products_by_hand():
     module = built(Mlp(hidden=(4, 6)))
     p = {name: parameter.detach().numpy() for name, parameter in module.named_parameters()}
-    z = np.concatenate([SEQUENCE.numpy().reshape(5, -1), CONTEXT.numpy()], 1)
+    z = np.concatenate([SEQUENCE.numpy().reshape(5, -1), COVARIATES.numpy()], 1)
     for layer in (0, 2):
         z = silu(z @ p[f"body.{layer}.weight"].T + p[f"body.{layer}.bias"])
     expected = (z @ p["head.weight"].T + p["head.bias"])[:, 0]
-    np.testing.assert_allclose(module(SEQUENCE, CONTEXT).detach().numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(module(SEQUENCE, COVARIATES).detach().numpy(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [SHAPE, WindowShape(1, 4, outputs=24)])
@@ -63,8 +63,8 @@ def test_recurrent_models_are_pytorchs_layer_and_the_head(model, layer):
     weights = {f"{name}_l0": p for name, p in module.body.named_parameters()}
     oracle.load_state_dict(weights)
     last = oracle(SEQUENCE)[0][:, -1]
-    expected = module.head(torch.cat([last, CONTEXT], 1))[:, 0]
-    torch.testing.assert_close(module(SEQUENCE, CONTEXT), expected)
+    expected = module.head(torch.cat([last, COVARIATES], 1))[:, 0]
+    torch.testing.assert_close(module(SEQUENCE, COVARIATES), expected)
 
 
 def test_nlinear_as_its_authors_compute_it():
@@ -74,7 +74,7 @@ def test_nlinear_as_its_authors_compute_it():
     x = SEQUENCE[..., :1]
     last = x[:, -1:, :].detach()
     expected = nn.functional.linear((x - last).mT, module.weights.weight).mT + last
-    torch.testing.assert_close(module(x, CONTEXT[:, :0]), expected[:, 0, 0])
+    torch.testing.assert_close(module(x, COVARIATES[:, :0]), expected[:, 0, 0])
 
 
 def test_dlinear_as_its_authors_compute_it():
@@ -87,19 +87,21 @@ def test_dlinear_as_its_authors_compute_it():
     pooled = nn.AvgPool1d(kernel_size=kernel, stride=1)(torch.cat([front, x, end], 1).mT).mT
     rest = nn.functional.linear((x - pooled).mT, module.remainder.weight)
     expected = rest + nn.functional.linear(pooled.mT, module.trend.weight)
-    torch.testing.assert_close(module(x, CONTEXT[:, :0]), expected[:, 0, 0])
+    torch.testing.assert_close(module(x, COVARIATES[:, :0]), expected[:, 0, 0])
 
 
 @pytest.mark.parametrize("kind", ["nlinear", "dlinear"])
 def test_further_features_enter_the_linear_map(kind):
     module = built(Linear(kind=kind))
-    before = module(SEQUENCE, CONTEXT)
+    before = module(SEQUENCE, COVARIATES)
     moved = SEQUENCE.clone()
     moved[:, 2, 1] += 1
     weights = (module.weights if kind == "nlinear" else module.remainder).weight[0]
     column = SHAPE.look_back + 2 * (SHAPE.inputs - 1)
-    torch.testing.assert_close(module(moved, CONTEXT) - before, weights[column].expand(5))
-    torch.testing.assert_close(module(SEQUENCE, CONTEXT + 1) - before, weights[-2:].sum().expand(5))
+    torch.testing.assert_close(module(moved, COVARIATES) - before, weights[column].expand(5))
+    torch.testing.assert_close(
+        module(SEQUENCE, COVARIATES + 1) - before, weights[-2:].sum().expand(5)
+    )
 
 
 @pytest.mark.parametrize(("levels", "kernel"), [(3, 2), (2, 3), (1, 2), (1, 3)])
@@ -107,7 +109,7 @@ def test_further_features_enter_the_linear_map(kind):
 def test_tcn_is_causal_convolutions_of_pytorch(levels, kernel, steps):
     """All steps of all levels, of which the module computes those that the last one reads."""
     module = built(Tcn(channels=4, levels=levels, kernel=kernel, mlp=(5,))).double()
-    sequence, context = SEQUENCE[:, -steps:].double(), CONTEXT.double()
+    sequence, covariates = SEQUENCE[:, -steps:].double(), COVARIATES.double()
     z = sequence.mT
     for level, block in enumerate(module.body):
         inner = z
@@ -117,8 +119,8 @@ def test_tcn_is_causal_convolutions_of_pytorch(levels, kernel, steps):
         if isinstance(block.skip, nn.Linear):
             z = nn.functional.conv1d(z, block.skip.weight[..., None], block.skip.bias)
         z = (inner + z).relu()
-    expected = module.head(torch.cat([z[..., -1], context], 1))[:, 0]
-    torch.testing.assert_close(module(sequence, context), expected, rtol=1e-12, atol=1e-14)
+    expected = module.head(torch.cat([z[..., -1], covariates], 1))[:, 0]
+    torch.testing.assert_close(module(sequence, covariates), expected, rtol=1e-12, atol=1e-14)
 
 
 def numbers(module):
@@ -132,7 +134,7 @@ def linear(x, p, name):
 def test_nhits_block_by_block_in_numpy():
     module = built(Nhits(pooling=(3, 1), hidden=(4, 5)))
     p, x = numbers(module), SEQUENCE.numpy()
-    others = np.concatenate([x[:, :, 1:].reshape(5, -1), CONTEXT.numpy()], 1)
+    others = np.concatenate([x[:, :, 1:].reshape(5, -1), COVARIATES.numpy()], 1)
     forecast, left = x[:, -1, :1], x[:, :, 0] - x[:, -1, :1]
     for block, k in enumerate((3, 1)):
         pooled = [left[:, i : i + k].max(1, keepdims=True) for i in range(0, 7, k)]
@@ -141,7 +143,7 @@ def test_nhits_block_by_block_in_numpy():
             z = np.maximum(linear(z, p, f"blocks.{block}.body.{layer}"), 0)
         forecast = forecast + linear(z, p, f"blocks.{block}.ahead")
         left = left - linear(z, p, f"blocks.{block}.back") if block == 0 else left
-    found = module(SEQUENCE, CONTEXT).detach().numpy()
+    found = module(SEQUENCE, COVARIATES).detach().numpy()
     np.testing.assert_allclose(found, forecast[:, 0], atol=1e-6)
 
 
@@ -162,8 +164,8 @@ def test_tsmixer_layer_by_layer_in_numpy():
         z = z + np.maximum(linear(over_time, p, f"{layer}.time"), 0).transpose(0, 2, 1)
         hidden = np.maximum(linear(norm(z, f"{layer}.feature_norm"), p, f"{layer}.first"), 0)
         z = z + linear(hidden, p, f"{layer}.second")
-    expected = linear(np.concatenate([z[:, :, 0], CONTEXT.numpy()], 1), p, "head")[:, 0]
-    found = module(SEQUENCE, CONTEXT).detach().numpy()
+    expected = linear(np.concatenate([z[:, :, 0], COVARIATES.numpy()], 1), p, "head")[:, 0]
+    found = module(SEQUENCE, COVARIATES).detach().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -188,8 +190,8 @@ def test_itransformer_has_pytorchs_encoder_over_features():
     variance = SEQUENCE.var(1, keepdim=True, correction=0)
     z = (SEQUENCE - SEQUENCE.mean(1, keepdim=True)) / (variance + EPSILON).sqrt()
     tokens = pytorchs_encoder(module.body)(module.embed(z.transpose(1, 2)))
-    expected = module.head(torch.cat([tokens[:, 0], CONTEXT], 1))[:, 0] * deviation + mean
-    torch.testing.assert_close(module(SEQUENCE, CONTEXT), expected)
+    expected = module.head(torch.cat([tokens[:, 0], COVARIATES], 1))[:, 0] * deviation + mean
+    torch.testing.assert_close(module(SEQUENCE, COVARIATES), expected)
 
 
 def test_patchtst_has_pytorchs_encoder_over_patches():
@@ -200,8 +202,8 @@ def test_patchtst_has_pytorchs_encoder_over_patches():
     z = nn.ReplicationPad1d((0, 2))(z)
     patches = torch.stack([z[:, i : i + 3] for i in range(0, 7, 2)], 1)
     tokens = pytorchs_encoder(module.body)(module.embed(patches) + module.position)
-    expected = module.head(torch.cat([tokens.flatten(1), CONTEXT], 1))[:, 0]
-    torch.testing.assert_close(module(SEQUENCE, CONTEXT), expected * deviation + mean)
+    expected = module.head(torch.cat([tokens.flatten(1), COVARIATES], 1))[:, 0]
+    torch.testing.assert_close(module(SEQUENCE, COVARIATES), expected * deviation + mean)
 
 
 @pytest.mark.parametrize("few", [0, 5], ids=["matrix products", "products of pairs"])

@@ -12,7 +12,7 @@ from plfl.models import Model
 from plfl.models.network import ModuleNetwork
 from plfl_images.models import ImageModel
 
-SHAPE = WindowShape(inputs=3, look_back=6, context=2)
+SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
 MODELS: list[Any] = [
     cls()
     for name, cls in available_models().items()
@@ -29,7 +29,7 @@ class Convolution(nn.Module):
         self.read = nn.Conv1d(SHAPE.inputs, 8, 3)
         self.head = nn.Linear(32, 1)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         out: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
         return out.squeeze(1)
 
@@ -42,7 +42,7 @@ class Recurrent(nn.Module):
         self.read = nn.GRU(SHAPE.inputs, 4, batch_first=True)
         self.head = nn.Linear(4, 1)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         out: Tensor = self.head(self.read(sequence)[0][:, -1])
         return out.squeeze(1)
 
@@ -54,7 +54,7 @@ class Branching(nn.Module):
         super().__init__()
         self.head = nn.Linear(SHAPE.inputs, 1)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         out: Tensor = self.head(sequence[:, -1]).squeeze(1)
         return -out if bool((sequence > 9).any()) else out
 
@@ -67,7 +67,7 @@ class InPlace(nn.Module):
         self.read = nn.Linear(SHAPE.inputs, 4)
         self.head = nn.Linear(4, 1)
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         z = self.read(sequence[:, -1])
         z += 1
         z[:, 0].mul_(2)
@@ -138,7 +138,7 @@ def test_initial_parameters_follow_from_the_seed_alone(model: Model) -> None:
 
 
 @BUILT_IN
-@pytest.mark.parametrize("shape", [SHAPE, SHAPE._replace(context=0), WindowShape(1, 1)])
+@pytest.mark.parametrize("shape", [SHAPE, SHAPE._replace(covariates=0), WindowShape(1, 1)])
 def test_built_in_models_train_on_any_window(model: Model, shape: WindowShape) -> None:
     assert model.problems(shape) == []
     layout = model.layout(shape)

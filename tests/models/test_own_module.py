@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 class Net(nn.Module):
-    def __init__(self, inputs, look_back, context, width=4):
+    def __init__(self, inputs, look_back, covariates, width=4):
         super().__init__()
         self.read = nn.Linear(inputs * look_back, width)
         self.out = nn.Linear(width, 1)
 
-    def forward(self, sequence, context):
+    def forward(self, sequence, covariates):
         return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]
 """
 
@@ -41,7 +41,7 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
     assert Study.parse(other.model_dump(mode="json"), "again") == other
 
 
-ALONE = GOOD.replace("sequence, context)", "sequence)")
+ALONE = GOOD.replace("sequence, covariates)", "sequence)")
 
 
 def test_a_module_may_read_the_sequence_alone(tmp_path: Path) -> None:
@@ -50,15 +50,15 @@ def test_a_module_may_read_the_sequence_alone(tmp_path: Path) -> None:
         own = study(tmp_path, content)
         built.append(own.model.build(own.window_shape))
     built[1].load_state_dict(built[0].state_dict())
-    sequence, context = torch.rand(3, 12, 1), torch.empty(3, 0)
-    assert torch.equal(built[1](sequence, context), built[0](sequence, context))
+    sequence, covariates = torch.rand(3, 12, 1), torch.empty(3, 0)
+    assert torch.equal(built[1](sequence, covariates), built[0](sequence, covariates))
 
 
-def test_a_module_must_read_a_context_that_there_is(tmp_path: Path) -> None:
+def test_a_module_must_read_covariates_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(ALONE, encoding="utf-8")
-    windows = {"context": [{"name": "calendar"}]}
+    windows = {"covariates": [{"name": "calendar"}]}
     model = {"module": f"{tmp_path}/mine.py:Net"}
-    with pytest.raises(ConfigError, match="context"):
+    with pytest.raises(ConfigError, match="covariates"):
         Study.parse({"data": {"source": "sample"}, "windows": windows, "model": model}, "here")
 
 
@@ -78,13 +78,13 @@ BROKEN = {
     "it defines no torch.nn.Module": "Other = 3",
     "cannot be imported: SyntaxError": "class Net",
     "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
-    "is int, not a torch.nn.Module": "def Net(inputs, look_back, context): return 3",
-    "cannot be called with inputs, look_back, context": GOOD.replace("look_back, c", "back, c"),
-    "cannot be built with inputs=1, look_back=12, context=0: NameError": GOOD.replace(
+    "is int, not a torch.nn.Module": "def Net(inputs, look_back, covariates): return 3",
+    "cannot be called with inputs, look_back, covariates": GOOD.replace("look_back, c", "back, c"),
+    "cannot be built with inputs=1, look_back=12, covariates=0: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
-    "returns (3, 1) for sequence (3, 12, 1) and context (3, 0)": GOOD.replace("[:, 0]", ""),
-    "and context (3, 0): ValueError, line 12: never": GOOD.replace(
+    "returns (3, 1) for sequence (3, 12, 1) and covariates (3, 0)": GOOD.replace("[:, 0]", ""),
+    "and covariates (3, 0): ValueError, line 12: never": GOOD.replace(
         FORWARD, "raise ValueError('never')"
     ),
     "forecasts NaN or infinite numbers": GOOD.replace(FORWARD, FORWARD + " / 0"),
@@ -118,7 +118,7 @@ BROKEN = {
     ),
     "forecasts have no gradient": GOOD.replace(FORWARD, FORWARD + ".detach()"),
     "has no parameters": "from torch import nn\nclass Net(nn.Module):\n"
-    "    def __init__(self, inputs, look_back, context): super().__init__()",
+    "    def __init__(self, inputs, look_back, covariates): super().__init__()",
     "has parameters of type torch.float64": GOOD.replace("width, 1)", "width, 1).double()"),
     "initial parameters differ": "import random\n"
     + GOOD.replace("width, 1)", "width, 1)\n        self.out.weight.data *= random.random()"),

@@ -15,13 +15,13 @@ from plfl.outside.clients import Client
 from tests.helpers.refusals import naming
 from tests.outside.conftest import Write
 
-CONTEXT = [{"name": "lags", "days": [1], "around": 1}, {"name": "calendar", "harmonics": 2}]
+COVARIATES = [{"name": "lags", "days": [1], "around": 1}, {"name": "calendar", "harmonics": 2}]
 
 
 @pytest.mark.parametrize("target", ["load", "change"])
 @pytest.mark.parametrize("horizons", [1, 3])
 def test_arrays_are_the_readings_of_the_files(write: Write, target: str, horizons: int) -> None:
-    windows = {"target": target, "horizons": horizons, "context": CONTEXT}
+    windows = {"target": target, "horizons": horizons, "covariates": COVARIATES}
     clients = plfl.clients(plfl.Study.load(write(windows=windows)))
     assert [client.name for client in clients] == ["a", "b", "c"]
     for client in clients:
@@ -46,12 +46,12 @@ def test_arrays_are_the_readings_of_the_files(write: Write, target: str, horizon
         # Two weeks and a half are for training; no row is in two sets.
         # A window has twelve rows, and its targets begin four rows after the last.
         assert len(client.y_train) == round(0.8 * 21 * 96) - 11 - 4 - (horizons - 1)
-        assert client.C_test.shape == (len(targets), len(client.context))
-        assert client.context[0] == "lags_0"
+        assert client.C_test.shape == (len(targets), len(client.covariates))
+        assert client.covariates[0] == "lags_0"
 
 
 def test_files_have_what_the_arrays_have(write: Write) -> None:
-    study = write(windows={"context": CONTEXT})
+    study = write(windows={"covariates": COVARIATES})
     assert main(["export", "clients", str(study), "--to", "arrays"]) == 0
     clients = plfl.clients(plfl.Study.load(study))
     table = pq.read_table("arrays/clients.parquet")

@@ -248,7 +248,7 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
                 super().__init__()
                 self.last = nn.Linear(inputs, 1)
 
-            def forward(self, sequence, context):
+            def forward(self, sequence, covariates):
                 return self.last(sequence[:, -1])[:, 0]
 
 

@@ -34,8 +34,8 @@ def block(keys: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def context(*steps: dict[str, Any], **others: Any) -> dict[str, Any]:
-    return others | {"windows.context": list(steps)}
+def covariates(*steps: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return others | {"windows.covariates": list(steps)}
 
 
 ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
@@ -54,7 +54,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"grid.seeds": 10}, ("such as [10]",)),
     ({"windows.look_back": [4, 8]}, ("`grid: {windows.look_back: [4, 8]}`",)),
     ({"tuning": [0.1]}, ("search, alone, trials",)),
-    (context("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]
+    (covariates("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]
     ({"model.modul": "mine.py:Net"}, ("'module'",)),
     ({"windows.split": [0, 0.5, 0.5]}, ("above 0",)),
     ({"data.meters.columns": COLUMNS | {"humidity": "kWh"}}, ("'load'", "'humidity'", "'kWh'")),
@@ -88,16 +88,16 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     # The name of a method of pydantic's models, which is an attribute like an algorithm's.
     ({"grid.method": ["copy"]}, ("'copy'",)),
     ({"windows.target": "change"}, ("model.output:", "'abs'")),
-    (context({"days": [1]}), ("lags, level, calendar",)),
-    (context({"name": "level"}, {"name": "encoding", "bin": 3}), ("'bins'",)),
-    (context({"name": "lags", "days": [1, 1]}), ("'1'",)),
-    (context({"name": "lags", "days": [], "rows": [5, 6]}), ("5 rows", "at least 6")),
-    (context({"name": "lags", "rows": [192]}), ("2 days",)),
-    (context({"name": "lags", "days": []}), ("days", "rows")),
-    (context({"name": "calendar", "harmonics": 0, "weekday": False}), ("harmonics", "weekday")),
-    (context({"name": "ahead", "features": ["load"]}), ("'load'",)),
+    (covariates({"days": [1]}), ("lags, level, calendar",)),
+    (covariates({"name": "level"}, {"name": "encoding", "bin": 3}), ("'bins'",)),
+    (covariates({"name": "lags", "days": [1, 1]}), ("'1'",)),
+    (covariates({"name": "lags", "days": [], "rows": [5, 6]}), ("5 rows", "at least 6")),
+    (covariates({"name": "lags", "rows": [192]}), ("2 days",)),
+    (covariates({"name": "lags", "days": []}), ("days", "rows")),
+    (covariates({"name": "calendar", "harmonics": 0, "weekday": False}), ("harmonics", "weekday")),
+    (covariates({"name": "known_future", "features": ["load"]}), ("'load'",)),
     (
-        context({"name": "ahead"}, **{"data.features": ["load", "weekday"]}),
+        covariates({"name": "known_future"}, **{"data.features": ["load", "weekday"]}),
         ("'temperature'", "data.features", "weekday"),
     ),
     ({"model": "mlp"}, ("`model: {name: mlp}`",)),
@@ -112,10 +112,10 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"model.name": "gru", "compute.engine": "fused"}, ("'fused'", "gru32-64", "auto or stacked")),
     ({"model.name": "gru", "grid.method": ["moon"]}, ("'moon'", "lstm_mlp")),
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
-    (context({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
+    (covariates({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
-    (context({"name": "holidays", "country": "ZZ"}), ("country",)),
-    (context({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
+    (covariates({"name": "holidays", "country": "ZZ"}), ("country",)),
+    (covariates({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
     ({"baselines.leave_out": ["persistence"]}, ("lightgbm_pooled",)),
     ({"grid.method": ["feddyn"]}, ("grid:", "feddyn", "adam and fedadagrad")),
 ]

@@ -7,7 +7,7 @@ from plfl.models.lstm_mlp import LstmMlp
 from plfl.training.engines import choose, make_engine
 from plfl.training.stacked import Stacked
 from tests.helpers.refusals import naming
-from tests.training.test_stacked import SHAPE, with_context
+from tests.training.test_stacked import SHAPE, with_covariates
 
 
 def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatch):
@@ -21,7 +21,7 @@ def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatc
 
 
 def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):
-    network, data = Gru().network(SHAPE), with_context()
+    network, data = Gru().network(SHAPE), with_covariates()
     with caplog.at_level("INFO"):
         assert isinstance(make_engine(Compute(device="cpu"), network, data), Stacked)
     assert "fused" in caplog.text

@@ -39,7 +39,7 @@ from tests.training.test_stacked import (
     TERMS,
     TERMS_AND_OPTIMISERS,
     dataset,
-    with_context,
+    with_covariates,
     with_keys,
     with_terms,
 )
@@ -361,14 +361,14 @@ def of_mlp(network, optimiser=AdamW(weight_decay=0.1), size=16, loss="mae"):  # 
     ids=str,
 )
 def test_any_depth_window_and_batch_agrees_with_autograd(hidden, shape, relative, loss, size):
-    network, data = Mlp(hidden=hidden).network(shape), with_context(shape, relative)
+    network, data = Mlp(hidden=hidden).network(shape), with_covariates(shape, relative)
     every_set_agrees(of_mlp(network, loss=loss, size=size), network, data, 2e-5)
 
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
 def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
     fresh = with_terms(of_mlp(MODEL, optimiser, loss="mse"), ["pull", "frozen"])
-    every_set_agrees(fresh, MODEL, with_context(), 2e-5)
+    every_set_agrees(fresh, MODEL, with_covariates(), 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
 )
 def test_dropout_agrees_with_autograd(terms, size, activation):
     network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)
-    data, fresh = with_context(), of_mlp(network, SgdMomentum(), size=size, loss="mse")
+    data, fresh = with_covariates(), of_mlp(network, SgdMomentum(), size=size, loss="mse")
     fresh = with_keys(with_terms(fresh, terms))
     for name, ours in every_set_agrees(fresh, network, data, 2e-5)[0]:
         engine, plain = Fused(network, data, CPU, instructions=name), copied(fresh)
@@ -399,7 +399,7 @@ def test_dropout_agrees_with_autograd(terms, size, activation):
 )
 def test_several_outputs_agree_with_autograd(network, horizons, loss):
     shape = SHAPE._replace(outputs=horizons * len(getattr(loss, "levels", [0])))
-    random, data = np.random.default_rng(6), with_context(shape)
+    random, data = np.random.default_rng(6), with_covariates(shape)
     if horizons > 1:
         targets = random.standard_normal((len(data.load), horizons)).astype(np.float32)
         data = replace(data, targets=targets, horizons=horizons)
@@ -417,9 +417,9 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
 @pytest.mark.parametrize("instructions", [None, *compile.supported()], indirect=True)
 def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     """In each set of the kernel, and without one in the stacked engine."""
-    engine = Stacked(SMALL, with_context(), CPU)
+    engine = Stacked(SMALL, with_covariates(), CPU)
     if instructions:
-        engine = Fused(MODEL, with_context(), CPU, threads=1, instructions=instructions)
+        engine = Fused(MODEL, with_covariates(), CPU, threads=1, instructions=instructions)
     fresh = of_mlp(MODEL if instructions else SMALL)
     healthy, sick = copied(fresh), copied(fresh)
     sick.rows[1, 0] = torch.nan
@@ -444,7 +444,7 @@ class Claims:
 
 def test_a_model_that_the_kernel_does_not_know_is_refused():
     with pytest.raises(ValueError, match="does not know the model"):
-        Fused(Gru(hidden=4).network(SHAPE), with_context(), CPU)
+        Fused(Gru(hidden=4).network(SHAPE), with_covariates(), CPU)
     for form in (KernelForm(0, (7, 6), "silu"), KernelForm(0, (7, 5), "prelu")):
         with naming(ValueError, MODEL.layout.width):
-            Fused(Claims(MODEL, form), with_context(), CPU)
+            Fused(Claims(MODEL, form), with_covariates(), CPU)

@@ -32,7 +32,7 @@ from tests.training.test_stacked import (
     TERMS,
     dataset,
     task,
-    with_context,
+    with_covariates,
     with_terms,
 )
 
@@ -96,7 +96,7 @@ class Replayed:
 
 def replayed(network, whole):
     """Train a task with plain steps and with recorded ones, and compare them."""
-    data = dataset(SMALL) if network is SMALL else with_context()
+    data = dataset(SMALL) if network is SMALL else with_covariates()
     one, other = copied(whole), copied(whole)
     plain = Stacked(network, data, CPU, torch.float64)
     engine = Stacked(network, data, CPU, torch.float64)

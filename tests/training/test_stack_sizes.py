@@ -17,7 +17,7 @@ from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
 from tests.models.test_network import MODELS, SHAPE, Convolution, of_class
-from tests.training.test_stacked import CPU, SMALL, dataset, task, with_context
+from tests.training.test_stacked import CPU, SMALL, dataset, task, with_covariates
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def few_sizes() -> None:
 def windows(network: Network) -> Dataset:
     """Windows that the network can read."""
     found: Dataset = (
-        dataset(network) if isinstance(network, LstmMlpNetwork) else with_context(SHAPE)
+        dataset(network) if isinstance(network, LstmMlpNetwork) else with_covariates(SHAPE)
     )
     return found
 
@@ -146,9 +146,9 @@ def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.Mon
     read = []
     forecasts = LstmMlpNetwork.forecasts
 
-    def noted(self: LstmMlpNetwork, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+    def noted(self: LstmMlpNetwork, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
         read.append(tuple(sequence.shape[:2]))
-        return forecasts(self, rows, sequence, context)
+        return forecasts(self, rows, sequence, covariates)
 
     monkeypatch.setattr(LstmMlpNetwork, "forecasts", noted)
     with elsewhere():

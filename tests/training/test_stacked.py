@@ -162,13 +162,13 @@ def test_stacked_agrees_with_reference(optimiser, terms):
         torch.testing.assert_close(found[name], values, rtol=0, atol=1e-9)
 
 
-SHAPE = WindowShape(inputs=3, look_back=5, context=4)
+SHAPE = WindowShape(inputs=3, look_back=5, covariates=4)
 OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
 
 
 @pytest.mark.parametrize("network", [SMALL, *(model.network(SHAPE) for model in OTHERS)])
 def test_forecasts_agree(network):
-    data = dataset(SMALL) if network is SMALL else with_context()
+    data = dataset(SMALL) if network is SMALL else with_covariates()
     rows = task(network, Adam()).rows
     starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
     starts[0] = starts[0][:1]
@@ -187,12 +187,12 @@ def with_keys(whole):
     return changed(whole, keys=keys)
 
 
-def with_context(shape=SHAPE, relative=True):
+def with_covariates(shape=SHAPE, relative=True):
     """Windows of some shape, with targets on either side of the forecasts and of Huber's bound."""
     data, random = dataset(shape), np.random.default_rng(5)
-    context = random.random((len(data.load), shape.context)).astype(np.float32)
+    covariates = random.random((len(data.load), shape.covariates)).astype(np.float32)
     targets = 2 * random.standard_normal(len(data.load)).astype(np.float32)
-    return replace(data, context=context, targets=targets, relative=relative)
+    return replace(data, covariates=covariates, targets=targets, relative=relative)
 
 
 class Weighted(NamedTuple):
@@ -217,8 +217,8 @@ CASES = [
 @pytest.mark.parametrize(("model", "outputs", "loss"), CASES, ids=lambda x: getattr(x, "name", x))
 def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
     """With all terms; and a row has the same bits beside fewer rows."""
-    network = model.network(SHAPE._replace(outputs=outputs, context=4 if model in OTHERS else 0))
-    data = with_context()
+    network = model.network(SHAPE._replace(outputs=outputs, covariates=4 if model in OTHERS else 0))
+    data = with_covariates()
     fresh = with_terms(task(network, AdamW()), TERMS)
     # Errors on either side of Huber's bound.
     fresh = changed(fresh, loss=loss, targets=4 * fresh.minibatches.targets)
@@ -240,7 +240,7 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
 
 def test_dropout_agrees_with_autograd_and_does_not_depend_on_company():
     terms = ["pull", "steps", "clip"]
-    network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()
+    network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_covariates()
     fresh = with_keys(with_terms(task(network, AdamW(), rows=15), terms))
     ours, theirs, plain = (copied(fresh) for _ in range(3))
     plain = changed(plain, keys=None)
@@ -257,7 +257,7 @@ def test_dropout_agrees_with_autograd_and_does_not_depend_on_company():
 
 
 def test_a_relative_window_starts_from_its_last_load():
-    network, data = Linear().network(SHAPE), with_context()
+    network, data = Linear().network(SHAPE), with_covariates()
     shifted = replace(data, features=data.features + np.array([0.5, 0, 0], np.float32))
     rows = task(network, Adam()).rows
     starts = [torch.arange(9)] * len(rows)
@@ -266,7 +266,7 @@ def test_a_relative_window_starts_from_its_last_load():
             engine(network, d, CPU, torch.float64).predict(rows, starts) for d in (data, shifted)
         )
         torch.testing.assert_close(one[0], two[0], rtol=0, atol=1e-6)
-        other = engine(network, with_context(relative=False), CPU, torch.float64).predict(
+        other = engine(network, with_covariates(relative=False), CPU, torch.float64).predict(
             rows, starts
         )
         assert not torch.allclose(one[0], other[0], atol=1e-3)

@@ -158,7 +158,7 @@ class Source(SourceRules):
             clients=np.array([f"noise {i}" for i in range(clients)]),
             columns=np.array(columns),
             features=random.random((rows, len(columns)), dtype=np.float32),
-            context=random.random((rows, windows.context_width), dtype=np.float32),
+            covariates=random.random((rows, windows.covariates_width), dtype=np.float32),
             targets=random.random(targets, dtype=np.float32),
             load=np.ones(rows),
             stamps=np.arange(rows).astype("datetime64[s]"),

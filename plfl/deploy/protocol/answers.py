@@ -208,7 +208,7 @@ class Answers:
     def scores(self) -> list[str]:
         """Names of the scores of the study's task, which are the same for every series."""
         study, task = self.study, task_of(self.study)
-        windows = study.windows.model_copy(update={"context": [], "history": None})
+        windows = study.windows.model_copy(update={"covariates": [], "history": None})
         rows = task.fewest_windows + 2 * (windows.look_back + windows.farthest)
         stamps = pd.date_range(
             "2018", periods=round(rows / min(windows.split)), freq=f"{study.data.interval}min"

@@ -10,7 +10,7 @@ namespace {
 // The tables that windows are read from; a window is identified by its first row.
 extern "C" struct PlflWindows {
   const float* features;  // [rows][features], the load first
-  const float* context;   // [rows][context], of the window whose last row this is
+  const float* covariates;   // [rows][covariates], of the window whose last row this is
   const float* targets;   // [rows][horizons], likewise
   std::int32_t horizons;  // targets of a window
   std::int32_t relative;  // whether the last load is subtracted from those of a window
@@ -95,7 +95,7 @@ class Group {
   void prefetch(const PlflWindows& windows, std::int64_t start) const {
     const std::int64_t last = start + layout_.steps - 1;
     prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
-    prefetch(windows.context + last * layout_.context, layout_.context);
+    prefetch(windows.covariates + last * layout_.covariates, layout_.covariates);
     prefetch(windows.targets + last * windows.horizons, windows.horizons);
   }
 
@@ -135,7 +135,7 @@ class Group {
       float* to = mlp_.inputs_transposed() + lane * kPanel;
       put(windows.features + start * features, sequence, features == 1 ? zero : 0.0f, to, 0);
       for (int i = 0; features > 1 && i < sequence; i += features) to[panelled(i)] -= zero;
-      put(windows.context + (start + layout_.steps - 1) * layout_.context, layout_.context, 0.0f,
+      put(windows.covariates + (start + layout_.steps - 1) * layout_.covariates, layout_.covariates, 0.0f,
           to, sequence);
     }
   }

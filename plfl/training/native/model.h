@@ -10,7 +10,7 @@ namespace {
 
 // The form of a model, see plfl.layout.KernelForm. An LSTM with 0 units means that there is none.
 extern "C" struct PlflNetwork {
-  std::int32_t features, look_back, context;  // of a window
+  std::int32_t features, look_back, covariates;  // of a window
   std::int32_t hidden;                        // units of the LSTM
   std::int32_t layers;                        // hidden layers of the MLP
   const std::int32_t* widths;                 // of the hidden layers
@@ -32,7 +32,7 @@ typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like 
 // first one reads the LSTM's states or, without an LSTM, the window.
 struct Layout {
   explicit Layout(const PlflNetwork& network)
-      : features(network.features), steps(network.look_back), context(network.context),
+      : features(network.features), steps(network.look_back), covariates(network.covariates),
         hidden(network.hidden), activation(network.activation), absolute(network.absolute),
         outputs(network.outputs), dropout(network.dropout) {
     if (recurrent()) {
@@ -44,7 +44,7 @@ struct Layout {
       for (int bias = 0; bias < 2; ++bias)
         for (int g = 0; g < gates(); ++g) place.push_back(lstm.at(features + bias, g));
     }
-    int inputs = recurrent() ? steps * hidden : steps * features + context;
+    int inputs = recurrent() ? steps * hidden : steps * features + covariates;
     for (int layer = 0; layer <= network.layers; ++layer) {
       const int units = layer == network.layers ? outputs : network.widths[layer];
       const bool slopes = activation == kPrelu && layer < network.layers;
@@ -91,7 +91,7 @@ struct Layout {
   int hidden_layers() const { return int(mlp.size()) - 1; }
   bool has_slopes(int layer) const { return activation == kPrelu && layer < hidden_layers(); }
 
-  int features, steps, context, hidden, activation;
+  int features, steps, covariates, hidden, activation;
   bool absolute;
   int outputs;
   double dropout;

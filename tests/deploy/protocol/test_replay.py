@@ -45,20 +45,20 @@ def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
             assert torch.equal(last_model(tmp_path / split / name, f.initial), f.local[i]), name
 
 
-CONTEXT = {
+COVARIATES = {
     "model": {"name": "mlp", "hidden": [4]},
-    "windows": {"target": "change", "context": [{"name": "lags"}, {"name": "encoding"}]},
+    "windows": {"target": "change", "covariates": [{"name": "lags"}, {"name": "encoding"}]},
 }
 
 
-def test_clients_compute_their_own_context(tmp_path):
-    of = study(federation=SOME, **CONTEXT)
-    assert of.windows.scaling == "pooled" and of.windows.context_width == 79
+def test_clients_compute_their_own_covariates(tmp_path):
+    of = study(federation=SOME, **COVARIATES)
+    assert of.windows.scaling == "pooled" and of.windows.covariates_width == 79
     assert_equal_bits(of, tmp_path, ("P2",))
 
 
 def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
-    for name, blocks, crosses in (("plain", {}, True), ("change", CONTEXT, False)):
+    for name, blocks, crosses in (("plain", {}, True), ("change", COVARIATES, False)):
         of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1}, **blocks)
         deployed = Deployment(of, by_split(of)["P2"], tmp_path / name)
         deployed.run()
@@ -76,18 +76,18 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
 DAYS = {
     "target": "scaled_change",
     "scaling": "z_score",
-    "context": [{"name": "lags", "days": [1], "rows": [7]}, {"name": "level"}],
+    "covariates": [{"name": "lags", "days": [1], "rows": [7]}, {"name": "level"}],
 }
 
 
-AHEAD = CONTEXT | {
+AHEAD = COVARIATES | {
     "windows": {"target": "change", "horizons": 3},
     "task": {"name": "quantiles", "conformal": "adaptive"},
 }
 
 
 PERSONAL = AHEAD | {"task": {"name": "quantiles", "conformal": "personal"}}
-POINT = {"model": CONTEXT["model"], "task": {"conformal": "personal", "level": 0.8}}
+POINT = {"model": COVARIATES["model"], "task": {"conformal": "personal", "level": 0.8}}
 
 
 @pytest.mark.parametrize("blocks", [AHEAD, PERSONAL, POINT], ids=["adaptive", "personal", "point"])
@@ -96,7 +96,7 @@ def test_clients_score_intervals(blocks, tmp_path):
     assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is PERSONAL else ("P2",))
 
 
-@pytest.mark.parametrize("blocks", [CONTEXT | {"windows": DAYS}, PERSONAL, POINT])
+@pytest.mark.parametrize("blocks", [COVARIATES | {"windows": DAYS}, PERSONAL, POINT])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     cell = by_split(of)["P2"]

@@ -1,11 +1,11 @@
-"""The context of windows: numbers that a model reads once per window, besides the rows of the
+"""The covariates of windows: numbers that a model reads once per window, besides the rows of the
 look-back.
 
-Each transform of `windows.context` is one function here. It gets the series of one client and
+Each transform of `windows.covariates` is one function here. It gets the series of one client and
 returns columns. Row l of a column is for the window whose last input row is l. Nothing after row l
-is read except the time of the target row g = l + L and, for `ahead`, features that the user
-declares known ahead. Estimates come from the client's own training set. If a needed reading is in a
-gap, the columns are NaN and there is no window.
+is read except the time of the target row g = l + L and, for `known_future`, features that the user
+declares known in advance. Estimates come from the client's own training set. If a needed reading
+is in a gap, the columns are NaN and there is no window.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.config.sections import (
-    Ahead,
     Calendar,
     Encoding,
     Holidays,
+    KnownFuture,
     Lags,
     Level,
     Transform,
@@ -78,15 +78,15 @@ class Series:
 
 
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
-    """The context (R, G) of a client: the columns of all transforms, in their order.
+    """The covariates (R, G) of a client: the columns of all transforms, in their order.
 
     `estimated`: the result of `estimate`, if the training set is not in these series.
     """
     if estimated is None:
         estimated = estimate(series)
-    found = np.empty((len(series.load), series.windows.context_width), np.float32)
+    found = np.empty((len(series.load), series.windows.covariates_width), np.float32)
     first = 0
-    for one, own in zip(series.windows.context, estimated, strict=True):
+    for one, own in zip(series.windows.covariates, estimated, strict=True):
         width = one.width(series.windows.horizons)
         found[:, first : first + width] = _columns(series, one, own)
         first += width
@@ -96,11 +96,11 @@ def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArra
 def estimate(series: Series) -> list[Floats]:
     """What each transform estimates from the training set; empty for those that estimate
     nothing."""
-    return [_estimate(series, one) for one in series.windows.context]
+    return [_estimate(series, one) for one in series.windows.covariates]
 
 
 def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
-    """Number of rows, up to and including the last input row, that a window and its context
+    """Number of rows, up to and including the last input row, that a window and its covariates
     read."""
     rows = look_back
     for one in transforms:
@@ -140,8 +140,8 @@ def _columns(
             return encoding(series, estimated)
         case Holidays():
             return holidays(series, transform)
-        case Ahead():
-            return ahead(series, transform.features)
+        case KnownFuture():
+            return known_future(series, transform.features)
         case _:
             assert_never(transform)
 
@@ -231,7 +231,7 @@ def holidays(series: Series, settings: Holidays) -> Floats:
     return np.stack([free[series.target(h)] for h in range(series.windows.horizons)], axis=1)
 
 
-def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
+def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
     """The scaled features at every target, as if they had been forecast without error.
 
     The columns are those of the first target, then those of the next.
@@ -241,8 +241,8 @@ def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
     """
     if missing := [name for name in features if name not in series.columns]:
         raise DataError(
-            f"windows.context: ahead: the clients have no {', '.join(missing)}; remove it, or add "
-            "it to data.features and to the series"
+            f"windows.covariates: known_future: the clients have no {', '.join(missing)}; "
+            "remove it, or add it to data.features and to the series"
         )
     columns = [series.columns.index(name) for name in features]
     parts = [series.features[series.target(h)][:, columns] for h in range(series.windows.horizons)]

@@ -1,4 +1,4 @@
-"""The context against an independent computation, window by window, and what it may not know."""
+"""The covariates against an independent computation, window by window, and what it may not know."""
 
 import itertools
 from typing import Any
@@ -24,8 +24,8 @@ RECIPE: list[dict[str, Any]] = [
 ]
 
 
-def windows(context: list[dict[str, Any]] = RECIPE, **others: Any) -> Windows:
-    return Windows.model_validate({"target": "change", "context": context, **others})
+def windows(covariates: list[dict[str, Any]] = RECIPE, **others: Any) -> Windows:
+    return Windows.model_validate({"target": "change", "covariates": covariates, **others})
 
 
 def table(seed: int, rows: int, minutes: int = 15, step: float = 0.0) -> pd.DataFrame:
@@ -76,11 +76,11 @@ def recipe(t: pd.DataFrame, w: Windows, s: int, minutes: int) -> list[float]:
 
 
 def read(data: Dataset, start: int) -> np.ndarray:
-    """What a model reads of a window: its sequence and its context."""
+    """What a model reads of a window: its sequence and its covariates."""
     x = data.features[start : start + data.look_back].copy()
     if data.relative:
         x[:, 0] -= x[-1, 0]
-    return np.concatenate([x[:, 0], data.context[start + data.look_back - 1]])
+    return np.concatenate([x[:, 0], data.covariates[start + data.look_back - 1]])
 
 
 @settings(max_examples=20)
@@ -98,7 +98,7 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
     w = windows(look_back=look_back, look_ahead=look_ahead, history=history)
     tables = {"a": table(seed, 900, minutes, step), "b": table(seed + 1, 1000, minutes, step)}
     data = build({name: t[["load"]] for name, t in tables.items()}, w)
-    assert data.context.shape[1] == w.context_width
+    assert data.covariates.shape[1] == w.covariates_width
     for client, t in enumerate(tables.values()):
         end = round((0.8 if history is None else 0.9) * len(t))
         kept = len(t) if history is None else history * 7 * 24 * 60 // minutes
@@ -113,13 +113,13 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
 
 
 def test_what_is_known_ahead_is_read_at_the_target_and_no_later() -> None:
-    w = windows([{"name": "ahead", "features": ["temperature"]}], target="load", horizons=3)
+    w = windows([{"name": "known_future", "features": ["temperature"]}], target="load", horizons=3)
     data = build({"a": table(6, 400)}, w)
     starts = data.starts(0, "test")
-    found = data.context[data.persistence_rows(starts)]
+    found = data.covariates[data.persistence_rows(starts)]
     np.testing.assert_array_equal(found, data.features[data.target_rows(starts), 1])
     with naming(DataError, "wind_speed"):
-        build({"a": table(6, 400)}, windows([{"name": "ahead", "features": ["wind_speed"]}]))
+        build({"a": table(6, 400)}, windows([{"name": "known_future", "features": ["wind_speed"]}]))
 
 
 def test_lags_lie_at_any_distance() -> None:
@@ -131,24 +131,24 @@ def test_lags_lie_at_any_distance() -> None:
     start = int(data.starts(0, "test")[5])
     first = start + data.look_back - 1 + w.look_ahead
     rows = [first - d + j for d in (96, 30, 7) for j in (-1, 0, 1, 2)]
-    found = data.context[start + data.look_back - 1]
-    assert found.shape == (w.context_width,) == (12,)
+    found = data.covariates[start + data.look_back - 1]
+    assert found.shape == (w.covariates_width,) == (12,)
     np.testing.assert_array_equal(found, data.features[rows, 0])
     alone = build({"a": t}, windows([lags | {"days": []}], target="load", horizons=2))
-    np.testing.assert_array_equal(alone.context, data.context[:, 4:])
+    np.testing.assert_array_equal(alone.covariates, data.covariates[:, 4:])
 
 
 def test_the_calendar_of_the_last_input_row() -> None:
     t = table(7, 900)
     own = {"name": "calendar", "harmonics": 2}
     data = build({"a": t}, windows([own, own | {"of": "last"}], look_ahead=5, horizons=2))
-    target, last = np.split(data.context, 2, axis=1)
+    target, last = np.split(data.covariates, 2, axis=1)
     np.testing.assert_array_equal(last[5:], target[:-5])
     angle = 2 * np.pi * np.arange(1, 900) / 96
     np.testing.assert_allclose(last[:-1, 0], np.sin(angle), atol=1e-6)
     np.testing.assert_array_equal(last[:, 4:].argmax(1), t.index.day_of_week)
     time = build({"a": t}, windows([own | {"weekday": False}], look_ahead=5))
-    np.testing.assert_array_equal(time.context, target[:, :4])
+    np.testing.assert_array_equal(time.covariates, target[:, :4])
 
 
 @pytest.mark.parametrize("scaling", ["pooled", "per_client", "z_score"])
@@ -166,7 +166,7 @@ def test_changes_in_the_units_of_the_scaling(scaling: str) -> None:
         change = (truth - data.load[last]) / unit
         np.testing.assert_allclose(data.targets[last], change, rtol=1e-5)
         before = data.load[data.target_rows(starts) - 96] - data.load[last]
-        np.testing.assert_allclose(data.context[last, 0], before / unit, rtol=1e-5)
+        np.testing.assert_allclose(data.covariates[last, 0], before / unit, rtol=1e-5)
         forecast = data.in_kwh(client, starts, data.targets[last].astype(float))
         np.testing.assert_allclose(forecast, truth, rtol=1e-5)
 
@@ -177,13 +177,13 @@ def test_constant_loads_have_numbers_too(constant: float) -> None:
     t["load"] = constant
     t.iloc[-40:, 0] = constant + np.arange(40)
     data = build({"a": t, "b": table(10, 900)}, windows())
-    assert np.isfinite(data.context).all()
+    assert np.isfinite(data.covariates).all()
     assert np.isfinite(data.features).all()
     assert data.load_scale[0] == 1.0  # kWh
-    first = data.context[data.persistence_rows(data.starts(0, "train"))]
+    first = data.covariates[data.persistence_rows(data.starts(0, "train"))]
     assert (first == first[0])[:, :15].all()
     assert (first[:, -64:] == 0).all()  # nothing is above what the training set always was
-    assert (data.context[899, -64:] == 1).all()
+    assert (data.covariates[899, -64:] == 1).all()
 
 
 @settings(max_examples=15, deadline=None)
@@ -208,5 +208,5 @@ def test_holidays_are_those_of_the_library(
             last = int(start) + data.look_back - 1
             for h in range(horizons):
                 within = t.index[last + look_ahead + h] - pd.Timedelta(seconds=1)
-                assert data.context[last, h] == (within.date() in days)
-    assert 0 < data.context.mean() < 0.3
+                assert data.covariates[last, h] == (within.date() in days)
+    assert 0 < data.covariates.mean() < 0.3
