@@ -75,14 +75,6 @@ def _add_client(single: Commands) -> None:
         metavar="S",
         help="seconds to keep trying if the server refuses this client; default: %(default)s",
     )
-    parser.add_argument(
-        "--calibrate",
-        type=int,
-        default=0,
-        metavar="EPOCHS",
-        help="passes over its own data, before its first round, of a client that joins late; "
-        "default: %(default)s",
-    )
     parser.set_defaults(run=_attend)
 
 
@@ -274,7 +266,7 @@ def _attend(options: argparse.Namespace) -> None:
         keys = ClientKeys.of(options.keys)
     folder = options.folder or CellFolders(study, cell).client(options.building)
     name, server = options.building, options.server
-    attend(study, cell, name, folder, server, keys, options.retry_seconds, options.calibrate)
+    attend(study, cell, name, folder, server, keys, options.retry_seconds)
 
 
 def _forecasts(options: argparse.Namespace) -> None:

@@ -237,10 +237,6 @@ class MethodRules(Algorithm):
     """Whether its equations contain the learning rate of the local steps, which must then be
     constant."""
 
-    no_calibration: ClassVar[str | None] = None
-    """Why a client that joins late cannot train its personal part before its first round
-    (`plfl deploy client --calibrate`); None: it can."""
-
     updates_only: ClassVar[bool] = False
     """Whether the server uses nothing from the clients except their mean update, as
     `federation.privacy` needs. Subclasses do not inherit it: each must declare it."""

@@ -21,7 +21,6 @@ from plfl.deploy.folders import CellFolders
 from plfl.deploy.launch import federate
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import LATEST
-from plfl.deploy.protocol.endpoints import calibrated
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.recorder import Recorder
@@ -128,7 +127,7 @@ def _scored(
 def replay(
     study: Study, cell: Cell, dataset: Dataset, history: Iterable[RoundSummary]
 ) -> tuple[CellResult, Federation]:
-    """Run a cell with the participation and the calibrations of `history`.
+    """Run a cell with the participation of `history`.
 
     Returns:
         The result tables, and the federation after the last round.
@@ -143,10 +142,6 @@ def replay(
     for summary in history:
         clock.observe(summary.asked, summary.took_part)
         client_data.windows = windows.where(_known(client_data, summary), torch.nan)
-        for name, epochs in summary.calibrated.items():
-            i = client_data.names.index(name)
-            rows = calibrated(f, f.offered, epochs)
-            f.restart(f.everyone[i : i + 1], rows[i : i + 1])
 
         def report(finished: list[Round], summary: RoundSummary = summary) -> None:
             (result,) = finished

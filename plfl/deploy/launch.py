@@ -76,13 +76,11 @@ def attend(
     address: str,
     keys: ClientKeys | None = None,
     retry_seconds: float = RETRY_SECONDS,
-    calibrate: int = 0,
 ) -> None:
     """Run a client, which is the worker of a building and its SuperNode, until it is stopped.
 
     A SuperNode that ends is restarted, unless the connection cannot succeed: the server has refused
-    it for `retry_seconds` seconds, or has no certificate that `keys` trust. `calibrate`: see
-    `plfl.deploy.protocol.client.Client`.
+    it for `retry_seconds` seconds, or has no certificate that `keys` trust.
 
     Raises:
         PlflError: the server is not trusted or refuses this client; see also `worker.work`.
@@ -105,7 +103,7 @@ def attend(
             threading.Thread(target=supervise, daemon=True).start()
 
         try:
-            work(study, cell, building, folder, ready, calibrate, seals)
+            work(study, cell, building, folder, ready, seals)
         except SystemExit:
             if not problems:
                 raise

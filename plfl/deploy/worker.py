@@ -34,7 +34,6 @@ def work(
     building: str,
     folder: Path,
     ready: Callable[[], None],
-    calibrate: int = 0,
     seals: Sequence[Seal] = (),
 ) -> None:
     """Answer the messages that arrive at the socket, one by one, until this process is ended.
@@ -43,16 +42,14 @@ def work(
     there is one when they arrive.
 
     Raises:
-        PlflError: another worker uses the folder, other users can read it, the data are not usable,
-            or the method refuses to calibrate.
+        PlflError: another worker uses the folder, other users can read it, or the data are not
+            usable.
     """
-    if calibrate:
-        agreement.check_calibration(study, cell)
     os.umask(0o077)
     private_folder(folder)
     with hold(folder / ".lock", busy="another worker uses this folder; stop it first"):
         table = series(study, cell, building, folder)
-        client = Client(study, cell, building, table, folder, calibrate)
+        client = Client(study, cell, building, table, folder)
         with listen(folder) as listener:
             ready()
             while True:

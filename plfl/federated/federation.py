@@ -258,13 +258,6 @@ class Federation:
         steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
         self.clock.work(clients.cpu().numpy(), steps)
 
-    def restart(self, clients: Tensor, rows: Tensor) -> None:
-        """Let `clients` continue from the models `rows` (n, P) as if they had taken no step."""
-        self.local[clients] = rows
-        if self.average:
-            self.average.rows[clients] = rows
-            self.average.steps[clients] = 0
-
     def participants(self, t: int) -> Tensor:
         """Clients (n,) that take part in round `t`."""
         # If nothing is shared, the method selects nobody.

@@ -47,7 +47,6 @@ class FedAMP(Method):
     sends = Sizes()
     no_proximal = "it pulls the models towards u_i itself"
     own_server = "its server keeps the clients' own models"
-    no_calibration = "its server knows each client's model, and would not know of the new start"
 
     attention: Literal["distance", "cosine"] = "cosine"
     """The basis of the weights: distances between models, or, as in the paper for deep networks

@@ -38,7 +38,6 @@ class FedBABU(FedOpt):
     name = "fedbabu"
     sends = Sizes()
     updates_only = True
-    no_calibration = "all heads keep their common initial values during the rounds"
 
     head: Head = "mlp"
     """What counts as the head: the group `head` of the model, in the PL-FL paper the MLP (`mlp`),

@@ -68,7 +68,6 @@ class FedFomo(Method):
     label = "FedFomo"
     sends = Sizes("models d_s", "d_s + models")
     own_server = "its server keeps the clients' own models"
-    no_calibration = "its server knows each client's model, and would not know of the new start"
     no_codec = "the server sends several models, of which only one would be coded"
     simulation_only = "every client has to evaluate models before its mixture can be scored"
 

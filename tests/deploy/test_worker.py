@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.errors import ConfigError, DataError
 from plfl.config.features import FEATURES
 from plfl.data.features import assemble
 from plfl.deploy import worker
@@ -89,15 +89,3 @@ def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, da
     of = study(features=["load", "weekday", "temperature"], **data)
     with naming(DataError, "series.parquet", "weekday, temperature", "data.features"):
         read(of, folder)
-
-
-@pytest.mark.parametrize(
-    ("method", "reason"), [("fedbabu", "keep their common initial values"), ("fedamp", "new start")]
-)
-def test_a_method_that_a_late_calibration_would_break_refuses_it(method, reason, folder):
-    grid = {"method": [method], "client_opt": ["adam"], "server_opt": ["fedavg"]}
-    of = Study.parse({"grid": grid}, "test")
-    cell = next(cell for cell in of.cells if cell.sharing == "P2")
-    with naming(PlflError, "--calibrate", method, reason):
-        worker.work(of, cell, NAME, folder, lambda: None, calibrate=2)
-    assert not list(folder.iterdir())

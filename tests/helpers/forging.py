@@ -95,7 +95,6 @@ TRAIN: dict[str, Forge] = ANY | {
     "loss that is true": facts(loss=True),
     "loss 1e300": facts(loss=1e300),
     "steps 10^400": facts(steps=10**400),
-    "calibrated though not late": facts(calibrated=2),
     "no arrays": bare,
     "one array of two": lambda about, arrays: Message(about, {"0": arrays["0"]}).pack(),
     "array of doubles": array("0", Tensor.double),

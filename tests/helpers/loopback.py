@@ -99,11 +99,10 @@ class Deployment:
         return self.server.run(tell).records.drop(columns=MEASURED)
 
 
-def replayed(deployed: Deployment, history: list[RoundSummary] | None = None) -> pd.DataFrame:
+def replayed(deployed: Deployment) -> pd.DataFrame:
     """The records of a simulation with the participation of a deployment."""
     of = deployed.study
-    history = history or deployed.server.history
-    return replay(of, deployed.cell, dataset(of), history)[0].records
+    return replay(of, deployed.cell, dataset(of), deployed.server.history)[0].records
 
 
 def by_split(of: Study) -> dict[str, Cell]:

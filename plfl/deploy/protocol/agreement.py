@@ -1,6 +1,6 @@
 """Settings that server and clients must have in common before they can work together."""
 
-from plfl.base.errors import ConfigError, PlflError, did_you_mean
+from plfl.base.errors import ConfigError, did_you_mean
 from plfl.base.files import digest
 from plfl.config.sections import Grid, Simulation
 from plfl.data import sources
@@ -10,7 +10,7 @@ from plfl.results.records import MODELS, CellResult
 from plfl.study import LONGEST_NAME, Cell, Study
 from plfl.study.combinations import Candidate
 
-VERSION = 5
+VERSION = 6
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
 """Suffix of the names of deployed studies."""
@@ -67,15 +67,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             f"{SUFFIX!r} are appended; shorten it by {excess}"
         )
     return None
-
-
-def check_calibration(study: Study, cell: Cell) -> None:
-    """Check that clients of a cell that join late can train their personal part before they take
-    part."""
-    if reason := study.method(cell).no_calibration:
-        raise PlflError(
-            f"--calibrate does not work with {cell.method}: {reason}; start the client without it"
-        )
 
 
 def deployable(study: Study, name: str | None, source: str) -> Cell:

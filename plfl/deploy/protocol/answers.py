@@ -108,8 +108,6 @@ class Trained(Facts):
     """Mean minibatch loss."""
     steps: Count
     """Number of local steps that it took."""
-    calibrated: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
-    """Passes over its own data by which it prepared its personal part, if it joined late."""
 
 
 class Scored(Facts):
@@ -174,22 +172,12 @@ class Answers:
         return answer
 
     def trained(
-        self,
-        data: bytes,
-        request: str,
-        name: str,
-        rows: Rows,
-        is_first: bool,
-        coder: Coder | None = None,
+        self, data: bytes, request: str, name: str, rows: Rows, coder: Coder | None = None
     ) -> Answer[Trained]:
         """The answer of a client that has trained. The method expects `rows` of these shapes and
-        types. `is_first`: whether the client joined late and takes part for the first time."""
+        types."""
         coded = coder if coder is not None and rows and coder.codes("up") else None
-        answer = _read(data, Trained, request, name, rows_as_arrays(rows), coded)
-        _require(
-            is_first or answer.facts.calibrated is None, "it did not just join, but calibrates"
-        )
-        return answer
+        return _read(data, Trained, request, name, rows_as_arrays(rows), coded)
 
     def scored(self, data: bytes, request: str, name: str) -> Answer[Scored]:
         """The answer of a client that has scored its models."""

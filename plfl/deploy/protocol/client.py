@@ -27,7 +27,6 @@ from plfl.deploy.protocol.endpoints import (
     ClientChannel,
     ClientSent,
     arrays_as_rows,
-    calibrated,
     rows_as_arrays,
 )
 from plfl.deploy.protocol.wire import Message, WireError
@@ -52,23 +51,11 @@ LATEST = "latest.json"
 
 
 class Client:
-    """Answers the messages of the server for one building, whose series is `table`.
+    """Answers the messages of the server for one building, whose series is `table`."""
 
-    `calibrate`: passes over its data by which the client prepares its personal part if it joins
-    late.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        cell: Cell,
-        name: str,
-        table: pd.DataFrame,
-        folder: Path,
-        calibrate: int = 0,
-    ):
+    def __init__(self, study: Study, cell: Cell, name: str, table: pd.DataFrame, folder: Path):
         self.study, self.cell, self.name = study, cell, name
-        self.table, self.folder, self.calibrate = table, folder, calibrate
+        self.table, self.folder = table, folder
         self.windows = {name: table}
         torch.set_num_threads(study.compute.threads)
         private_folder(folder)
@@ -148,11 +135,6 @@ class Client:
         self._channel(f).inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
-        calibration = {}
-        if self.calibrate and f.channel.shared and t > 1 and not before:
-            calibration = {"calibrated": self.calibrate}
-            received = self._channel(f).received(t, f.x0)
-            f.restart(f.everyone, calibrated(f, received, self.calibrate))
         asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
         rows: list[Tensor] = []
@@ -162,7 +144,7 @@ class Client:
             rows = sent.rows
         self._keep(f, t, before)
         facts = {"loss": float(cohort.losses[0]), "steps": int(cohort.taken[0])}
-        return facts | calibration, rows_as_arrays(rows)
+        return facts, rows_as_arrays(rows)
 
     def _evaluate(self, message: Message) -> Reply:
         f = self._at(message)

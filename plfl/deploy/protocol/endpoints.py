@@ -14,10 +14,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Calibration
 from plfl.config.sections import Federation as Settings
 from plfl.deploy.protocol.wire import WireError
-from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
@@ -45,14 +43,6 @@ class ClientChannel(Channel):
     receives: frozenset[Direction] = frozenset({"down"})
     inbox: Rows
     """The rows that the server sent for this round."""
-
-    def received(self, t: int, like: Tensor) -> Tensor:
-        """The shared parameters (1, d_s) that the server sent for round `t`, as `like`."""
-        row = self.inbox[0].to(like.device)
-        if self.coder is None or not self.coder.codes("down"):
-            return row[None]
-        self.coder.begin(t)
-        return self.coder.decode("down", torch.arange(1), [row], like)
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""
@@ -170,16 +160,6 @@ def awaited(
     except ClientSent as sent:
         return sent.rows
     return []
-
-
-def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
-    """Models (N, P) from which clients that join late start.
-
-    The shared part (N, d_s) is the server's. The personal part is that of the initial model,
-    trained for some epochs on the client's own data while the shared part is fixed.
-    """
-    models = f.models(f.everyone, shared)
-    return calibrate(models, f.client_data, ~f.shared, f.client_opt, Calibration(epochs=epochs))
 
 
 def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:

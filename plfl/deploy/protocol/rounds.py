@@ -41,8 +41,6 @@ class RoundSummary:
     """Clients whose answer arrived in time and was accepted."""
     seconds: float
     """From the first message to the end of the server's step."""
-    calibrated: dict[str, int] = field(default_factory=dict)
-    """Passes over its own data by which a client that joined late prepared its personal part."""
     joined: list[str] = field(default_factory=list)
     """Clients that have joined by then: the server knows how many training windows they have."""
     refused: dict[str, list[str]] = field(default_factory=dict)

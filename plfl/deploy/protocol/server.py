@@ -74,7 +74,6 @@ class Server:
         self.clock = Observed(study.federation.simulation, self.names, cell.seed)
         self.history: list[RoundSummary] = []
         self._message_bytes = self._no_bytes()
-        self._calibrated: dict[str, int] = {}
         # Needed to resume, in addition to tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
         self.accepted = dict.fromkeys(self.names, 0)
@@ -127,7 +126,6 @@ class Server:
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
-        self._calibrated = {}
 
         def report(finished: list[Round]) -> None:
             (result,) = finished
@@ -137,7 +135,6 @@ class Server:
                 [self.names[i] for i in result.present],
                 [self.names[i] for i in took_part],
                 time.monotonic() - begun,
-                self._calibrated,
                 [name for name in self.names if name in self.members.windows],
             )
             self._count_joining()
@@ -200,10 +197,7 @@ class Server:
             if not answers:
                 continue
             self.channel.inbox = {clients[name]: answer.rows for name, answer in answers.items()}
-            for name, answer in answers.items():
-                self.accepted[name] = cohort.t
-                if epochs := answer.facts.calibrated:
-                    self._calibrated[name] = epochs
+            self.accepted |= dict.fromkeys(answers, cohort.t)
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
             yield heard_from(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
 
@@ -221,8 +215,7 @@ class Server:
         expected = awaited(attempt, shared, len(self.names), tried.f.coder)
 
         def read(data: bytes, request: str, name: str) -> Answer[Trained]:
-            is_first = bool(shared) and cohort.t > 1 and not self.accepted[name]
-            return self.answers.trained(data, request, name, expected, is_first, cohort.f.coder)
+            return self.answers.trained(data, request, name, expected, cohort.f.coder)
 
         return read
 
