@@ -4,195 +4,127 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
-from plfl.cli.common import Commands
+from plfl.cli.common import Commands, add_parser
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
-    from plfl.deploy.keys import ServerKeys
     from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 
 DEFAULT_PORT = 8000
-FORECAST_PORT = 8001
+EXAMPLES = """
+plfl deploy --config config/smoke.yaml --rounds 3
+plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002
+plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0
+plfl deploy client --config study.yaml --keys 9360001 --building 9360001 --server 10.0.0.1:8000
+plfl deploy forecasts --config study.yaml --building 9360001 --keys answers/server
+"""
 
 
 def add(commands: Commands) -> None:
-    deploy = commands.add_parser(
-        "deploy",
-        help="run a cell on separate processes or hosts, with Flower",
-        description="Run a server and all clients of a cell on this machine. The commands below\n"
-        "run a single server or client, so that they can be on different hosts.",
-        epilog="examples:\n"
-        "  plfl deploy --config config/smoke.yaml --rounds 3\n"
-        "  plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002\n"
-        "  plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0\n"
-        "  plfl deploy client --config study.yaml --keys 9360001 --building 9360001 "
-        "--server 10.0.0.1:8000\n"
-        "  plfl deploy forecasts --config study.yaml --building 9360001 --keys answers/server\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    about = "run a cell on separate processes or hosts, with Flower"
+    deploy = add_parser(commands, "deploy", about, EXAMPLES, _federate)
+    deploy.description = (
+        "Run a server and all clients of a cell on this machine. The commands below\n"
+        "run a single server or client, so that they can be on different hosts."
     )
-    _add_common(deploy)
+    _add_study(deploy)
     _add_policy(deploy)
-    deploy.set_defaults(run=_federate)
     single = deploy.add_subparsers(metavar="COMMAND")
-    _add_server(single)
-    _add_client(single)
-    _add_forecasts(single)
-    _add_key_folders(single)
-    _add_check(single)
+
+    server = single.add_parser("server", help="run the server: a SuperLink and the rounds")
+    server.set_defaults(run=_serve)
+    _add_study(server)
+    _add_policy(server)
+    _add_address(server, DEFAULT_PORT)
+    _add_keys(server, "server")
+
+    client = single.add_parser("client", help="run one building: its worker and its SuperNode")
+    client.set_defaults(run=_attend)
+    _add_study(client)
+    _add_building(client)
+    _add_keys(client, "clients/NAME")
+    option = client.add_argument
+    text = "address of the server; default: %(default)s"
+    option("--server", default=f"127.0.0.1:{DEFAULT_PORT}", metavar="HOST:PORT", help=text)
+    text = "seconds to keep trying if the server refuses this client; default: %(default)s"
+    option("--retry-seconds", type=float, default=90.0, metavar="S", help=text)
+
+    about = "serve the forecasts of one building to a third party"
+    forecasts = single.add_parser("forecasts", help=about)
+    forecasts.set_defaults(run=_forecasts)
+    _add_study(forecasts)
+    _add_building(forecasts)
+    _add_address(forecasts, DEFAULT_PORT + 1)
+    secured = forecasts.add_mutually_exclusive_group(required=True)
+    text = "the folder keys/server created by `plfl deploy keys`"
+    secured.add_argument("--keys", type=Path, metavar="FOLDER", help=text)
+    text = "no encryption and no authentication; for programs of this machine only"
+    secured.add_argument("--insecure", action="store_true", help=text)
+    option = forecasts.add_argument
+    text = "newer readings, in the layout of the study's meters; default: those of the folder"
+    option("--readings", type=Path, metavar="FILE", help=text)
+    text = (
+        "a file of results/NAME/models, or the results folder, instead of the model of a deployed "
+        "client; needs --readings"
+    )
+    option("--model", type=Path, metavar="FILE", help=text)
+
+    keys = single.add_parser("keys", help="create keys and certificates")
+    keys.set_defaults(run=_keys)
+    option = keys.add_argument
+    text = "where to create them; default: %(default)s"
+    option("--folder", type=Path, default=Path("keys"), help=text)
+    option("--client", action="append", default=[], metavar="NAME", help="name of a client")
+    text = "name or address at which clients reach the server"
+    option("--host", action="append", default=[], help=text)
+    option("--replace", action="store_true", help="overwrite existing keys")
+
+    about = "compare a small federation with the simulator, bit by bit"
+    check = single.add_parser("check", help=about)
+    check.set_defaults(run=_check)
+    text = "number of %s; default: %%(default)s"
+    check.add_argument("--clients", type=int, default=3, help=text % "clients")
+    check.add_argument("--rounds", type=int, default=2, help=text % "rounds")
 
 
-def _add_server(single: Commands) -> None:
-    parser = single.add_parser("server", help="run the server: a SuperLink and the rounds")
-    _add_common(parser)
-    _add_policy(parser)
-    _add_address(parser, DEFAULT_PORT)
-    _add_keys(parser, "server")
-    parser.set_defaults(run=_serve)
-
-
-def _add_client(single: Commands) -> None:
-    parser = single.add_parser(
-        "client", help="run the client of one building: its worker and its SuperNode"
-    )
-    _add_common(parser)
-    _add_building(parser)
-    parser.add_argument(
-        "--server",
-        default=f"127.0.0.1:{DEFAULT_PORT}",
-        metavar="HOST:PORT",
-        help="address of the server; default: %(default)s",
-    )
-    _add_keys(parser, "clients/NAME")
-    parser.add_argument(
-        "--retry-seconds",
-        type=float,
-        default=90.0,
-        metavar="S",
-        help="seconds to keep trying if the server refuses this client; default: %(default)s",
-    )
-    parser.set_defaults(run=_attend)
-
-
-def _add_forecasts(single: Commands) -> None:
-    parser = single.add_parser(
-        "forecasts", help="serve the forecasts of one building to a third party"
-    )
-    _add_common(parser)
-    _add_building(parser)
-    parser.add_argument(
-        "--readings",
-        type=Path,
-        metavar="FILE",
-        help="newer readings, in the layout of the study's meters; default: those of the folder",
-    )
-    parser.add_argument(
-        "--model",
-        type=Path,
-        metavar="FILE",
-        help="a file of results/NAME/models, or the results folder, instead of the model of a "
-        "deployed client; needs --readings",
-    )
-    _add_address(parser, FORECAST_PORT)
-    _add_keys(parser, "server")
-    parser.set_defaults(run=_forecasts)
-
-
-def _add_key_folders(single: Commands) -> None:
-    parser = single.add_parser("keys", help="create keys and certificates")
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path("keys"),
-        help="where to create them; default: %(default)s",
-    )
-    parser.add_argument(
-        "--client", action="append", default=[], metavar="NAME", help="name of a client"
-    )
-    parser.add_argument(
-        "--host",
-        action="append",
-        default=[],
-        help="name or address at which clients reach the server",
-    )
-    parser.add_argument("--replace", action="store_true", help="overwrite existing keys")
-    parser.set_defaults(run=_keys)
-
-
-def _add_check(single: Commands) -> None:
-    parser = single.add_parser(
-        "check", help="compare a small federation with the simulator, bit by bit"
-    )
-    parser.add_argument(
-        "--clients", type=int, default=3, help="number of clients; default: %(default)s"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=2, help="number of rounds; default: %(default)s"
-    )
-    parser.set_defaults(run=_check)
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=Path("config.yaml"),
-        help="configuration of the study; default: %(default)s",
-    )
-    parser.add_argument("--cell", help="name of the cell; default: the first that can be deployed")
-    parser.add_argument("--rounds", type=int, help="number of rounds, instead of federation.rounds")
-    parser.add_argument(
-        "--insecure",
-        action="store_true",
-        help="no encryption and no authentication; for this machine only",
-    )
+def _add_study(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
+    text = "configuration of the study; default: %(default)s"
+    option("--config", type=Path, default=Path("config.yaml"), help=text)
+    option("--cell", help="name of the cell; default: the first that can be deployed")
+    option("--rounds", type=int, help="number of rounds, instead of federation.rounds")
 
 
 def _add_building(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the name of a client and its folder."""
-    parser.add_argument("--building", required=True, help="name of the client in the study")
-    parser.add_argument(
-        "--folder", type=Path, help="folder of the client; default: below the results folder"
-    )
+    option = parser.add_argument
+    option("--building", required=True, help="name of the client in the study")
+    option("--folder", type=Path, help="folder of the client; default: below the results folder")
 
 
 def _add_address(parser: argparse.ArgumentParser, port: int) -> None:
-    """Add the options for the address at which a server listens."""
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
-    )
-    parser.add_argument(
-        "--port", type=int, default=port, help="port to listen on; default: %(default)s"
-    )
+    option = parser.add_argument
+    option("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    option("--port", type=int, default=port, help="port to listen on; default: %(default)s")
 
 
 def _add_keys(parser: argparse.ArgumentParser, part: str) -> None:
-    help = f"the folder keys/{part} created by `plfl deploy keys`"
-    parser.add_argument("--keys", type=Path, metavar="FOLDER", help=help)
+    text = f"the folder keys/{part} created by `plfl deploy keys`"
+    parser.add_argument("--keys", type=Path, metavar="FOLDER", required=True, help=text)
 
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--minimum", type=int, metavar="N", help="clients required to start a round; default: all"
-    )
-    parser.add_argument(
-        "--patience",
-        type=float,
-        default=300.0,
-        metavar="S",
-        help="seconds to wait for the minimum of clients to connect; default: %(default)s",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=600.0,
-        metavar="S",
-        help="seconds to wait for the answers of a round; default: %(default)s",
-    )
+    option = parser.add_argument
+    option("--minimum", type=int, metavar="N", help="clients that a round needs; default: all")
+    text = "seconds to wait for the minimum of clients to connect; default: %(default)s"
+    option("--patience", type=float, default=300.0, metavar="S", help=text)
+    text = "seconds to wait for the answers of a round; default: %(default)s"
+    option("--timeout", type=float, default=600.0, metavar="S", help=text)
 
 
 def _chosen(options: argparse.Namespace) -> tuple[Study, Cell]:
@@ -215,29 +147,30 @@ def _policy(options: argparse.Namespace, clients: int) -> RoundPolicy:
 
 def _federate(options: argparse.Namespace) -> None:
     from plfl.deploy.folders import CellFolders
-    from plfl.deploy.launch import federate
+    from plfl.deploy.local import federate
     from plfl.deploy.protocol.agreement import roster
 
     study, cell = _chosen(options)
     names, folders = roster(study, cell), CellFolders(study, cell)
-    policy = _policy(options, len(names))
-    insecure = options.insecure
-    federate(options.config, folders, names, policy, options.rounds, _say, insecure=insecure)
+    federate(options.config, folders, names, _policy(options, len(names)), options.rounds, _say)
     _say(f"results in {folders.results}")
 
 
 def _serve(options: argparse.Namespace) -> None:
+    from plfl.deploy import flower
+
+    flower.require()  # first: keys need cryptography, which comes with Flower
     from plfl.deploy.folders import CellFolders
-    from plfl.deploy.launch import serve
+    from plfl.deploy.keys import ServerKeys
     from plfl.deploy.protocol.agreement import roster
+    from plfl.deploy.server_host import serve
 
     study, cell = _chosen(options)
-    keys = _server_keys(options)
     rounds = study.federation.rounds
 
-    def tell(summary: RoundSummary) -> None:
-        silent = sorted(set(summary.asked) - set(summary.took_part))
-        missing = f"; no answer from {', '.join(silent)}" if silent else ""
+    def report(summary: RoundSummary) -> None:
+        absent = sorted(set(summary.asked) - set(summary.took_part))
+        missing = f"; no answer from {', '.join(absent)}" if absent else ""
         refused = [f"{name} ({'; '.join(why)})" for name, why in summary.refused.items()]
         missing += f"; refused: {', '.join(refused)}" if refused else ""
         _say(
@@ -245,37 +178,34 @@ def _serve(options: argparse.Namespace) -> None:
             f"clients took part, {summary.seconds:.1f} s{missing}"
         )
 
-    policy = _policy(options, len(roster(study, cell)))
-    serve(CellFolders(study, cell), policy, options.host, options.port, keys, tell)
+    keys, policy = ServerKeys.of(options.keys), _policy(options, len(roster(study, cell)))
+    serve(CellFolders(study, cell), policy, options.host, options.port, keys, report)
 
 
 def _attend(options: argparse.Namespace) -> None:
-    from plfl.deploy.folders import CellFolders
-    from plfl.deploy.launch import attend
+    from plfl.deploy import flower
 
-    study, cell = _chosen(options)
-    address = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", options.server)
+    flower.require()
+    from plfl.deploy.client_host import attend
+    from plfl.deploy.folders import CellFolders
+    from plfl.deploy.keys import ClientKeys
+
+    name, server = options.building, options.server
+    address = re.fullmatch(r"([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})", server)
     if address is None or not 0 < int(address[2]) < 1 << 16:
         raise PlflError(
-            f"--server: {options.server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
+            f"--server: {server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
         )
-    keys = None
-    if _secured(options, address[1]):
-        from plfl.deploy.keys import ClientKeys
-
-        keys = ClientKeys.of(options.keys)
-    folder = options.folder or CellFolders(study, cell).client(options.building)
-    name, server = options.building, options.server
-    attend(study, cell, name, folder, server, keys, options.retry_seconds)
+    study, cell = _chosen(options)
+    folder = options.folder or CellFolders(study, cell).client(name)
+    attend(study, cell, name, folder, server, ClientKeys.of(options.keys), options.retry_seconds)
 
 
 def _forecasts(options: argparse.Namespace) -> None:
-    import logging
-
     from plfl.deploy.folders import CellFolders
     from plfl.deploy.forecasts import Forecasts, ForecastServer, serve
 
-    file, name = options.model, options.building
+    file, name, keys = options.model, options.building, None
     if file is None:
         study, cell = _chosen(options)
     elif options.readings is None:
@@ -290,7 +220,17 @@ def _forecasts(options: argparse.Namespace) -> None:
             file = choice.file
         model = load(file)
         study, cell = model.study, model.cell
-    keys = _server_keys(options)
+    if options.keys:
+        from plfl.deploy import flower
+
+        flower.require()
+        from plfl.deploy.keys import ServerKeys
+
+        keys = ServerKeys.of(options.keys)
+    elif not _is_here(options.host):
+        raise PlflError(
+            f"--insecure is for this machine only and {options.host} is not; use --keys"
+        )
     logging.basicConfig(format="%(asctime)s %(message)s")
     logging.getLogger("plfl").setLevel(logging.INFO)
     folder = options.folder or (Path() if file else CellFolders(study, cell).client(name))
@@ -299,11 +239,17 @@ def _forecasts(options: argparse.Namespace) -> None:
     serve(ForecastServer(forecasts, options.host, options.port, keys), _say)
 
 
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def _keys(options: argparse.Namespace) -> None:
     from plfl.deploy import flower
 
     flower.require()
-    # After the check: it needs cryptography, which comes with Flower.
     from plfl.deploy.keys import CA, expiry, make
 
     made = make(options.folder, options.client, options.host, replace=options.replace)
@@ -312,44 +258,9 @@ def _keys(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from plfl.deploy.check import check
+    from plfl.deploy.local import check
 
     check(options.clients, options.rounds, _say)
-
-
-def _server_keys(options: argparse.Namespace) -> ServerKeys | None:
-    if not _secured(options, options.host):
-        return None
-    from plfl.deploy.keys import ServerKeys
-
-    return ServerKeys.of(options.keys)
-
-
-def _secured(options: argparse.Namespace, host: str) -> bool:
-    """Whether the connection uses keys.
-
-    Raises:
-        PlflError: neither or both of --keys and --insecure are given, or --insecure is used for a
-            host other than this machine.
-    """
-    if options.insecure and options.keys:
-        raise PlflError("give --keys or --insecure, not both")
-    if options.keys:
-        return True
-    if not options.insecure:
-        raise PlflError(
-            "TLS needs keys: create them with `plfl deploy keys` and give this host's folder with "
-            "--keys; to try a federation on this machine only, use --insecure instead"
-        )
-    try:
-        is_here = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_here = False
-    if not is_here:
-        raise PlflError(
-            f"--insecure is for this machine only and {host} is another machine; use --keys"
-        )
-    return False
 
 
 def _say(line: str) -> None:

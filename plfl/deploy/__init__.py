@@ -7,9 +7,8 @@ what one endpoint sends, the other receives. No update rule is implemented here.
 - `flower`: Flower's commands; `server_app` and `client_app`: the two ends of Flower
 - `host`: processes, a socket and private files of one machine; `keys`: who is who
 - `folders`: the folders of a deployed cell, and the names of the files in the server's folder
-- `worker`: the long-lived process of one building
+- `server_host`: the server's SuperLink and ServerApp: started, watched, restarted
+- `client_host`: the long-lived process of one building, and its SuperNode
+- `local`: a complete federation on this machine, and its comparison with the simulator
 - `forecasts`: a building's forecasts for a third party
-- `server_processes`: the server's SuperLink and ServerApp: started, watched, restarted
-- `launch`: a server, a client, or a complete federation on one machine
-- `check`: compares a small federation with the simulator, bit by bit
 """

@@ -60,7 +60,7 @@ class Link:
     address: str
     """Host and port."""
     root_certificates: Path | None = None
-    """Certificate of the CA that the clients trust; None: no encryption, no authentication."""
+    """Certificate of the CA that the clients trust; None: no encryption, within this machine."""
 
 
 def require() -> str:
@@ -94,17 +94,15 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def superlink(
-    link: Link, secret: Path, database: Path, certificates: tuple[Path, Path, Path] | None = None
+    link: Link, secret: Path, database: Path, certificates: tuple[Path, Path, Path]
 ) -> list[str]:
     """Command of a SuperLink that listens at the address of `link`.
 
     `secret`: file that gives a SuperExec the right to start ServerApps. `certificates`: certificate
-    of the CA, certificate and private key of the server; None: no encryption, no authentication.
+    of the CA, certificate and private key of the server.
     """
     command = [_program("flower-superlink"), *_listen(link.address), *_isolated(secret)]
     command += ["--database", str(database.resolve())]
-    if certificates is None:
-        return [*command, "--insecure"]
     names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
     for name, path in zip(names, certificates, strict=True):
         command += [name, str(path.resolve())]
@@ -124,7 +122,7 @@ def supernode(
     """Command of the SuperNode for the worker in `folder`.
 
     Its own apps reach it at the address `local`; `secret` gives a SuperExec the right to start
-    them. `key` is the private key of the client; without it there is no authentication.
+    them. `key` is the private key of the client; without it, the server refuses the SuperNode.
     """
     command = [_program("flower-supernode"), "--superlink", link.address, *_trust(link)]
     command += [*_listen(local.address), *_isolated(secret)]
@@ -185,13 +183,11 @@ def status(run: str, home: Path) -> str:
 
 def _configure(link: Link, home: Path) -> None:
     """Tell the command `flwr` where the SuperLink is."""
-    trust = (
-        "insecure = true"
-        if link.root_certificates is None
-        else f"root-certificates = {json.dumps(str(link.root_certificates.resolve()))}"
-    )
+    assert link.root_certificates is not None
+    trusted = json.dumps(str(link.root_certificates.resolve()))
     (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n{trust}\n',
+        f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n'
+        f"root-certificates = {trusted}\n",
         encoding="utf-8",
     )
 

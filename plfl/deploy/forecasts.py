@@ -7,7 +7,6 @@ its certificate in the TLS handshake.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import socket
@@ -27,9 +26,9 @@ import pandas as pd
 
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError
+from plfl.deploy.client_host import series, series_file
 from plfl.deploy.host import check_private
 from plfl.deploy.protocol.client import LATEST, MODEL
-from plfl.deploy.worker import series, series_file
 from plfl.forecast.model import load
 from plfl.results.records import MODELS, Model
 from plfl.study import Cell, Study
@@ -40,14 +39,12 @@ if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
 log = logging.getLogger(__name__)
 
 RESOURCE = "/forecasts"
-FORMATS = {"json": "application/json", "parquet": "application/vnd.apache.parquet"}
 PATIENCE = 10.0
-"""Seconds that a connection may be silent, in the handshake, too."""
+"""Seconds that a connection may send nothing, in the handshake, too."""
 TOTAL = 60.0
 """Seconds after which a connection is closed, whatever is still missing."""
 MOST = 16
 """Most connections that are open at once; others wait until one is closed."""
-_PARAMETERS = {"format": tuple(FORMATS), "model": MODELS}
 
 
 class _BadRequestError(Exception):
@@ -155,7 +152,7 @@ class ForecastServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Do the handshake in the thread, so that a silent peer does not delay others."""
+        """Do the handshake in the thread, so that a slow peer does not delay others."""
         connection = request.dup()
 
         def cut() -> None:
@@ -171,7 +168,7 @@ class ForecastServer(ThreadingHTTPServer):
             if self._context is not None:
                 request = self._context.wrap_socket(request, server_side=True)
             super().process_request_thread(request, client_address)
-        except OSError as error:  # a peer that has no accepted certificate, or that is silent
+        except OSError as error:  # a peer that has no accepted certificate, or that sends nothing
             log.warning("%s: refused (%s)", client_address[0], error)
             self.shutdown_request(request)
         finally:
@@ -230,8 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         log.info("%s requests %s", name, self.path)
         try:
-            chosen = _parameters(self.path)
-            forecasts, about = server.forecasts(cast(Model, chosen["model"]))
+            model = _requested_model(self.path)
+            forecasts, about = server.forecasts(model)
         except FileNotFoundError:
             self._refuse(HTTPStatus.NOT_FOUND, f"there is only {RESOURCE}")
         except _BadRequestError as error:
@@ -243,14 +240,20 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.SERVICE_UNAVAILABLE, "this client cannot forecast now; ask its owner"
             )
         else:
-            self._send(HTTPStatus.OK, chosen["format"], _encoded(forecasts, about, chosen))
+            rows = forecasts.reset_index()
+            for column in ("timestamp", "made_at"):
+                rows[column] = [stamp.isoformat() for stamp in rows[column]]
+            document = about | {"model": model, "forecasts": rows.to_dict("records")}
+            self._send(HTTPStatus.OK, document)
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
-        self._send(status, "json", json.dumps({"error": text}).encode() + b"\n")
+        self._send(status, {"error": text})
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def _send(self, status: HTTPStatus, document: dict[str, Any]) -> None:
+        text = json.dumps(document, allow_nan=False, default=lambda value: value.item())
+        body = text.encode() + b"\n"
         self.send_response(status)
-        self.send_header("Content-Type", FORMATS[kind])
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
@@ -261,11 +264,11 @@ class _Handler(BaseHTTPRequestHandler):
         log.info("%s: %s", self.client_address[0], format % args)
 
 
-def _parameters(path: str) -> dict[str, str]:
-    """The parameters of a request, each with its default.
+def _requested_model(path: str) -> Model:
+    """The model that a request asks for with `?model=`; the first of `MODELS` by default.
 
     Raises:
-        FileNotFoundError: it requests something else.
+        FileNotFoundError: it requests something else than forecasts.
         _BadRequestError: a parameter or its value is unknown.
     """
     try:
@@ -274,29 +277,11 @@ def _parameters(path: str) -> dict[str, str]:
         raise _BadRequestError(f"malformed address: {error}") from None
     if parts.path != RESOURCE:
         raise FileNotFoundError
-    parameters = {name: values[0] for name, values in _PARAMETERS.items()}
+    model = MODELS[0]
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in parameters:
-            raise _BadRequestError(f"unknown parameter {name!r}; known: {', '.join(parameters)}")
-        if value not in _PARAMETERS[name]:
-            listed = ", ".join(_PARAMETERS[name])
-            raise _BadRequestError(f"{name}={value}: choose one of {listed}")
-        parameters[name] = value
-    return parameters
-
-
-def _encoded(forecasts: pd.DataFrame, about: dict[str, Any], chosen: dict[str, str]) -> bytes:
-    about = about | {"model": chosen["model"]}
-    if chosen["format"] == "parquet":
-        file = io.BytesIO()
-        marked = forecasts.copy()
-        marked.attrs.update(about)
-        marked.to_parquet(file)
-        return file.getvalue()
-    rows = forecasts.reset_index()
-    for column in ("timestamp", "made_at"):
-        rows[column] = [stamp.isoformat() for stamp in rows[column]]
-    document = about | {"forecasts": rows.to_dict("records")}
-    return (
-        json.dumps(document, allow_nan=False, default=lambda value: value.item()).encode() + b"\n"
-    )
+        if name != "model":
+            raise _BadRequestError(f"unknown parameter {name!r}; known: model")
+        if value not in MODELS:
+            raise _BadRequestError(f"model={value}: choose one of {', '.join(MODELS)}")
+        model = value
+    return model

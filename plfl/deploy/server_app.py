@@ -84,11 +84,9 @@ def _run(grid: Grid, folder: Path) -> list[str]:
     study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     policy = RoundPolicy(**plan["policy"])
-    transport = FlowerGrid(grid)
-    if plan["keys"] is not None:
-        nodes = {int(node): name for node, name in plan["nodes"].items()}
-        seals = ServerKeys(Path(plan["keys"])).seals(nodes.values())
-        transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
+    nodes = {int(node): name for node, name in plan["nodes"].items()}
+    seals = ServerKeys(Path(plan["keys"])).seals(nodes.values())
+    transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
     server = Server(study, cell, transport, folder / CHECKPOINT, policy)
 
     def report(summary: RoundSummary) -> None:
@@ -130,31 +128,25 @@ def write_results(
 class FlowerGrid:
     """Flower as a `Transport`. Addresses are Flower's node ids.
 
-    `registered`: names of the nodes that this server has registered; other nodes are ignored. None:
-    no authentication, all nodes are accepted. `seals`: what seals their messages, if anything.
+    `registered`: names of the nodes that this server has registered; other nodes are ignored.
+    `seals`: what seals their messages.
     """
 
     def __init__(
-        self,
-        grid: Grid,
-        registered: Mapping[Node, str] | None = None,
-        seals: Mapping[Node, Seal] | None = None,
+        self, grid: Grid, registered: Mapping[Node, str], seals: Mapping[Node, Seal]
     ) -> None:
-        self.grid, self.registered, self.seals = grid, registered, seals or {}
+        self.grid, self.registered, self.seals = grid, registered, seals
 
     def nodes(self) -> dict[Node, str]:
         connected = self.grid.get_node_ids()
-        if self.registered is None:
-            return dict.fromkeys(connected, "")
         return {node: self.registered[node] for node in connected if node in self.registered}
 
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
         end = time.monotonic() + timeout
-        seals = self.seals
         sent = {
-            self._push(node, seals[node].close(data) if seals else data, timeout, kind): node
+            self._push(node, self.seals[node].close(data), timeout, kind): node
             for node, data in messages.items()
         }
         answers: dict[Node, bytes] = {}
@@ -168,13 +160,11 @@ class FlowerGrid:
                 if reply.has_error():
                     log.warning("node %s: %.500r", node, reply.error.reason)
                     continue
-                answers[node] = message_in(reply)
-                if seals:
-                    try:
-                        answers[node] = seals[node].open(answers[node])
-                    except SealError as error:
-                        log.warning("node %s: %s; did another account answer?", node, error)
-                        answers[node] = b""  # is refused
+                try:
+                    answers[node] = self.seals[node].open(message_in(reply))
+                except SealError as error:
+                    log.warning("node %s: %s; did another account answer?", node, error)
+                    answers[node] = b""  # is refused
             if sent:
                 time.sleep(POLL)
         return answers

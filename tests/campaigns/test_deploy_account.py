@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from plfl.data.prepare import load_dataset
-from plfl.deploy.check import compare, replay, study_of
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.protocol.wire import Message
+from plfl.deploy.local import compare, replay, study_of
+from plfl.deploy.protocol.message import Message
 from plfl.results.tables import Tables
 from plfl.study import Study
 

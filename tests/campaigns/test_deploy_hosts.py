@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from plfl.data import sources, windows
-from plfl.deploy.check import compare, replay
 from plfl.deploy.folders import CellFolders
+from plfl.deploy.local import compare, replay
 from plfl.deploy.protocol import agreement
 from plfl.results.tables import Tables
 from plfl.study import Study

@@ -8,11 +8,11 @@ import pandas as pd
 
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
-from plfl.deploy.check import replay
+from plfl.deploy.local import replay
 from plfl.deploy.protocol.client import Client
+from plfl.deploy.protocol.message import Message
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
-from plfl.deploy.protocol.wire import Message
 from plfl.study import Cell, Study
 from tests.helpers import tiny
 
@@ -42,8 +42,9 @@ def dataset(of: Study) -> Dataset:
 class Loopback:
     """Hands every message to a client in this process, and keeps all bytes that cross.
 
-    What `lost` says yes to is answered, but nobody hears it; who is `absent` is not there at all.
-    `forged` returns what a client sends instead of its answer.
+    The answers to messages that `lost` chooses do not arrive; clients that are `absent` are not
+    connected. `proved`: the name that each client's key proves. `forged` returns what a client
+    sends instead of its answer.
     """
 
     def __init__(self, clients: Mapping[str, Client]):
@@ -51,13 +52,13 @@ class Loopback:
         self.numbers = {name: 1000 + n for n, name in enumerate(clients)}
         self.crossed: list[bytes] = []
         self.absent: set[str] = set()
-        self.proved: dict[str, str] = {}
+        self.proved = {name: name for name in clients}
         self.lost: Callable[[str, Message], bool] = lambda name, message: False
         self.forged: Callable[[str, Message, bytes], bytes] = lambda name, message, answer: answer
 
-    def nodes(self) -> list[int]:
+    def nodes(self) -> dict[int, str]:
         there = {number: name for name, number in self.numbers.items() if name not in self.absent}
-        return {number: self.proved.get(name, "") for number, name in there.items()}
+        return {number: self.proved[name] for number, name in there.items()}
 
     def exchange(self, messages, timeout, kind):
         names = {number: name for name, number in self.numbers.items()}

@@ -2,7 +2,7 @@
 
 Nothing here depends on how the messages are transported.
 
-- `wire`: a message as bytes
+- `message`: a message as bytes
 - `endpoints`: the two ends of the channel
 - `agreement`: what server and clients must have in common
 - `answers`: the checks that an answer must pass before the server uses any part of it

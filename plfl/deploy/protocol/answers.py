@@ -23,7 +23,7 @@ from torch import Tensor
 from plfl.data.dataset import EVALUATED
 from plfl.data.windows import build
 from plfl.deploy.protocol.endpoints import Rows, arrays_as_rows, rows_as_arrays
-from plfl.deploy.protocol.wire import Message, WireError
+from plfl.deploy.protocol.message import Message, MessageError
 from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS
@@ -143,15 +143,14 @@ class Answer(Generic[F]):
 class Answers:
     """Reads the answers of the clients of a cell.
 
-    Every method raises `WireError` for an answer that is refused, with the reason.
+    Every method raises `MessageError` for an answer that is refused, with the reason.
     """
 
     def __init__(self, study: Study, cell: Cell):
         self.study, self.cell = study, cell
 
     def joined(self, data: bytes, request: str, proved: str, names: list[str]) -> Answer[Joined]:
-        """The answer of a client that joins. `proved` is the name that its key proves; empty
-        without authentication."""
+        """The answer of a client that joins. `proved` is the name that its key proves."""
         inputs, limits = self.study.data.inputs, {}
         if self.study.windows.scaling == "pooled":
             limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
@@ -253,9 +252,9 @@ def _read(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise WireError(f"{place}: {first['msg']}") from None
+        raise MessageError(f"{place}: {first['msg']}") from None
     _require(facts.request == request, "it answers another message")
-    _require(facts.name == name or not name, f"it is that of client {facts.name!r}")
+    _require(facts.name == name, f"it is that of client {facts.name!r}")
     arrived, wanted = (
         {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
         for arrays in (message.arrays, expected)
@@ -269,10 +268,10 @@ def _read(
     try:
         update = None if coder is None else coder.check("up", message.arrays["0"])
     except CodecError as error:
-        raise WireError(str(error)) from None
+        raise MessageError(str(error)) from None
     return Answer(facts, message.arrays, update)
 
 
 def _require(is_so: bool, problem: str) -> None:
     if not is_so:
-        raise WireError(problem)
+        raise MessageError(problem)

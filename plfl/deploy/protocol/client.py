@@ -29,7 +29,7 @@ from plfl.deploy.protocol.endpoints import (
     arrays_as_rows,
     rows_as_arrays,
 )
-from plfl.deploy.protocol.wire import Message, WireError
+from plfl.deploy.protocol.message import Message, MessageError
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
@@ -79,7 +79,7 @@ class Client:
             }
             kind = message.about.get("kind")
             if kind not in kinds:
-                raise WireError(f"unknown kind of message {kind!r}")
+                raise MessageError(f"unknown kind of message {kind!r}")
             self._admit(message.about)
             facts, arrays = kinds[kind](message)
             about = {"request": message.about["request"], "name": self.name}
@@ -100,7 +100,7 @@ class Client:
             )
         run = (str(about["run"]), int(about["epoch"]))
         if not re.fullmatch(r"[0-9A-Za-z-]+", run[0]):
-            raise WireError(f"{run[0]!r} is not the name of a run")
+            raise MessageError(f"{run[0]!r} is not the name of a run")
         if run < self._run:
             raise PlflError(f"message of server {run}, which was replaced by {self._run}")
         if run > self._run:

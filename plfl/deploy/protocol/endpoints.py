@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.deploy.protocol.wire import WireError
+from plfl.deploy.protocol.message import MessageError
 from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
@@ -85,11 +85,11 @@ def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> N
     """
     forms = [(tuple(row.shape), row.dtype) for row in arrived]
     wanted = [(tuple(row[0].shape), row[0].dtype) for row in expected]
-    for n, (row, own) in enumerate(zip(expected, arrived, strict=False)):
-        if not isinstance(row, Tensor) and own.dim() == 1:
+    for n, (row, received) in enumerate(zip(expected, arrived, strict=False)):
+        if not isinstance(row, Tensor) and received.dim() == 1:
             wanted[n] = (forms[n][0], torch.uint8)
     if forms != wanted:
-        raise WireError(f"{what} does not fit the method: found {forms}, expected {wanted}")
+        raise MessageError(f"{what} does not fit the method: found {forms}, expected {wanted}")
 
 
 @dataclass(frozen=True)
@@ -129,20 +129,20 @@ def as_server(f: Federation) -> ServerChannel:
     return channel
 
 
-def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Cohort:
+def reported_part(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Cohort:
     """The clients of a cohort that have `reported` their mean loss and their steps, by index.
 
     Their other results are unknown; the server receives them when the cohort is closed.
     """
-    heard = copy.copy(cohort)
-    heard.clients = torch.tensor([*reported])
+    part = copy.copy(cohort)
+    part.clients = torch.tensor([*reported])
     losses, steps = zip(*reported.values(), strict=True)
-    heard.losses = torch.tensor(losses, dtype=torch.float64)
-    heard.steps = torch.tensor(steps) - cohort.instructions.skip
-    heard.update = _unknown(cohort.update[: len(reported)])
+    part.losses = torch.tensor(losses, dtype=torch.float64)
+    part.steps = torch.tensor(steps) - cohort.instructions.skip
+    part.update = _unknown(cohort.update[: len(reported)])
     if cohort.gradients is not None:
-        heard.gradients = heard.update.clone()
-    return heard
+        part.gradients = part.update.clone()
+    return part
 
 
 def awaited(

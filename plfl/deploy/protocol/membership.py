@@ -17,8 +17,8 @@ from torch import Tensor
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
+from plfl.deploy.protocol.message import Message, MessageError
 from plfl.deploy.protocol.rounds import RoundPolicy
-from plfl.deploy.protocol.wire import Message, WireError
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
@@ -37,10 +37,7 @@ class Transport(Protocol):
     """Carries messages to clients, and their answers back."""
 
     def nodes(self) -> Mapping[Node, str]:
-        """Names of the connected clients by address, as proved by their keys.
-
-        Without authentication, the names are empty.
-        """
+        """Names of the connected clients by address, as proved by their keys."""
 
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
@@ -135,8 +132,8 @@ class Membership:
         accepted."""
         try:
             answer = self.answers.joined(data, request, proved, self.names)
-        except WireError as error:
-            self.refuse(proved or f"node {node}", error)
+        except MessageError as error:
+            self.refuse(proved, error)
             return
         name = answer.facts.name
         log.info("client %s has joined", name)

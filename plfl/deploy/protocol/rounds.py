@@ -48,14 +48,13 @@ class RoundSummary:
 
 
 class Observed(Clock):
-    """Participation as observed: which clients can be reached in a round, and which of these are
-    silent."""
+    """Participation as observed: which clients can be reached in a round, and which answer."""
 
     def observe(self, reached: Collection[str], answering: Collection[str]) -> None:
         """Set the names of the clients that a round can reach, and of those that answer."""
         self._reached = np.isin(self.names, [*reached])
         self.answering = np.isin(self.names, [*answering])
-        """Mask (N,) of the clients that answer; others, if reached, are silent."""
+        """Mask (N,) of the clients that answer."""
 
     def available(self, t: int) -> NDArray[np.bool_]:
         return self._reached
@@ -73,7 +72,8 @@ def record(
 ) -> None:
     """Record a finished round: the work of the clients that answered, and their scores, if any.
 
-    `counts`: further columns (N,). A client with a count above 0 has a row even if it was silent.
+    `counts`: further columns (N,). A client with a count above 0 has a row even if it did not
+    answer.
     """
     t, present, traffic = finished.t, finished.present, finished.traffic
     took_part = f.clock.progress(t)[present] == 1

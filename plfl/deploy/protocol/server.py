@@ -31,12 +31,12 @@ from plfl.deploy.protocol.endpoints import (
     Rows,
     as_server,
     awaited,
-    heard_from,
+    reported_part,
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
+from plfl.deploy.protocol.message import Message, MessageError
 from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSummary, record
-from plfl.deploy.protocol.wire import Message, WireError
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
@@ -138,12 +138,12 @@ class Server:
                 [name for name in self.names if name in self.members.windows],
             )
             self._count_joining()
-            wire, evaluation = self._message_bytes, None
+            sizes, evaluation = self._message_bytes, None
             if self.study.federation.evaluates(t):
                 self._message_bytes = self._no_bytes()  # sending scores does not count
                 evaluation = self._evaluate(f)
             # A client that did not answer has a row without a loss: it was sent a message.
-            record(self.recorder, f, result, evaluation, wire)
+            record(self.recorder, f, result, evaluation, sizes)
             self.history.append(replace(summary, refused=self.members.refused))
             self.members.refused = {}
             self._message_bytes = self._no_bytes()
@@ -192,14 +192,14 @@ class Server:
             for name, reason in strange.items():
                 self.members.refuse(name, reason)
                 del answers[name]
-            silent = [i for name, i in clients.items() if name not in answers]
-            self.clock.answering[silent] = False
+            absent = [i for name, i in clients.items() if name not in answers]
+            self.clock.answering[absent] = False
             if not answers:
                 continue
             self.channel.inbox = {clients[name]: answer.rows for name, answer in answers.items()}
             self.accepted |= dict.fromkeys(answers, cohort.t)
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
-            yield heard_from(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
+            yield reported_part(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
         """A function that reads the answers of the clients of a cohort, which must fit the
@@ -278,7 +278,7 @@ class Server:
             self._message_bytes["message_up"][i] += len(arrived[name])
             try:
                 answers[name] = read(arrived[name], str(messages[name].about["request"]), name)
-            except WireError as error:
+            except MessageError as error:
                 self.members.refuse(name, error)
             else:
                 self.members.has_limits.add(name)

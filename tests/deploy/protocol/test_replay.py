@@ -6,9 +6,9 @@ import safetensors.torch
 import torch
 
 from plfl import methods
-from plfl.deploy.check import replay
+from plfl.deploy.local import replay
 from plfl.deploy.protocol.agreement import reason_against
-from plfl.deploy.protocol.wire import Message
+from plfl.deploy.protocol.message import Message
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast import model as forecast_model

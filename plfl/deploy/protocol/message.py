@@ -22,7 +22,7 @@ _HEADER = 8
 """Number of bytes for the length of the safetensors header."""
 
 
-class WireError(PlflError):
+class MessageError(PlflError):
     """Bytes that are not a message, or a message with unexpected content."""
 
 
@@ -45,7 +45,7 @@ class Message:
         """The inverse of `pack`, bit for bit.
 
         Raises:
-            WireError: `data` is not a message.
+            MessageError: `data` is not a message.
         """
         try:
             arrays = safetensors.torch.load(data)
@@ -53,7 +53,7 @@ class Message:
             header = json.loads(data[_HEADER : _HEADER + length])
             about = json.loads(header["__metadata__"][_ABOUT])
         except Exception as error:  # arbitrary bytes can raise almost anything
-            raise WireError(f"{len(data)} bytes are not a plfl message: {error}") from None
+            raise MessageError(f"{len(data)} bytes are not a plfl message: {error}") from None
         if not isinstance(about, dict):
-            raise WireError(f"{len(data)} bytes are not a plfl message: its facts are missing")
+            raise MessageError(f"{len(data)} bytes are not a plfl message: its facts are missing")
         return cls(about, arrays)

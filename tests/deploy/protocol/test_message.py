@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.deploy.protocol.wire import Message, WireError
+from plfl.deploy.protocol.message import Message, MessageError
 
 DTYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 facts = st.dictionaries(
@@ -42,7 +42,7 @@ def test_round_trip(about, sent):
 
 @given(st.binary(max_size=200))
 def test_what_is_no_message_is_refused(data):
-    with pytest.raises(WireError, match="not a plfl message"):
+    with pytest.raises(MessageError, match="not a plfl message"):
         Message.unpack(data)
 
 
@@ -52,7 +52,7 @@ def test_a_damaged_message_is_refused_or_read_but_never_more(position, change):
     data[position % len(data)] ^= change
     try:
         message = Message.unpack(bytes(data))
-    except WireError:
+    except MessageError:
         return
     assert sum(a.numel() * a.element_size() for a in message.arrays.values()) <= len(data)
 

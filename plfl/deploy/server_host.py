@@ -1,7 +1,7 @@
-"""The processes of a server: a SuperLink, and a SuperExec with the ServerApp that runs the rounds.
+"""The server's machine: a SuperLink, and a SuperExec with the ServerApp that runs the rounds.
 
-They are started, watched, restarted after a crash, and ended together. Other machines reach the
-SuperLink only through a gate, which is a thread of this process.
+The processes are started, watched, restarted after a crash, and ended together. Other machines
+reach the SuperLink only through a gate, which is a thread of this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from plfl.deploy.folders import (
     CellFolders,
 )
 from plfl.deploy.host import (
+    PAUSE,
     Processes,
     ending_in_order,
     free_port,
@@ -52,43 +53,39 @@ MAX_RESTARTS = 6
 """A server gives up after this many restarts of its processes."""
 START = 300.0
 """Seconds within which a SuperLink must listen."""
-SILENCE = 60.0
+APP_START = 60.0
 """Seconds to wait for a ServerApp to start before asking Flower for its status."""
 FORWARD = 120.0
 """Seconds within which a SuperLink has to answer a request."""
 PLAIN = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
-PAUSE = 0.2
-"""Seconds between two checks of the processes and their files."""
 FLEET = "/v1/fleet/"
 """The part of a SuperLink's interface that SuperNodes use. It requires authentication; the other
 parts, such as starting a run or registering a key, do not."""
 
 
-@dataclass
 class ServerProcesses:
-    """The processes of a server; each is restarted if it dies."""
+    """The processes of a server in `folder`; each is restarted if it dies."""
 
-    group: Processes
-    link: flower.Link
-    home: Path
-    """Folder for Flower's own files."""
-    environment: dict[str, str]
-    superlink: list[str]
-    """Command of the SuperLink."""
-    superexec: list[str]
-    """Command of the SuperExec."""
-    keys: ServerKeys | None
-    nodes: dict[int, str] | None = None
-    """Names of the clients by the node ids of their keys; None: no authentication."""
-    run: str = ""
-    """Flower's id of the run."""
-    restarts: int = 0
-    """Number of restarts so far."""
+    def __init__(self, group: Processes, folder: Path, keys: ServerKeys) -> None:
+        self.group, self.folder, self.keys = group, folder, keys
+        self.link = flower.Link(f"127.0.0.1:{free_port()}", keys.certificates[0])
+        self.home = folder / "flower"
+        """Folder for Flower's own files."""
+        self.database = self.home / "link.db"
+        """State of the SuperLink, from which it continues after a restart."""
+        self.nodes: dict[int, str] = {}
+        """Names of the clients by the node ids of their keys."""
+        self.run = ""
+        """Flower's id of the run."""
+        self.restarts = 0
+        self._secret = new_secret(self.home)
+        self._environment = flower.environment(self.home, **{flower.FOLDER: str(folder.resolve())})
 
     def start_link(self) -> None:
         """Start the SuperLink and wait until it listens."""
-        self.group.start("superlink", self.superlink, self.environment)
+        command = flower.superlink(self.link, self._secret, self.database, self.keys.certificates)
+        self.group.start("superlink", command, self._environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
             self.group.check("superlink")
@@ -99,12 +96,18 @@ class ServerProcesses:
                 )
             time.sleep(PAUSE)
 
-    def start_rounds(self, folder: Path) -> None:
+    def start_rounds(self) -> None:
         """Start a ServerApp, which continues after the last saved round."""
-        (folder / APP_STARTED).unlink(missing_ok=True)
+        (self.folder / APP_STARTED).unlink(missing_ok=True)
         if "superexec" not in self.group.running:
-            self.group.start("superexec", self.superexec, self.environment)
+            command = flower.superexec(self.link, self._secret)
+            self.group.start("superexec", command, self._environment)
         self.run = flower.start_run(self.link, self.home)
+
+    def remove_database(self) -> None:
+        """Remove the state of the SuperLink, and the files that SQLite keeps next to it."""
+        for path in self.home.glob(f"{self.database.name}*"):
+            path.unlink()
 
     def count_restart(self, reason: str) -> None:
         """Count and log a restart."""
@@ -127,55 +130,123 @@ class ServerProcesses:
         return True
 
 
+def serve(
+    folders: CellFolders,
+    policy: RoundPolicy,
+    host: str,
+    port: int,
+    keys: ServerKeys,
+    report: Callable[[RoundSummary], None],
+) -> None:
+    """Run a server for a cell until the last round is done; `report` is called after each round.
+
+    Raises:
+        PlflError: the ServerApp reports an error, the processes die too often, or another server
+            uses the folder. No process is left running.
+    """
+    flower.require()
+    folder = folders.server
+    private_folder(folder)
+    busy = "another server uses this folder; stop it first"
+    with (
+        hold(folder / ".lock", busy=busy),
+        running_superlink(folder, host, port, keys) as processes,
+    ):
+        for name in (PROGRESS, OUTCOME):
+            (folder / name).unlink(missing_ok=True)
+        plan = {
+            "study": folders.study.model_dump(mode="json"),
+            "folder": str(Path.cwd()),  # plug-ins are relative to it
+            "cell": str(folders.cell),
+            "policy": asdict(policy),
+            "results": str(folders.results.resolve()),
+            "nodes": processes.nodes,
+            "keys": str(keys.folder.resolve()),
+        }
+        write_text(folder / PLAN, json.dumps(plan))
+        processes.start_rounds()
+        _watch(processes, folders, report)
+        # Only after the results are written: a restarted ServerApp needs the checkpoint.
+        shutil.rmtree(folder / CHECKPOINT)
+        (folder / RELEASES).unlink(missing_ok=True)
+
+
 @contextmanager
 def running_superlink(
-    folder: Path, host: str, port: int, keys: ServerKeys | None
+    folder: Path, host: str, port: int, keys: ServerKeys
 ) -> Iterator[ServerProcesses]:
-    """A running SuperLink that clients reach at this host and port, with the clients of `keys`
-    registered; all processes are ended afterwards.
-
-    `folder`: that of the server. With keys, other machines reach only `FLEET`, through a gate.
+    """A running SuperLink with the clients of `keys` registered; other machines reach its part
+    `FLEET` at this host and port. All processes are ended afterwards.
 
     Raises:
         PlflError: the address cannot be used, or the SuperLink does not start.
     """
-    home = folder / "flower"
-    private_folder(home)
-    secret = new_secret(home)
-    with _bound(host, port) as listener:
-        if keys is None:
-            # Only this machine reaches it. Another process could take the port meanwhile.
-            listener.close()
-            shown = f"[{host}]" if ":" in host else host
-            link, certificates = flower.Link(f"{shown}:{port}"), None
-        else:
-            certificates = keys.certificates
-            link = flower.Link(f"127.0.0.1:{free_port()}", certificates[0])
-        with ending_in_order(), Processes(folder / "logs") as group:
-            environment = flower.environment(home, **{flower.FOLDER: str(folder.resolve())})
-            # A restarted SuperLink continues from its database, which is removed at the end.
-            database = home / "link.db"
-            _remove(database)
-            processes = ServerProcesses(
-                group,
-                link,
-                home,
-                environment,
-                flower.superlink(link, secret, database, certificates),
-                flower.superexec(link, secret),
-                keys,
-            )
+    private_folder(folder / "flower")
+    with (
+        _bound(host, port) as listener,
+        ending_in_order(),
+        Processes(folder / "logs") as group,
+    ):
+        processes = ServerProcesses(group, folder, keys)
+        processes.remove_database()
+        processes.start_link()
+        files = {name: keys.file(name) for name in keys.clients}
+        processes.nodes = flower.register(processes.link, processes.home, files)
+        _open_gate(listener, processes.link, keys)
+        try:
+            yield processes
+        finally:
+            group.stop(*reversed(group.running))
+            processes.remove_database()
+
+
+def _watch(
+    processes: ServerProcesses, folders: CellFolders, report: Callable[[RoundSummary], None]
+) -> None:
+    """Report the rounds until the ServerApp has written its outcome; restart processes that
+    died."""
+    reported, asked = 0, time.monotonic()
+    folder, outcome = folders.server, folders.server / OUTCOME
+    while True:
+        ended = outcome.exists()
+        for summary in folders.history[reported:]:
+            report(summary)
+            reported += 1
+        if ended:
+            result = json.loads(outcome.read_text(encoding="utf-8"))
+            if not result["done"]:
+                raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
+            for note in result["notes"]:
+                log.warning("%s", note)
+            return
+        if processes.died("superlink"):
             processes.start_link()
-            if keys is not None:
-                processes.nodes = flower.register(
-                    link, home, {name: keys.file(name) for name in keys.clients}
-                )
-                _open_gate(listener, link, keys)
-            try:
-                yield processes
-            finally:
-                group.stop(*reversed(group.running))
-                _remove(database)
+        # The ServerApp ends together with the SuperExec.
+        gone = processes.died("superexec")
+        if not gone and _is_gone(folder) and not outcome.exists():
+            gone = True
+            processes.count_restart("the ServerApp ended")
+        has_started = (folder / APP_STARTED).exists()
+        if not (gone or has_started) and time.monotonic() - asked > APP_START:
+            state = flower.status(processes.run, processes.home)
+            gone, asked = state.startswith("finished"), time.monotonic()
+            if gone:
+                processes.count_restart(f"the ServerApp did not start ({state})")
+        if gone:
+            processes.start_rounds()
+            asked = time.monotonic()
+        time.sleep(PAUSE)
+
+
+def _is_gone(folder: Path) -> bool:
+    """Whether a ServerApp has started and ended, for any reason: its lock is then free."""
+    if not (folder / APP_STARTED).exists():
+        return False
+    try:
+        hold(folder / APP_LOCK, busy="a ServerApp is running").release()
+    except PlflError:
+        return False
+    return True
 
 
 @contextmanager
@@ -253,89 +324,3 @@ def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[No
         await send({"type": "http.response.body", "body": content})
 
     return answer
-
-
-def _remove(database: Path) -> None:
-    """Remove a database and the files that SQLite keeps next to it."""
-    for path in database.parent.glob(f"{database.name}*"):
-        path.unlink()
-
-
-def run_rounds(
-    processes: ServerProcesses,
-    folders: CellFolders,
-    policy: RoundPolicy,
-    tell: Callable[[RoundSummary], None] = lambda summary: None,
-) -> None:
-    """Run the rounds of a cell; `tell` is called after each.
-
-    Raises:
-        PlflError: the ServerApp reports an error, or the processes die too often.
-    """
-    folder = folders.server
-    for name in (PROGRESS, OUTCOME):
-        (folder / name).unlink(missing_ok=True)
-    plan = {
-        "study": folders.study.model_dump(mode="json"),
-        "folder": str(Path.cwd()),  # plug-ins are relative to it
-        "cell": str(folders.cell),
-        "policy": asdict(policy),
-        "results": str(folders.results.resolve()),
-        "nodes": processes.nodes,
-        "keys": None if processes.keys is None else str(processes.keys.folder.resolve()),
-    }
-    write_text(folder / PLAN, json.dumps(plan))
-    processes.start_rounds(folder)
-    _watch(processes, folders, tell)
-    # Only after the results are written: a restarted ServerApp needs the checkpoint.
-    shutil.rmtree(folder / CHECKPOINT)
-    (folder / RELEASES).unlink(missing_ok=True)
-
-
-def _watch(
-    processes: ServerProcesses, folders: CellFolders, tell: Callable[[RoundSummary], None]
-) -> None:
-    """Report the rounds until the ServerApp has written its outcome; restart processes that
-    died."""
-    reported, asked = 0, time.monotonic()
-    folder, outcome = folders.server, folders.server / OUTCOME
-    while True:
-        ended = outcome.exists()
-        for summary in folders.history[reported:]:
-            tell(summary)
-            reported += 1
-        if ended:
-            result = json.loads(outcome.read_text(encoding="utf-8"))
-            if not result["done"]:
-                raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
-            for note in result["notes"]:
-                log.warning("%s", note)
-            return
-        if processes.died("superlink"):
-            processes.start_link()
-        # The ServerApp ends together with the SuperExec.
-        gone = processes.died("superexec")
-        if not gone and _is_gone(folder) and not outcome.exists():
-            gone = True
-            processes.count_restart("the ServerApp ended")
-        has_started = (folder / APP_STARTED).exists()
-        if not (gone or has_started) and time.monotonic() - asked > SILENCE:
-            state = flower.status(processes.run, processes.home)
-            gone, asked = state.startswith("finished"), time.monotonic()
-            if gone:
-                processes.count_restart(f"the ServerApp did not start ({state})")
-        if gone:
-            processes.start_rounds(folder)
-            asked = time.monotonic()
-        time.sleep(PAUSE)
-
-
-def _is_gone(folder: Path) -> bool:
-    """Whether a ServerApp has started and ended, for any reason: its lock is then free."""
-    if not (folder / APP_STARTED).exists():
-        return False
-    try:
-        hold(folder / APP_LOCK, busy="a ServerApp is running").release()
-    except PlflError:
-        return False
-    return True

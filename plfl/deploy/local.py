@@ -1,11 +1,12 @@
-"""Repeats a deployed cell in the simulator, and checks on sample data that the bits agree."""
+"""A complete federation on this machine, and its comparison with the simulator, bit by bit."""
 
 import json
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ import yaml
 from plfl.base.errors import PlflError
 from plfl.data.dataset import Dataset
 from plfl.data.prepare import load_dataset
+from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
-from plfl.deploy.launch import federate
+from plfl.deploy.host import GRACE, PAUSE, Processes, ending_in_order, free_port
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import LATEST
 from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, record
@@ -34,8 +36,64 @@ from plfl.study import Cell, Study
 
 PATIENCE = 900.0
 """Seconds to wait for the clients; long, because the machine may be busy."""
+USER_ERROR = 2
+"""Exit status of a command after an error that the user can fix."""
 ASKED = "asked"
 """Temporary column of the records, through which every client that was sent a message has a row."""
+
+
+def federate(
+    config: Path,
+    folders: CellFolders,
+    names: list[str],
+    policy: RoundPolicy,
+    rounds: int | None = None,
+    report: Callable[[str], None] = print,
+) -> None:
+    """Run a server and all its clients on this machine, with the commands for separate hosts and
+    with keys that are created for this run.
+
+    `rounds` replaces `federation.rounds`. `report` is called with each line of output.
+    """
+    flower.require()
+    # Not at the top: needs cryptography, which comes with the extra `deploy`.
+    from plfl.deploy.keys import make
+
+    deploy = folders.results / "deploy"
+    keys = deploy / "keys"
+    shutil.rmtree(keys, ignore_errors=True)
+    make(keys, names)
+    port = str(free_port())
+
+    def command(what: str, part: str, *options: str) -> list[str]:
+        words = [sys.executable, "-P", "-m", "plfl", "deploy", what, "--config", str(config)]
+        words += ["--cell", str(folders.cell), *(["--rounds", str(rounds)] if rounds else [])]
+        return [*words, "--keys", str((keys / part).resolve()), *options]
+
+    with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
+
+        def start(name: str) -> None:
+            options = ["--building", name, "--server", f"127.0.0.1:{port}"]
+            client = command("client", f"clients/{name}", *options)
+            processes.start(name, client, folder=folders.root)
+
+        options = [f"--{key}={value}" for key, value in asdict(policy).items()]
+        serving = command("server", "server", "--port", port, *options)
+        server = processes.start("server", serving, folder=folders.root, shown=True)
+        for name in names:
+            start(name)
+        report(f"{folders.cell}: a server and {len(names)} clients; logs in {processes.logs}")
+        while (code := server.poll()) is None:
+            for name in names:
+                status = processes.running[name].poll()
+                if status == USER_ERROR:
+                    processes.check(name)
+                elif status is not None:
+                    report(f"client {name} ended with status {status}; restarting it")
+                    start(name)
+            time.sleep(PAUSE)
+        if code:
+            raise PlflError(f"the server ended with status {code}; see its messages above")
 
 
 def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
@@ -58,7 +116,7 @@ def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
     }
 
 
-def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
+def check(clients: int, rounds: int, report: Callable[[str], None]) -> None:
     """Run a federation and its simulation in a temporary folder, and compare them.
 
     If they agree, the last line is `identical bits` and the folder is removed.
@@ -72,15 +130,15 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     begun = time.monotonic()
     dataset = load_dataset(study, folders.cell.state).refit()
     policy = RoundPolicy(clients, patience=PATIENCE)
-    federate(config, folders, agreement.roster(study, folders.cell), policy, tell=tell)
+    federate(config, folders, agreement.roster(study, folders.cell), policy, report=report)
     deployed = time.monotonic() - begun
     begun = time.monotonic()
     result, f = replay(study, folders.cell, dataset, folders.history)
-    tell(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")
+    report(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")
     if differences := list(compare(folders, result, f)):
         raise PlflError(f"the simulator gives other bits, see {here}: " + "; ".join(differences))
     shutil.rmtree(here)
-    tell("identical bits")
+    report("identical bits")
 
 
 def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator[str]:

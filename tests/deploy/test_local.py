@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from plfl.deploy.check import _scored
+from plfl.deploy.local import _scored
 from plfl.deploy.protocol.rounds import RoundSummary
 
 

@@ -2,30 +2,32 @@
 
 import logging
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from plfl.base.errors import PlflError
 from plfl.base.files import hold
-from plfl.deploy import flower, server_processes
+from plfl.deploy import server_host
 from plfl.deploy.folders import APP_LOCK, APP_STARTED
 from plfl.deploy.host import Processes
-from plfl.deploy.server_processes import ServerProcesses
+from plfl.deploy.server_host import ServerProcesses
 from tests.helpers.refusals import naming
 
 
 @pytest.fixture
 def server(tmp_path):
+    (tmp_path / "flower").mkdir()
     with Processes(tmp_path / "logs") as group:
-        yield ServerProcesses(group, flower.Link("127.0.0.1:1"), tmp_path, {}, [], [], None)
+        yield ServerProcesses(group, tmp_path, SimpleNamespace(certificates=[tmp_path]))
 
 
 def test_a_server_loop_is_gone_when_its_lock_is(tmp_path):
-    assert not server_processes._is_gone(tmp_path), "it has not started"
+    assert not server_host._is_gone(tmp_path), "it has not started"
     with hold(tmp_path / APP_LOCK):
         (tmp_path / APP_STARTED).touch()
-        assert not server_processes._is_gone(tmp_path)
-    assert server_processes._is_gone(tmp_path)
+        assert not server_host._is_gone(tmp_path)
+    assert server_host._is_gone(tmp_path)
 
 
 def test_what_is_lost_is_told_and_counted(server, caplog):
@@ -40,7 +42,7 @@ def test_what_is_lost_is_told_and_counted(server, caplog):
 
 def test_a_server_gives_up_in_the_end(server):
     server.group.log("superlink").write_text("no room\n")
-    for _ in range(server_processes.MAX_RESTARTS):
+    for _ in range(server_host.MAX_RESTARTS):
         server.count_restart("superlink ended")
     with naming(PlflError, "6 restarts"):
         server.count_restart("superlink ended")

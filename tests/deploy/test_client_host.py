@@ -6,7 +6,7 @@ import pytest
 from plfl.base.errors import ConfigError, DataError
 from plfl.config.features import FEATURES
 from plfl.data.features import assemble
-from plfl.deploy import worker
+from plfl.deploy import client_host
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -43,7 +43,7 @@ def series(rows=200) -> pd.DataFrame:
 
 
 def read(of: Study, folder) -> pd.DataFrame:
-    return worker.series(of, of.cells[0], NAME, folder)
+    return client_host.series(of, of.cells[0], NAME, folder)
 
 
 def test_it_is_made_once_and_private(study, folder, tmp_path):
@@ -67,7 +67,7 @@ def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
 def test_who_is_not_in_the_study_gets_nothing(study, folder):
     of = study()
     with naming(ConfigError, "'7'", "101"):
-        worker.series(of, of.cells[0], "7", folder)
+        client_host.series(of, of.cells[0], "7", folder)
 
 
 def put(table: pd.DataFrame, folder) -> None:

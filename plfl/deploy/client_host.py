@@ -1,0 +1,207 @@
+"""The machine of one building: a `Client` behind a socket, and Flower's processes before it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.files import digest, hold
+from plfl.data import sources
+from plfl.deploy import flower
+from plfl.deploy.host import (
+    PAUSE,
+    Processes,
+    ending_in_order,
+    free_port,
+    listen,
+    new_secret,
+    private,
+    private_folder,
+)
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.client import Client
+from plfl.study import Cell, Study
+
+if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
+    from plfl.deploy.keys import ClientKeys, Seal
+
+log = logging.getLogger(__name__)
+
+OWNERS = "series.parquet"
+"""Optional file of a client's folder, provided by its owner: the series to use."""
+
+
+def attend(
+    study: Study,
+    cell: Cell,
+    building: str,
+    folder: Path,
+    address: str,
+    keys: ClientKeys,
+    retry_seconds: float,
+) -> None:
+    """Run a client until it is stopped: answer the messages that its SuperNode receives.
+
+    A SuperNode that ends is restarted, unless the connection cannot succeed: the server has refused
+    it for `retry_seconds` seconds, or has no certificate that `keys` trust.
+
+    Raises:
+        PlflError: the server is not trusted or refuses this client, another client uses the folder,
+            other users can read it, or the data are not usable.
+    """
+    flower.require()
+    os.umask(0o077)
+    private_folder(folder)
+    link = flower.Link(address, keys.trusted)
+    seals: list[Seal] = []
+    problems: list[PlflError] = []
+
+    def supervise() -> None:
+        try:
+            _run_supernode(processes, link, folder, keys, seals, retry_seconds)
+        except PlflError as error:
+            problems.append(error)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        ending_in_order(),
+        hold(folder / ".lock", busy="another client uses this folder; stop it first"),
+        Processes(folder / "logs") as processes,
+    ):
+        client = Client(study, cell, building, series(study, cell, building, folder), folder)
+        with listen(folder) as listener:
+            threading.Thread(target=supervise, daemon=True).start()
+            try:
+                while True:
+                    # A relay may end before it gets its answer; the server then asks again.
+                    with suppress(EOFError, ConnectionError), listener.accept() as connection:
+                        connection.send_bytes(_answer(client, connection.recv_bytes(), seals))
+            except SystemExit:
+                if not problems:
+                    raise
+                raise PlflError(f"client {building}: {problems[0]}") from None
+
+
+def _answer(client: Client, data: bytes, seals: Sequence[Seal]) -> bytes:
+    """The sealed answer to a message; empty if the server has not sealed the message."""
+    try:
+        return seals[-1].close(client.answer(seals[-1].open(data)))
+    except PlflError as error:
+        log.error("message of the server: %s", error)
+        return b""
+
+
+def _run_supernode(
+    processes: Processes,
+    link: flower.Link,
+    folder: Path,
+    keys: ClientKeys,
+    seals: list[Seal],
+    retry_seconds: float,
+) -> None:
+    """Run a SuperNode and its SuperExec, and restart them. The seal for each connection is appended
+    to `seals`.
+
+    Raises:
+        PlflError: the connection to the server cannot succeed.
+    """
+    secret, environment = new_secret(folder), flower.environment(folder / "flower")
+    accepted = time.monotonic()
+    while True:
+        begun = time.monotonic()
+        try:
+            seals.append(keys.seal(link.address))
+        except OSError:  # the server has not started yet
+            time.sleep(1)
+            continue
+        local = flower.Link(f"127.0.0.1:{free_port()}")
+        commands = {
+            "supernode": flower.supernode(link, local, secret, folder, keys.key),
+            "superexec": flower.superexec(local, secret),
+        }
+        started = [processes.start(name, commands[name], environment) for name in commands]
+        while all(process.poll() is None for process in started):
+            time.sleep(PAUSE)
+        output = processes.tail("supernode", 20) if started[0].poll() == 1 else ""
+        processes.stop(*commands)
+        if not flower.REFUSED.search(output):
+            accepted = time.monotonic()
+        elif begun - accepted > retry_seconds:
+            raise PlflError(
+                f"the server at {link.address} refuses it: the server does not know the client's "
+                "key, or another process uses it; copy the client's file in server/clients, "
+                "created by the same `plfl deploy keys`, to the server's folder of keys"
+            )
+        time.sleep(1)
+
+
+def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
+    """The series of a building, from its `series_file`.
+
+    Raises:
+        ConfigError: the study has no such building.
+        DataError: the source has no series of the building, or the owner's table lacks a feature
+            of the study.
+    """
+    path = series_file(study, cell, building, folder)
+    table = pd.read_parquet(path)
+    if missing := [name for name in study.data.inputs if name not in table]:
+        raise DataError(
+            f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
+            "remove it from data.features on all hosts, or delete the file to use the series of "
+            f"data.source {study.data.source}"
+        )
+    return table[study.data.inputs]
+
+
+def series_file(study: Study, cell: Cell, building: str, folder: Path) -> Path:
+    """The file of a building's series: its owner's table, or otherwise the series of the study's
+    data source, which is then stored in the folder.
+
+    The name of the latter contains a digest of the settings that determine it.
+    """
+    if (path := folder / OWNERS).exists():
+        return path
+    settings = sources.of(study.data).settings(study.data, cell.state) | {
+        "clients": 1,
+        "buildings": [building],
+    }
+    path = folder / f"series-{digest(cell.state, settings)}.parquet"
+    if not path.exists():
+        table = _from_source(study, cell, building)
+        with private(path) as temporary:
+            table.to_parquet(temporary)
+    return path
+
+
+def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
+    """The series of a building from the study's data source."""
+    names = agreement.roster(study, cell)
+    if building not in names:
+        problem = f"{cell.state} has no client {building!r}; it has {', '.join(names)}"
+        raise ConfigError("--building", [problem])
+    data = study.data
+    if data.source != "meters":
+        only = {cell.state: [int(building)]}
+        data = data.model_copy(update={"clients": 1, "buildings": only})
+    # Clients on one machine share the data folder, and fetching removes partially written files.
+    with hold(data.folder / ".clients.lock"):
+        source = sources.of(data)
+        source.fetch(data, cell.state)
+        tables = source.load(data, cell.state)
+        if building in tables:
+            return tables[building]
+    raise DataError(
+        f"--building {building}: data.source {data.source} has no series of it; choose another "
+        "building, or put series.parquet into the client's folder"
+    )
