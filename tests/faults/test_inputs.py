@@ -1,7 +1,4 @@
-"""Bad input: a clear message or a result, never a traceback, a hang, or a file elsewhere.
-
-`make campaign NAME=torture` makes thousands of the tries of which `test_spoilt_files` makes a few.
-"""
+"""Bad input: a clear message or a result, never a traceback, a hang, or a file elsewhere."""
 
 import math
 import pickle

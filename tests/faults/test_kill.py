@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plfl.base.files import hold
-from tests.helpers.faults.kills import RECORDS, Job, Study, survive_ends
+from tests.helpers.faults.kills import RECORDS, Job, Study, kill, press_ctrl_c, survive_ends
 
 
 def test_a_study_that_is_ended_twice_goes_on_with_the_same_bits(tmp_path: Path) -> None:
@@ -18,9 +18,9 @@ def test_a_study_that_is_ended_twice_goes_on_with_the_same_bits(tmp_path: Path) 
     whole = undisturbed.finish()
     study = Study(tmp_path / "ended")
     cells = [study.folder / p.relative_to(undisturbed.study.folder) for p in undisturbed.outputs]
-    ends = [("both", "train", 0.0), ("Ctrl-C", "train", 0.0)]
-    target = str(cells[0].relative_to(study.folder))
-    assert survive_ends(study, ends, target) == (len(ends), len(ends))
+    survive_ends(study, [kill, press_ctrl_c], str(cells[0].relative_to(study.folder)))
+    logs = [log.read_text() for log in study.results.glob("logs/**/*.log")]
+    assert logs and not any("Traceback" in log for log in logs)
     assert [path.read_bytes() for path in cells] == whole
 
 

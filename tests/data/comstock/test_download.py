@@ -1,7 +1,4 @@
-"""Downloads from a real S3 server on loopback, and whatever the network does to them.
-
-`make campaign NAME=torture` makes hundreds of the downloads of which `test_campaign` makes a few.
-"""
+"""Downloads from a real S3 server on loopback, and whatever the network does to them."""
 
 import hashlib
 import json
@@ -217,11 +214,6 @@ def test_an_etag_that_is_no_md5_is_no_reason_to_refuse(
     proxy.play({f"{ROOT}/{SERIES}": Fault("other ETag", "HEAD", times=ALWAYS)})
     assert fetch(data, FEW)["files"][SERIES]["etag"] == "0123456789abcdef-3"
     assert (root(data) / SERIES).read_bytes() == store[SERIES]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_campaign(seed: int, proxy: FaultProxy, store: Store, tmp_path: Path) -> None:
-    downloads.survive(seed, proxy, store, tmp_path / "data")
 
 
 @pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])

@@ -1,13 +1,11 @@
-"""Downloads of 36 buildings with seeded faults, and what must be true after each of them."""
+"""Downloads of 36 buildings, and what must be true after each of them."""
 
 import hashlib
 import json
 import os
-import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,12 +14,11 @@ import boto3
 from botocore.config import Config
 from botocore.retries.standard import ExponentialBackoff
 
-from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
-from tests.helpers.comstock_files import study, write_store
-from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
+from tests.helpers.comstock_files import write_store
+from tests.helpers.faults.proxy import FaultProxy, fault_proxy
 from tests.helpers.s3 import empty, serving
 
 COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
@@ -136,16 +133,15 @@ def needed(release: str, ids: list[int] = IDS) -> set[str]:
 # -- what must be true ---------------------------------------------------------------------------
 
 
-def check_cache(data: Data, store: Store, stale: dict[str, bytes] | None = None) -> None:
-    """Every file in the cache is the bucket's, or the one that lay there before and no manifest
-    calls good; nothing half-written is left; the manifest tells the truth."""
+def check_cache(data: Data, store: Store) -> None:
+    """Every file in the cache is the bucket's; nothing half-written is left; the manifest tells the
+    truth."""
     folder, known = root(data), manifest(data)
     entries = json.loads(known.read_text())["files"] if known.exists() else {}
     for path in folder.rglob("*"):
         key = path.relative_to(folder).as_posix()
         if path.is_file() and path != known:
-            content = path.read_bytes()
-            assert content == store.get(key) or content == (stale or {}).get(key), key
+            assert path.read_bytes() == store.get(key), key
     for key, entry in entries.items():
         whole = store[key]
         assert entry["sha256"] == hashlib.sha256(whole).hexdigest()
@@ -169,71 +165,3 @@ def check_message(message: str, names: set[str]) -> None:
     assert any(word in message for word in ("run again", "Run again", "check ", "look for")), (
         message
     )
-
-
-# -- the campaign --------------------------------------------------------------------------------
-
-
-def plan(dice: random.Random, release: str) -> dict[str, Fault]:
-    """Faults with some of what a download asks for."""
-    keys = sorted(f"{ROOT}/{key}" for key in needed(release))
-    if release == BY_COUNTY:
-        keys += ["page 1", "page 2"]
-    victims = dice.sample(keys, dice.choice([1, 1, 2, 5, 15]))
-    faults = {
-        key: Fault(
-            kind=dice.choice(list(KINDS)),
-            method="GET" if key.startswith("page") else dice.choice(["GET", "GET", "HEAD"]),
-            times=dice.choice([1, 1, 2, ALWAYS]),
-        )
-        for key in victims
-    }
-    # A file is asked about twice: by us and, right before it is fetched, by boto3.
-    return {
-        key: replace(fault, after=dice.choice([0, 1])) if fault.method == "HEAD" else fault
-        for key, fault in faults.items()
-    }
-
-
-def spoil(data: Data, store: Store, dice: random.Random) -> dict[str, bytes]:
-    """Leave in the cache what may lie there: right copies, old copies, damaged ones."""
-    stale = {}
-    for key in dice.sample(sorted(needed(data.comstock.release)), 6):
-        path = root(data) / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = store[key]
-        if dice.random() < 0.5:
-            stale[key] = content = content[: dice.randrange(len(content))]
-        path.write_bytes(content)
-    return stale
-
-
-def survive(seed: int, proxy: FaultProxy, store: Store, folder: Path) -> None:
-    """A download of all buildings with the faults of a seed, then one without any.
-
-    It ends with files identical to the bucket's or with a clear error; never is there a wrong or a
-    partial file in the cache; the second one completes it.
-    """
-    release = BY_COUNTY if seed % 3 == 2 else PAPER_RELEASE
-    data = study(folder, release=release)
-    stale: dict[str, bytes] = {}
-    if seed % 5 == 4:
-        stale = spoil(data, store, random.Random(seed))
-    with mock.patch.dict(os.environ, AWS_ENDPOINT_URL_S3=proxy.url):
-        proxy.play(plan(random.Random(seed), release))
-        with impatient():
-            try:
-                receipt = fetch(data)
-            except DataError as error:
-                # Nothing vouches for a list of files: a damaged one may lack what it should name.
-                names = {Layout(release, 10).metadata("NY"), "there is no building"}
-                check_message(str(error), names | needed(release))
-                check_cache(data, store, stale)
-            else:
-                check_complete(data, store, receipt)
-        assert proxy.met or seed % 5 == 4  # what is there already is not asked for
-
-        proxy.play({})
-        # However busy the machine is.
-        with impatient(), mock.patch.object(download, "READ_TIMEOUT", 20.0):
-            check_complete(data, store, fetch(data))

@@ -1,16 +1,14 @@
 """Files that were spoilt at random, and the one promise about them: a clear message, or a result.
 
 A `Subject` is a few valid files and what plfl does with them. One of them is spoilt, byte by byte
-or in its structure, and read: nothing but a `PlflError` that names the file may come of it, in good
-time, and no file outside the study's folder.
+or, if it is YAML or JSON, in its structure, and read: nothing but a `PlflError` may come of it, in
+good time, and no file outside the study's folder.
 """
 
 import gzip
-import hashlib
 import io
 import json
 import math
-import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +16,9 @@ from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from plfl.base.errors import PlflError
@@ -63,13 +58,8 @@ class Subject:
     """The valid files, by their paths from the working directory."""
     read: Callable[[random.Random], object]
     """Reads them, with settings drawn at random if there are any."""
-    victims: tuple[str, ...] = ()
+    spoilt: tuple[str, ...] = ()
     """Those that are spoilt; all if none is named."""
-
-    @property
-    def spoilt(self) -> tuple[str, ...]:
-        """The files that are spoilt."""
-        return self.victims or tuple(self.files)
 
 
 # -- spoiling ------------------------------------------------------------------------------------
@@ -77,11 +67,9 @@ class Subject:
 
 def spoil(content: bytes, name: str, dice: random.Random) -> bytes:
     """The content of a file, spoilt."""
-    structure = _STRUCTURES.get(Path(name.removesuffix(".gz")).suffix)
+    structure = _STRUCTURES.get(Path(name).suffix)
     if structure and dice.random() < 0.6:
-        plain = gzip.decompress(content) if name.endswith(".gz") else content
-        changed = structure(plain, dice)
-        return gzip.compress(changed, mtime=0) if name.endswith(".gz") else changed
+        return structure(content, dice)
     for _ in range(dice.choice([1, 1, 1, 2, 5, 20])):
         content = _bytes(content, dice)
     return content
@@ -140,73 +128,7 @@ def _place(tree: Any, dice: random.Random) -> Any:
     return [*tree[:at], _place(tree[at], dice), *tree[at + 1 :]]
 
 
-def _csv(content: bytes, dice: random.Random) -> bytes:
-    rows = _tree([line.split(",") for line in content.decode().split("\n")], dice)
-    if not isinstance(rows, list):
-        return str(rows).encode("utf-8", "surrogatepass")
-    lines = (",".join(map(str, row)) if isinstance(row, list) else str(row) for row in rows)
-    return "\n".join(lines).encode("utf-8", "surrogatepass")
-
-
-_ODD = (b"\xff", "x", "1", True, {"a": 1}, [1.0], pd.Timestamp("2018-01-01"), None, 10**18, "\0")
-
-
-def _parquet(content: bytes, dice: random.Random) -> bytes:
-    table = pq.read_table(io.BytesIO(content))
-    for _ in range(dice.choice([1, 1, 2])):
-        if not table.num_columns:
-            break
-        at, other = (dice.randrange(table.num_columns) for _ in range(2))
-        name, names = table.column_names[at], list(table.column_names)
-        names[at] = str(dice.choice(NASTY))
-        odd = pa.array([dice.choice(_ODD)] * table.num_rows)
-        changed = (
-            table.slice(0, dice.choice([0, 1, 2, table.num_rows // 2])),
-            table.remove_column(at),
-            table.append_column(name, table.column(other)),
-            table.rename_columns(names),
-            table.set_column(at, name, odd),
-            table.set_column(at, name, _holed(table.column(at), dice)),
-            table.replace_schema_metadata({"pandas": dice.choice(["", "{}", "[1]", "x"])}),
-        )
-        table = dice.choice(changed)
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
-def _holed(column: pa.ChunkedArray, dice: random.Random) -> pa.Array:
-    """A column with up to three other values, as text if they are not of its type."""
-    values = column.to_pylist()
-    for row in dice.sample(range(len(values)), min(len(values), 3)):
-        values[row] = dice.choice([None, math.nan, math.inf, -1.0, 1e308, 0.0])
-    try:
-        return pa.array(values, type=column.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return pa.array([str(value) for value in values])
-
-
-def _npz(content: bytes, dice: random.Random) -> bytes:
-    with np.load(io.BytesIO(content)) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    name = dice.choice(list(arrays))
-    array = arrays.pop(name)
-    if dice.random() > 0.3:
-        odd = (np.zeros((0,)), np.full(3, np.nan))
-        changed = (array[..., None], array.reshape(-1)[:1], array.astype(str), *odd)
-        arrays[name] = dice.choice(changed)
-    sink = io.BytesIO()
-    np.savez(sink, **arrays)
-    return sink.getvalue()
-
-
-_STRUCTURES: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
-    ".yaml": _yaml,
-    ".json": _json,
-    ".csv": _csv,
-    ".parquet": _parquet,
-    ".npz": _npz,
-}
+_STRUCTURES = {".yaml": _yaml, ".json": _json}
 
 
 # -- one try -------------------------------------------------------------------------------------
@@ -219,7 +141,7 @@ def survive(subject: Subject, dice: random.Random, sandbox: Path) -> str | None:
     Raises:
         AssertionError: it ended otherwise, and how.
     """
-    victim = dice.choice(subject.spoilt)
+    victim = dice.choice(subject.spoilt or tuple(subject.files))
     content = spoil(subject.files[victim], victim, dice)
     work = sandbox / "work"
     for name, whole in subject.files.items():
@@ -279,31 +201,20 @@ def _meters(folder: Path) -> Subject:
     load = 2 + np.sin(np.arange(len(stamps)) / 9)
     table = pd.DataFrame({"load": load.round(3), "temperature": 5.0, "floor_area": 100.0}, stamps)
     text = table.to_csv().encode()
-    sink = io.BytesIO()
-    table.to_parquet(sink)
     workbook = io.BytesIO()
     table.reset_index().to_excel(workbook, index=False)
     files = {
         "meters/a.csv": text,
         "meters/b.csv.gz": gzip.compress(text, mtime=0),
-        "meters/c.parquet": sink.getvalue(),
         "meters/d.xlsx": workbook.getvalue(),
     }
     columns = {name: name for name in ("timestamp", "load", "temperature", "floor_area")}
+    settings = {"columns": columns, "timezone": "America/New_York", "max_gap": 60}
+    data = Data.model_validate(
+        {"source": "meters", "states": ["A"], "clients": 3, "meters": settings}
+    )
 
     def read(dice: random.Random) -> None:
-        settings = {
-            "columns": columns,
-            "timezone": dice.choice(["UTC", "America/New_York", "Etc/GMT+5"]),
-            "interval": dice.choice([15, 15, 15, 30]),
-            "stamp": dice.choice(["end", "start"]),
-            "unit": dice.choice(["kWh", "W"]),
-            "max_gap": dice.choice([0, 60, 10**6]),
-            "allow_negative": dice.random() < 0.5,
-        }
-        data = Data.model_validate(
-            {"source": "meters", "states": ["A"], "clients": 4, "meters": settings}
-        )
         series = meters.read(data, "A")
         tables = {name: assemble(part, data.features) for name, part in series.items()}
         windows.build(tables, Windows())
@@ -323,49 +234,6 @@ def _comstock(folder: Path) -> Subject:
         dict(comstock.read(Path("store"), data, "NY", list(COUNTIES)))
 
     return Subject("ComStock", files, read)
-
-
-def _manifest(folder: Path) -> Subject:
-    from plfl.data.comstock import download
-    from plfl.data.comstock.releases import PAPER_RELEASE
-    from tests.helpers.comstock_files import COUNTIES, study, write_store
-
-    write_store(folder)
-    store = _contents(folder)
-    entries = {
-        key: {"size": len(content), "etag": "e", "sha256": hashlib.sha256(content).hexdigest()}
-        for key, content in store.items()
-    }
-    whole = {"release": PAPER_RELEASE, "upgrade": 10, "state": "NY", "files": entries}
-    manifest = f"data/comstock/{PAPER_RELEASE}/manifest-NY-upgrade10.json"
-    files = {f"data/comstock/{key}": content for key, content in store.items()}
-
-    def read(dice: random.Random) -> None:
-        # What the manifest does not vouch for is asked of the bucket, where nobody answers.
-        with (
-            mock.patch.object(download, "ATTEMPTS", 1),
-            mock.patch.dict(os.environ, AWS_ENDPOINT_URL_S3="http://127.0.0.1:9"),
-        ):
-            download.download(study(Path("data")), "NY", list(COUNTIES))
-
-    return Subject("manifest", files | {manifest: json.dumps(whole).encode()}, read, (manifest,))
-
-
-def _receipt(folder: Path) -> Subject:
-    from plfl.data.receipts import read_receipt, verify
-
-    files = {"meters/a.csv": b"timestamp,load\n", "meters/b.csv": b"timestamp,load\n"}
-    receipt = {
-        "source": "meters",
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
-        "clients": {"a": {"file": "meters/a.csv"}},
-    }
-    name = "North.files.json"
-
-    def read(dice: random.Random) -> None:
-        verify(read_receipt(Path(name)))
-
-    return Subject("receipt", files | {name: json.dumps(receipt).encode()}, read, (name,))
 
 
 def _dataset(folder: Path) -> Subject:
@@ -471,8 +339,6 @@ SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "configuration": _configuration,
     "meters": _meters,
     "ComStock": _comstock,
-    "manifest": _manifest,
-    "receipt": _receipt,
     "dataset": _dataset,
     "checkpoint": _checkpoint,
     "cell": _cell,

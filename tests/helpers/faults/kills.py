@@ -80,14 +80,12 @@ class Study(Project):
         """What the Snakemake started last has said."""
         return (self.folder / "said.txt").read_text()
 
-    def has_begun(self, phase: str, since: float) -> bool:
-        """Whether a phase has begun since then: a training when it has saved a round."""
-        traces = f"logs/{phase}*" if phase != "train" else "trained/*.checkpoint/state.json"
+    def has_saved(self, since: float) -> bool:
+        """Whether a training has saved a round since then."""
         times = []
-        for trace in self.results.glob(traces):
-            for file in (trace, *trace.glob("**/*")):
-                with suppress(FileNotFoundError):  # a finished job removes its checkpoint
-                    times.append(file.stat().st_mtime)
+        for file in self.results.glob("trained/*.checkpoint/state.json"):
+            with suppress(FileNotFoundError):  # a finished job removes its checkpoint
+                times.append(file.stat().st_mtime)
         return any(at > since for at in times)
 
     def resumed(self, since: float) -> int:
@@ -143,77 +141,44 @@ def jobs(snakemake: subprocess.Popen[str]) -> list[psutil.Process]:
     return found
 
 
-ENDS = ("job", "snakemake", "both", "Ctrl-C")
-"""What is killed, or the key that is pressed."""
+def kill(snakemake: subprocess.Popen[str]) -> None:
+    """`kill -9` of Snakemake and of the job that it runs."""
+    assert until(lambda: bool(jobs(snakemake)), snakemake)
+    targets = jobs(snakemake)
+    snakemake.kill()
+    for target in targets:
+        with suppress(psutil.NoSuchProcess):
+            target.kill()
 
 
-def end(way: str, snakemake: subprocess.Popen[str]) -> bool:
-    """End a study in one of the `ENDS`; whether it had not finished before."""
-    if way == "Ctrl-C":
-        with suppress(ProcessLookupError):
-            os.killpg(snakemake.pid, signal.SIGINT)
-    else:
-        if way != "snakemake" and not until(lambda: bool(jobs(snakemake)), snakemake):
-            return False
-        targets = jobs(snakemake) if way != "snakemake" else []
-        if way != "job":
-            snakemake.kill()
-        for target in targets:
-            with suppress(psutil.NoSuchProcess):
-                target.kill()
-    # A Snakemake that lost a job ends by itself, and says so.
-    return snakemake.wait(PATIENCE) != 0
-
-
-PHASES = {
-    RECORDS: ("download", "windows", "train", "collect"),
-    "all": ("download", "windows", "train", "collect", "figures", "page", "track"),
-}
-"""What has to be done for a target, in turn."""
+def press_ctrl_c(snakemake: subprocess.Popen[str]) -> None:
+    """Interrupt Snakemake and its jobs, as a terminal does."""
+    os.killpg(snakemake.pid, signal.SIGINT)
 
 
 def survive_ends(
-    study: Study, ends: Sequence[tuple[str, str, float]], target: str = RECORDS
-) -> tuple[int, int]:
-    """End a study again and again, then let it finish.
+    study: Study, ends: Sequence[Callable[[subprocess.Popen[str]], None]], target: str
+) -> None:
+    """End a study in each way after a round of its training was saved, then let it finish.
 
-    No finished cell is trained again, Ctrl-C leaves no traceback, and nothing half-written is left.
-
-    Args:
-        study: the study.
-        ends: one of `ENDS` with the phase in which it comes, and how many seconds after the phase
-            has begun.
-        target: what the study is made for; one of `PHASES`.
-
-    Returns:
-        How often it was ended before it had finished, and went on after a saved round.
+    It goes on after the saved round each time, no finished cell is trained again, and nothing
+    half-written is left.
     """
     kept: Trained = {}
-    ended = resumed = 0
-
-    def check(begun: float) -> None:
-        nonlocal kept, resumed
-        resumed += study.resumed(begun)
+    for end in [*ends, None]:
+        begun = time.time()
+        with clearing(study.start(target)) as run:
+            if end is not None:
+                assert until(partial(study.has_saved, begun), run), "it had finished before"
+                end(run)
+            failed = run.wait(PATIENCE) != 0
+            assert failed == (end is not None), study.said
         trained = finished(study.results)
         assert {name: trained.get(name) for name in kept} == kept, "trained again"
         kept = trained
-
-    for way, phase, wait in ends:
-        begun = time.time()
-        with clearing(study.start(target)) as run:
-            if until(partial(study.has_begun, phase, begun), run):
-                time.sleep(wait)
-                ended += end(way, run)
-        check(begun)
-        if way == "Ctrl-C":
-            for log in study.results.glob("logs/**/*.log"):
-                assert "Traceback" not in log.read_text(), f"{phase}: {log}: {log.read_text()}"
-    begun = time.time()
-    with clearing(study.start(target)) as run:
-        assert run.wait(PATIENCE) == 0, study.said
-    check(begun)
+        if end is not ends[0]:
+            assert study.resumed(begun)
     assert not leftovers(study.results)
-    return ended, resumed
 
 
 # -- the training job alone ----------------------------------------------------------------------

@@ -45,8 +45,6 @@ class Fault:
     method: str = "GET"
     times: float = 1
     """How many requests meet it; `ALWAYS` for all."""
-    after: int = 0
-    """How many go well before."""
 
 
 class FaultProxy(ThreadingHTTPServer):
@@ -87,7 +85,7 @@ class FaultProxy(ThreadingHTTPServer):
             if fault is None or fault.method != method:
                 return None
             self._asked[method, name] += 1
-            if not 0 < self._asked[method, name] - fault.after <= fault.times:
+            if self._asked[method, name] > fault.times:
                 return None
             self.met.append((name, fault))
             return fault
