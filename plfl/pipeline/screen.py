@@ -9,7 +9,6 @@ the results if the study is complete; otherwise all: the user has asked for some
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import re
@@ -33,7 +32,7 @@ def main() -> None:
 
     sys.argv[0] = "snakemake"  # the name in its own messages
     _screen = Screen()
-    logger.addFilter(_screen.hear)  # Snakemake removes handlers, but not filters
+    logger.addFilter(_screen.follow)  # Snakemake removes handlers, but not filters
     try:
         snakemake()
     finally:
@@ -83,14 +82,13 @@ class Screen:
         """What Snakemake says if there is nothing to be done."""
         self.existing: Callable[[], str] = str
         self.stop = threading.Event()
-        self.lock = threading.RLock()
         self.ticking = threading.Thread(target=self._tick, daemon=True)
 
     def begin(self, name: str, log: Path) -> None:
         """See `begin`."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as file:
-            file.write(self._said())
+            file.write(self._held_back())
             sys.stdout.flush()
             for standard in (1, 2):
                 os.dup2(file.fileno(), standard)
@@ -102,14 +100,14 @@ class Screen:
         self.stop.set()
         if not self.name:
             shown = self.nothing + "\n" + self.existing() if self.nothing else ""
-            shown = shown or "\n".join(self.errors) or self._said().decode(errors="replace")
+            shown = shown or "\n".join(self.errors) or self._held_back().decode(errors="replace")
             self.write(shown.rstrip("\n"))
             return
         self.ticking.join()
         self.write("" if self.failed else "\n".join(self.errors))
         self.write(f"log: {self.log}")
 
-    def _said(self) -> bytes:
+    def _held_back(self) -> bytes:
         sys.stderr.flush()
         self.held.seek(0)
         return self.held.read()
@@ -120,24 +118,22 @@ class Screen:
             tqdm.write(text, self.err)
             self.err.flush()
 
-    def hear(self, record: logging.LogRecord) -> bool:
+    def follow(self, record: logging.LogRecord) -> bool:
         """Follow the jobs by a message of Snakemake, and show it if it is an error."""
         event, about = str(getattr(record, "event", None) or ""), record.__dict__
-        with self.lock:
-            if event == "run_info" and about.get("stats"):
-                self.planned = about["stats"]["total"]
-            elif event == "job_info":
-                self.running[about["jobid"]] = about
-            elif event == "job_finished":
-                self.running.pop(about["job_id"], None)
-                self.done += 1
-        if event == "job_error":
-            with self.lock:
-                job = self.running.pop(about["jobid"], about)
+        if event == "run_info" and about.get("stats"):
+            self.planned = about["stats"]["total"]
+        elif event == "job_info":
+            self.running[about["jobid"]] = about
+        elif event == "job_finished":
+            self.running.pop(about["job_id"], None)
+            self.done += 1
+        elif event == "job_error":
+            job = self.running.pop(about["jobid"], about)
             self.failed = True
-            said = _errors(about.get("log") or [])
-            how = "stopped" if said and said[0].startswith("interrupted;") else "failed"
-            self.write("\n".join(["", f"{how}: {_label(job)}", *said]))
+            errors = _errors(about.get("log") or [])
+            how = "stopped" if errors and errors[0].startswith("interrupted;") else "failed"
+            self.write("\n".join(["", f"{how}: {_label(job)}", *errors]))
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.nothing = message
         elif record.levelno >= logging.ERROR:
@@ -145,45 +141,46 @@ class Screen:
         return True
 
     def _tick(self) -> None:
-        """Show the progress until the end: on a terminal in one line, elsewhere now and then."""
+        """Show what is done until the end: on a terminal in one line, elsewhere now and then.
+
+        No time left is shown, because jobs differ too much: see `plfl cells` for a range.
+        """
         terminal = self.err.isatty()
+        form = "{desc} |{bar:10}| {elapsed}{postfix}"
         with tqdm(
-            file=self.err if terminal else io.StringIO(),
-            bar_format="{desc} |{bar:10}| [{elapsed}<{remaining}{postfix}]",
-            dynamic_ncols=terminal,
-            smoothing=0,
-            leave=False,
+            file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not terminal
         ) as bar:
             while not self.stop.wait(0.5 if terminal else self.EVERY):
-                with self.lock:
-                    done, running = self.done, [*self.running.values()]
+                running = list(self.running.values())
                 rounds = [_rounds(about) for about in running]
+                where = (f" (round {of[0]} of {of[1]})" if of else "" for of in rounds)
+                jobs = ", ".join(map(str.__add__, map(_label, running), where))
+                progress = f"{self.name}: {self.done} of {self.planned} jobs done"
+                if not terminal:
+                    self.write(f"{progress}; now: {jobs}" if jobs else progress)
+                    continue
                 bar.total = self.planned
                 # A round of training is a part of its job.
-                bar.n = done + sum(t / last for t, last in filter(None, rounds))
-                at = [f" (round {of[0]} of {of[1]})" if of else "" for of in rounds]
-                what = (_label(about) + where for about, where in zip(running, at, strict=True))
-                bar.set_postfix_str(", ".join(what), refresh=False)
-                bar.set_description_str(f"{self.name}: {done} of {self.planned} jobs done")
-                if not terminal:
-                    self.write(str(bar))
+                bar.n = self.done + sum(t / last for t, last in filter(None, rounds))
+                bar.set_postfix_str(jobs, refresh=False)
+                bar.set_description_str(progress)
 
 
 def _label(about: dict[str, Any]) -> str:
     """A description of what a job does."""
-    said = about.get("rule_msg") or about.get("rule_name") or "a job"
-    return re.sub(r"\b[a-z_]+=", "", str(said))  # of wildcards, the values
+    label = about.get("rule_msg") or about.get("rule_name") or "a job"
+    return re.sub(r"\b[a-z_]+=", "", str(label))  # of wildcards, the values
 
 
 def _rounds(about: dict[str, Any]) -> tuple[int, int] | None:
     """The current round of a training job and the number of rounds, from its log."""
     for path in about.get("log") or []:
         try:
-            said = Path(path).read_bytes()
+            rounds = re.findall(rb"round (\d+) of (\d+)", Path(path).read_bytes())
         except OSError:
             continue
-        if found := re.findall(rb"round (\d+) of (\d+)", said):
-            return int(found[-1][0]), int(found[-1][1])
+        if rounds:
+            return int(rounds[-1][0]), int(rounds[-1][1])
     return None
 
 
@@ -192,10 +189,10 @@ def _errors(logs: list[str]) -> list[str]:
     lines: list[str] = []
     for path in logs:
         try:
-            said = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+            log = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             continue
-        first = next((i for i, line in enumerate(said) if " ERROR " in line), max(0, len(said) - 5))
-        lines += [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in said[first:]]
+        first = next((i for i, line in enumerate(log) if " ERROR " in line), max(0, len(log) - 5))
+        lines += [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in log[first:]]
         lines.append(f"({path})")
     return lines
