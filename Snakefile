@@ -1,8 +1,8 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
-from plfl.base.interrupts import hear, silence
+from plfl.base.interrupts import raise_on_ctrl_c, exit_on_ctrl_c
 
-silence()  # until the jobs begin
+exit_on_ctrl_c()  # until the jobs begin
 
 import itertools
 import re
@@ -118,7 +118,7 @@ rule variants:
 
 
 onstart:
-    hear()
+    raise_on_ctrl_c()
     if workflow.is_main_process:
         try:
             claim(study)

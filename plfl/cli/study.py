@@ -57,9 +57,8 @@ def run(options: argparse.Namespace) -> None:
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.
-    start = (
-        "import plfl.base.interrupts as i; i.silence(); import plfl.pipeline.screen as s; s.main()"
-    )
+    start = "from plfl.base.interrupts import exit_on_ctrl_c; exit_on_ctrl_c()\n"
+    start += "from plfl.pipeline.screen import main; main()"
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # Not after --configfile, which takes several files: a target would count as another file.
     command += ["--snakefile", str(shipped.snakefile()), *given]

@@ -69,8 +69,8 @@ class Recorder:
         A loss that is not finite is recorded as infinite. A client that exchanged messages without
         training, as before round 1, has a row without a loss.
         """
-        heard = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
-        others = np.setdiff1d(heard, present)
+        reached = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
+        others = np.setdiff1d(reached, present)
         who = np.concatenate([present, others])
         loss = np.where(np.isfinite(losses), losses, np.inf)
         columns = {"round": t, "client": self.clients[who], "split": "train", "model": "local"}

@@ -295,10 +295,10 @@ class Federation:
     def send_parameters(self, clients: Tensor) -> Tensor:
         """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;
         return the parameters (n, d_s) as received."""
-        told = [] if self.privacy is None else self.privacy.announced(clients)
-        x, told = self.channel.send("down", clients, self.server.send(clients), told)
+        bounds = [] if self.privacy is None else self.privacy.announced(clients)
+        x, bounds = self.channel.send("down", clients, self.server.send(clients), bounds)
         if self.privacy is not None:
-            self.privacy.hear(clients, told)
+            self.privacy.receive_bounds(clients, bounds)
         return x
 
     def aggregate(self, t: int, clients: Tensor, result: TrainResult) -> None:

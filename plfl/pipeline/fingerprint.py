@@ -3,10 +3,8 @@
 Snakemake tracks the script of a rule, but not the modules that the script imports.
 """
 
-import ast
 import importlib.util
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -15,12 +13,15 @@ from plfl.plugins import FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
+IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?", re.MULTILINE)
+"""An import: the module, and the names from it."""
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 """A quoted string, which may be the name of a file."""
 
-CONFIGURATION = "plfl.study"
-"""What reads a study. A job depends on the values of its keys, which are its parameters, and on
-the algorithms that it uses, but not on the reading, nor on all algorithms."""
+LEFT_OUT = (OWN, "plfl.study")
+"""plfl itself has the version, which the results store anyway; `plfl.study` reads a study. A job
+depends on the values of its keys, which are its parameters, and on the algorithms that it uses, but
+not on the reading, nor on all algorithms."""
 
 
 def code_digest(*modules: str) -> str:
@@ -29,86 +30,58 @@ def code_digest(*modules: str) -> str:
 
     Of a package, only the base classes are included that its `__init__.py` has.
     """
-    files = sorted(set().union(*(_closure(module) for module in modules)))
-    return digest([(_within(file).as_posix(), sha256(file)) for file in files])
+    return digest(sorted(_closure(*modules).items()))
 
 
-def _folder(package: str) -> Path | None:
-    """The folder of plfl or of the package of a plug-in; None if it has none."""
-    if package == OWN:
-        return ROOT
-    spec = importlib.util.find_spec(package)
-    places = spec.submodule_search_locations if spec else None
-    return Path(next(iter(places))) if places else None
-
-
-def _within(file: Path) -> Path:
-    """The path of a file that begins with the folder of its package; plfl's own folder is left
-    out."""
-    if file.is_relative_to(ROOT):
-        return file.relative_to(ROOT)
-    file = file.resolve()
-    top = file.parent
-    while (top.parent / "__init__.py").is_file():
-        top = top.parent
-    return file.relative_to(top.parent)
-
-
-def _closure(module: str) -> set[Path]:
-    seen: set[Path] = set()
-    todo = [module]
+def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
+    """The digests of the files of these modules and of all that they import, by module."""
+    packages = {OWN, *(module.split(".")[0] for module in modules)}
+    digests: dict[str, tuple[str, ...]] = {}
+    todo = [*modules]
     while todo:
-        for file in _files(todo.pop()) - seen:
-            seen |= {file} | _read_by(file)
-            todo += imports(file)
-    return seen
+        module = todo.pop()
+        if module not in digests and module.split(".")[0] in packages:
+            files = _files(module)
+            if files:
+                digests[module] = tuple(map(_digest, files))
+                todo += [name for file in files for name in imports(file)]
+    return digests
 
 
 @cache
-def _files(module: str) -> frozenset[Path]:
-    """The source of a module: its file, or the whole folder of the figures, which list
-    themselves."""
+def _files(module: str) -> tuple[Path, ...]:
+    """The source of a module and the files beside it, and templates, that it names; of the figures,
+    which list themselves, the whole folder. Empty: there is no such module."""
     package, *parts = module.split(".")
-    folder = _folder(package)
-    if folder is None or module in (OWN, CONFIGURATION):
-        return frozenset()  # plfl itself has the version, which the results store anyway
-    path = folder.joinpath(*parts)
+    spec = importlib.util.find_spec(package)
+    if module in LEFT_OUT or spec is None or not spec.submodule_search_locations:
+        return ()
+    path = Path(next(iter(spec.submodule_search_locations)), *parts)
     if path.is_dir():
-        return frozenset(path.glob("*.py") if module == FIGURES else [path / "__init__.py"])
-    file = path.with_suffix(".py")
-    return frozenset([file] if file.is_file() else [])
+        sources = sorted(path.glob("*.py")) if module == FIGURES else [path / "__init__.py"]
+    else:
+        sources = [path.with_suffix(".py")]
+    sources = [file for file in sources if file.is_file()]
+    return tuple(dict.fromkeys(file for source in sources for file in (source, *_read_by(source))))
 
 
-@cache
-def _read_by(file: Path) -> set[Path]:
+def _read_by(source: Path) -> list[Path]:
     """The files beside a module, and the templates, whose names the module contains."""
-    names = set(QUOTED.findall(file.read_text(encoding="utf-8")))
-    folders = (file.parent, file.parent / "templates")
+    names = sorted(set(QUOTED.findall(source.read_text(encoding="utf-8"))))
+    folders = (source.parent, source.parent / "templates")
     beside = (folder / name for folder in folders for name in names)
-    return {path for path in beside if path.suffix != ".py" and path.is_file()}
+    return [path for path in beside if path.suffix != ".py" and path.is_file()]
+
+
+_digest = cache(sha256)
 
 
 @cache
-def imports(file: Path) -> list[str]:
-    """Names of the modules of plfl, and of its own package, that a file of plfl or of a plug-in
-    imports."""
-    within = _within(file)
-    own = OWN if file.is_relative_to(ROOT) else within.parts[0]
-    found = []
-    for node in _statements(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            folders = [own, *within.parts[own != OWN : -1]]
-            above = ".".join(folders[: len(folders) + 1 - node.level]) if node.level else ""
-            module = ".".join(filter(None, [above, node.module]))
-            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-    return [name for name in found if name.split(".")[0] in (OWN, own)]
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node. Expressions, which are most of the tree, contain none."""
-    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
-        for child in getattr(node, field, []):
-            yield child
-            yield from _statements(child)
+def imports(file: Path) -> tuple[str, ...]:
+    """Names of the modules that a Python file imports, and of what it imports from them."""
+    if file.suffix != ".py":
+        return ()
+    names = []
+    for module, imported in IMPORT.findall(file.read_text(encoding="utf-8")):
+        names += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", imported))]
+    return tuple(names)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plfl.base.interrupts import heard
+from plfl.base.interrupts import raising_on_ctrl_c
 from tests.helpers.repository import ROOT
 
 SCRIPTS = ROOT / "workflow" / "scripts"
@@ -27,9 +27,11 @@ COMMANDS = {
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
 def test_every_job_is_silent_before_its_imports(script: Path) -> None:
     lines = [
-        line for line in script.read_text().splitlines() if re.match(r"\w+.*plfl|silence", line)
+        line
+        for line in script.read_text().splitlines()
+        if re.match(r"\w+.*plfl|exit_on_ctrl_c", line)
     ]
-    assert lines[:2] == ["from plfl.base.interrupts import silence", "silence()"]
+    assert lines[:2] == ["from plfl.base.interrupts import exit_on_ctrl_c", "exit_on_ctrl_c()"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -60,7 +62,7 @@ def test_ctrl_c_during_the_imports_leaves_no_traceback(name: str, tmp_path: Path
 def test_a_running_job_hears_ctrl_c() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        with pytest.raises(KeyboardInterrupt), heard():
+        with pytest.raises(KeyboardInterrupt), raising_on_ctrl_c():
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     finally:

@@ -13,7 +13,7 @@ from tests.helpers.repository import ROOT
 
 WORKFLOW = """
 from pathlib import Path
-from plfl.base.interrupts import hear
+from plfl.base.interrupts import raise_on_ctrl_c
 from plfl.pipeline import screen
 
 rule all:
@@ -28,13 +28,14 @@ rule make:
 screen.complete(lambda: "everything exists")
 
 onstart:
-    hear()
+    raise_on_ctrl_c()
     screen.begin("tiny", Path("logs/snakemake.log"))
 
 onsuccess:
     screen.say("complete")
 """
-MAIN = "import plfl.base.interrupts as i; i.silence(); import plfl.pipeline.screen as s; s.main()"
+MAIN = "from plfl.base.interrupts import exit_on_ctrl_c; exit_on_ctrl_c()\n"
+MAIN += "from plfl.pipeline.screen import main; main()"
 
 
 def command(folder: Path, do: str, *options: str) -> list[str]:

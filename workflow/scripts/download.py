@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from plfl.base.interrupts import silence
+from plfl.base.interrupts import exit_on_ctrl_c
 
-silence()
+exit_on_ctrl_c()
 
 from plfl.base.files import write_text
 from plfl.data import sources

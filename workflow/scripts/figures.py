@@ -2,9 +2,9 @@
 
 import logging
 
-from plfl.base.interrupts import silence
+from plfl.base.interrupts import exit_on_ctrl_c
 
-silence()
+exit_on_ctrl_c()
 
 from plfl.pipeline.jobs import job
 from plfl.report import reporting

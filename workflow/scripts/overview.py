@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from plfl.base.interrupts import silence
+from plfl.base.interrupts import exit_on_ctrl_c
 
-silence()
+exit_on_ctrl_c()
 
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting

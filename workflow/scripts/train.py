@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from plfl.base.interrupts import silence
+from plfl.base.interrupts import exit_on_ctrl_c
 
-silence()
+exit_on_ctrl_c()
 
 from plfl.pipeline.jobs import job
 from plfl.pipeline.training import train_cells

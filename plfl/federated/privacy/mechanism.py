@@ -77,8 +77,8 @@ class Privacy:
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
         """The server's bound C."""
-        self.heard = self.clip.expand(clients).clone()
-        """The bound (N,) that each client has been told."""
+        self.received = self.clip.expand(clients).clone()
+        """The bound (N,) that each client has received."""
         self.normals: Normals = seeded(seed)
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
         """Factor of all noise; less than 1 if the noise is set for a larger federation
@@ -95,16 +95,16 @@ class Privacy:
         """What the server sends to `clients` (n,) with its parameters: its bound, if it adapts."""
         return [] if self.block.quantile is None else [self.clip.expand(len(clients))]
 
-    def hear(self, clients: Tensor, told: Sequence[Tensor]) -> None:
-        """Let `clients` (n,) keep the bound that they have been told."""
-        for bound in told:
-            self.heard[clients] = bound
+    def receive_bounds(self, clients: Tensor, bounds: Sequence[Tensor]) -> None:
+        """Let `clients` (n,) keep the bound that they have received, if any."""
+        for bound in bounds:
+            self.received[clients] = bound
 
     def aggregate(
         self, channel: Channel, server: Server, t: int, clients: Tensor, updates: Tensor
     ) -> None:
         """Let `clients` (n,) clip and send their `updates` (n, d_s), and the server step."""
-        bounds = self.heard[clients]
+        bounds = self.received[clients]
         extras: list[Tensor] = []
         if self.block.quantile is not None:
             extras = [(_norms(updates) <= bounds).to(updates.dtype)]

@@ -50,7 +50,7 @@ def test_a_bound_that_adapts_with_more_noise_than_one_client_alone_could_have(tm
     records = deployed.run()
     assert [summary.took_part for summary in deployed.server.history] == [NAMES] * 4
     assert records["loss"].notna().any()
-    bounds = {float(deployed.loopback.clients[name]._f.privacy.heard[0]) for name in NAMES}
+    bounds = {float(deployed.loopback.clients[name]._f.privacy.received[0]) for name in NAMES}
     assert len(bounds) == 1
     assert bounds != {0.05}, "the bound of the last round has adapted"
 
