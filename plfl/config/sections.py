@@ -100,6 +100,17 @@ class Comstock(Section):
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
     off by one hour in IL and three in CA, or `utc`, by true time."""
+    draw: int | None = Field(None, ge=0)
+    """Seed of a random draw of `data.clients` buildings from all of the state in this release and
+    upgrade. null: the first of `data.buildings`, or of the paper's list."""
+    building_type: str | None = None
+    """With `draw`: the type of the buildings, such as `SmallOffice`. null: any."""
+
+    @model_validator(mode="after")
+    def _only_drawn_ones_have_a_type(self) -> Self:
+        if self.building_type is not None and self.draw is None:
+            raise ValueError("building_type: has an effect with draw only; set draw, the seed")
+        return self
 
 
 METER_ROLES = ("timestamp", "time_of_day", "meter")
@@ -340,6 +351,15 @@ class Data(Section):
             raise ValueError(
                 f"clients: has {', '.join(self.clients) or 'no states'}, but data.states has "
                 f"{', '.join(self.states)}; give a number for each of them, or one for all"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _are_listed_or_drawn(self) -> Self:
+        if self.comstock.draw is not None and (self.buildings or self.source != "comstock"):
+            raise ValueError(
+                "comstock.draw: draws ComStock's buildings, so remove data.buildings or the draw, "
+                "and use data.source: comstock"
             )
         return self
 

@@ -150,7 +150,8 @@ def paper_buildings(state: str) -> list[int]:
     if state not in known.values():
         raise DataError(
             f"data.states: the paper has no buildings in {state!r}, only in "
-            f"{', '.join(dict.fromkeys(known.values()))}; list ids in data.buildings.{state}"
+            f"{', '.join(dict.fromkeys(known.values()))}; list ids in data.buildings.{state}, or "
+            "draw them with data.comstock.draw"
         )
     return [building for building, where in known.items() if where == state]
 

@@ -4,11 +4,13 @@ A *store* is a folder with files under the same keys as in the public bucket, se
 `plfl.data.comstock.releases`. It is the cache of `plfl.data.comstock.download`, or sample data.
 """
 
+import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -62,6 +64,8 @@ KNOWN = {
 """Further information about buildings, and the possible names of its columns. It is only shown.
 Climate zones are those of ASHRAE 169-2006."""
 
+AGAIN = "delete the file and download it again"
+
 
 @dataclass(frozen=True)
 class Building:
@@ -90,14 +94,14 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> Tables:
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
     layout = Layout.of(data)
-    known = buildings(root, layout, state, ids, data.features)
+    found = buildings(root, layout, state, ids, data.features)
+    by_name = {str(building.id): building for building in found}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
     hourly = {
         county: _weather(root / layout.weather(county), columns)
-        for county in dict.fromkeys(building.county for building in known)
+        for county in dict.fromkeys(building.county for building in found)
         if columns
     }
-    by_name = {str(building.id): building for building in known}
 
     def table(name: str) -> pd.DataFrame:
         building = by_name[name]
@@ -148,6 +152,42 @@ def join(
     return hourly.iloc[row].set_axis(stamps)
 
 
+def metadata_keys(root: Path, layout: Layout, state: str) -> list[str]:
+    """Keys of the metadata of a state; with one file per county, of those in the store."""
+    pattern = layout.metadata(state)
+    if not layout.by_county:
+        return [pattern]
+    return sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
+
+
+def metadata(
+    root: Path, layout: Layout, state: str, keys: Sequence[str], features: Collection[str] = ()
+) -> pd.DataFrame:
+    """The buildings of a state in metadata files of the store: `id`, the `key` of the file,
+    `county`, constant `features` and the names of `KNOWN`.
+
+    Raises:
+        DataError: a file or column is missing or unreadable.
+    """
+    names = layout.names
+    columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
+    columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
+    if names.state:
+        columns["state"] = (names.state,)
+    tables = []
+    for key in keys:
+        table = _parquet(root / key, columns, optional=KNOWN)
+        if not pd.api.types.is_integer_dtype(table["id"]):
+            raise DataError(f"{root / key}: column 'bldg_id' has no whole numbers; {AGAIN}")
+        if names.state:
+            table = table[table["state"] == state]
+        tables.append(table.assign(key=key))
+    # In later releases a simulated building has one row for each place that it represents. The
+    # columns that are read here are equal in all these rows.
+    table = pd.concat(tables) if tables else pd.DataFrame(columns=["id", "county", "key"])
+    return table.drop_duplicates("id")
+
+
 def buildings(
     root: Path, layout: Layout, state: str, ids: Sequence[int], features: Collection[str]
 ) -> list[Building]:
@@ -158,105 +198,70 @@ def buildings(
     """
     if len(set(ids)) < len(ids):
         raise DataError(f"data.buildings.{state}: duplicate id; list each building once")
-    found = find(root, layout, state, metadata_keys(root, layout, state), ids, features)
-    if absent := {i: None for i in ids if i not in found}:
+    table = metadata(root, layout, state, metadata_keys(root, layout, state), features)
+    table = table[table["id"].isin(ids)].set_index("id")
+    if absent := [i for i in ids if i not in table.index]:
         raise _unknown(layout, state, absent)
-    return [found[i] for i in ids]
-
-
-def find(
-    root: Path,
-    layout: Layout,
-    state: str,
-    keys: Iterable[str],
-    ids: Iterable[int],
-    features: Collection[str] = (),
-) -> dict[int, Building]:
-    """The buildings that are in the metadata files `keys` of the store, by id.
-
-    Raises:
-        DataError: one of them is in another state, or the metadata are unusable.
-    """
-    found: dict[int, Building] = {}
-    for key in keys:
-        if missing := [i for i in ids if i not in found]:
-            found |= _lookup(root, key, layout, state, missing, features)
-    return found
-
-
-def metadata_keys(root: Path, layout: Layout, state: str) -> list[str]:
-    """Keys of the metadata of a state; with one file per county, of those in the store."""
-    pattern = layout.metadata(state)
-    if not layout.by_county:
-        return [pattern]
-    return sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
-
-
-def _lookup(
-    root: Path,
-    key: str,
-    layout: Layout,
-    state: str,
-    ids: Sequence[int],
-    features: Collection[str],
-) -> dict[int, Building]:
-    """The buildings that are in one metadata file."""
-    names = layout.names
-    columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
-    columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
-    if names.state:
-        columns["state"] = (names.state,)
-    path = root / key
-    # In later releases a simulated building has one row for each place that it represents. The
-    # columns that are read here are equal in all these rows.
-    table = _parquet(path, columns, optional=KNOWN)
-    table = table[table["id"].isin(ids)]
-    _check_places(path, table, layout, state)
-    areas = table.set_index("id")[[name for name in STATIC if name in table]]
-    static = _numbers(f"{path} (by building)", areas)
+    where = root / layout.metadata(state)
+    with _reading(where):
+        static = table[[name for name in STATIC if name in table]].astype(float)
     for feature in static:
-        check_finite(f"{path} (by building)", static[feature])
-    known = table[[name for name in KNOWN if name in table]].astype("string")
-    return {
-        int(i): Building(
-            id=int(i),
-            metadata=key,
-            county=str(county),
-            static={str(name): float(value) for name, value in constants.items()},
-            known={str(name): str(word) for name, word in words.items() if pd.notna(word)},
-        )
-        for i, county, constants, words in zip(
-            table["id"],
-            table["county"],
-            static.to_dict("records"),
-            known.to_dict("records"),
-            strict=True,
-        )
-    }
-
-
-def _check_places(path: Path, table: pd.DataFrame, layout: Layout, state: str) -> None:
-    """Check that buildings are in the state, and that their counties can be part of a path."""
-    if "state" in table:
-        abroad = table[table["state"] != state]
-        if len(abroad):
-            raise _unknown(layout, state, dict(zip(abroad["id"], abroad["state"], strict=True)))
+        check_finite(f"{where} (by building)", static[feature])
     for county in table["county"]:
         # It becomes part of a path.
         if not re.fullmatch("[A-Za-z0-9]+", str(county)):
+            raise DataError(f"{where}: {county!r} is not the GISJOIN of a county; {AGAIN}")
+    constants = static.to_dict("index")
+    words = table[[name for name in KNOWN if name in table]].astype("string").to_dict("index")
+    return [
+        Building(
+            id=i,
+            metadata=str(table["key"][i]),
+            county=str(table["county"][i]),
+            static={str(name): float(value) for name, value in constants[i].items()},
+            known={str(name): str(word) for name, word in words[i].items() if pd.notna(word)},
+        )
+        for i in ids
+    ]
+
+
+def draw(root: Path, data: Data, state: str) -> list[int]:
+    """The ids of buildings of a state that are drawn at random from the metadata in the store.
+
+    They are the first `data.clients` ids in the order of the SHA-256 of "seed/state/id", so more
+    clients, or another type of building, do not change the order.
+
+    Raises:
+        DataError: there are too few buildings, or the metadata are missing or unusable.
+    """
+    layout, kind = Layout.of(data), data.comstock.building_type
+    table = metadata(root, layout, state, metadata_keys(root, layout, state))
+    if kind is not None:
+        unknown = pd.Series(index=table.index, dtype="string")
+        kinds = table.get("building type", unknown).astype("string")
+        if kind not in (existing := sorted(kinds.dropna().unique())):
             raise DataError(
-                f"{path}: {county!r} is not the GISJOIN of a county; delete the file and "
-                "download it again"
+                f"data.comstock.building_type: {layout.release} has no {kind!r} in {state}, only "
+                f"{', '.join(existing) or 'unknown types'}{did_you_mean(kind, existing)}"
             )
+        table = table[kinds == kind]
+    if len(table) < (clients := data.clients_of(state)):
+        raise DataError(
+            f"data.clients: {clients} clients, but {layout.release} has {len(table)} buildings "
+            f"{f'of type {kind} ' if kind else ''}in {state}; lower it"
+        )
+
+    def order(building: int) -> str:
+        return hashlib.sha256(f"{data.comstock.draw}/{state}/{building}".encode()).hexdigest()
+
+    return sorted(map(int, table["id"]), key=order)[:clients]
 
 
-def _unknown(layout: Layout, state: str, absent: dict[int, Any]) -> DataError:
-    """The error for buildings that are not in `state`; `absent` has their states if known."""
+def _unknown(layout: Layout, state: str, absent: Sequence[int]) -> DataError:
+    """The error for buildings that are not in `state`; those of the paper are told apart."""
     paper = paper_states() if layout.release == PAPER_RELEASE else {}
-    told = {i: elsewhere or paper.get(i) for i, elsewhere in absent.items()}
     named = ", ".join(
-        f"{i} (it is in {where})" if where not in (None, state) else str(i)
-        for i, where in told.items()
+        f"{i} (it is in {paper[i]})" if paper.get(i, state) != state else str(i) for i in absent
     )
     return DataError(
         f"{layout.release}, upgrade {layout.upgrade}: there is no building {named} in {state}. Ids "
@@ -270,32 +275,24 @@ def _load(path: Path) -> pd.Series:
     if not pd.api.types.is_datetime64_dtype(table["timestamp"]):
         raise DataError(
             f"{path}: column 'timestamp' has type {table['timestamp'].dtype}, not naive times; "
-            "delete the file and download it again"
+            f"{AGAIN}"
         )
-    try:
+    with _reading(path):
         stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
-    except pd.errors.OutOfBoundsDatetime as error:
-        raise DataError(f"{path}: {error}; delete the file and download it again") from None
+        load = table["load"].astype(float).set_axis(stamps)
     check_stamps(str(path), stamps, INTERVAL)
-    load = _numbers(str(path), table[["load"]])["load"].set_axis(stamps)
     check_load(str(path), load)
     return load
 
 
 def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     """Columns of a weather file, named by feature and indexed by the ends of the hours."""
-    try:
+    with _reading(path):
         held = pd.read_csv(path, nrows=0).columns
         wanted = [_present(path, [name], held) for name in ("date_time", *columns.values())]
         table = pd.read_csv(path, usecols=wanted)
         stamps = pd.DatetimeIndex(pd.to_datetime(table["date_time"])).as_unit("ns")
         table = table[list(columns.values())].set_axis(stamps).astype(float)
-    except FileNotFoundError:
-        raise _absent(path) from None
-    except (ValueError, OSError) as error:  # ValueError: the parser, a number, a date or UTF-8
-        raise DataError(
-            f"{path}: cannot be read as weather ({error}); delete it and download it again"
-        ) from None
     for column in table:
         check_finite(str(path), table[column])
     return table.set_axis(list(columns), axis=1)
@@ -308,19 +305,8 @@ def _check_hours(where: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
         at = int(wrong.argmax())
         raise DataError(
             f"{where}: row {at + 1} is for {hours[at]}, but the load has {full[at]}; "
-            f"{int(wrong.sum())} such rows; delete the file and download it again"
+            f"{int(wrong.sum())} such rows; {AGAIN}"
         )
-
-
-def _numbers(where: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The columns of `table` as float64."""
-    try:
-        return table.astype(float)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{where}: {', '.join(map(str, table))}: not a number ({error}); delete the file and "
-            "download it again"
-        ) from None
 
 
 def _parquet(
@@ -332,20 +318,14 @@ def _parquet(
 
     `optional` columns can be missing.
     """
-    try:
+    with _reading(path):
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}
         for name, names in (optional or {}).items():
             ours |= dict.fromkeys([n for n in names if n in held][:1], name)
         table = pq.read_table(path, columns=list(ours), partitioning=None)
-    except FileNotFoundError:
-        raise _absent(path) from None
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path}: cannot be read as Parquet ({error}); delete it and download it again"
-        ) from None
-    # With `ignore_metadata` alone, pandas' metadata would still be parsed.
-    return pd.DataFrame(table.replace_schema_metadata().to_pandas()).rename(columns=ours)
+        # With `ignore_metadata` alone, pandas' metadata would still be parsed.
+        return pd.DataFrame(table.replace_schema_metadata().to_pandas()).rename(columns=ours)
 
 
 def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
@@ -360,5 +340,14 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
     )
 
 
-def _absent(path: Path) -> DataError:
-    return DataError(f"{path}: does not exist; fetch it with `plfl study … --forcerun download`")
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors in reading and converting a file into a message."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: does not exist; fetch it with `plfl study … --forcerun download`"
+        ) from None
+    except (pa.ArrowException, ValueError, TypeError, OSError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); {AGAIN}") from None

@@ -42,11 +42,13 @@ class Comstock(Source):
         return releases.paper_buildings(state)
 
     def buildings(self, data: Data, state: str) -> list[int]:
-        """The first `data.clients` of a list of ids.
+        """The first `data.clients` of a list of ids; empty if they are to be drawn.
 
         Raises:
             DataError: there is no list for the state, or it is too short.
         """
+        if data.comstock.draw is not None:
+            return []
         ids = data.buildings[state] if state in data.buildings else self.listed(data, state)
         clients = data.clients_of(state)
         if len(ids) < clients:
@@ -56,26 +58,35 @@ class Comstock(Source):
             )
         return ids[:clients]
 
+    def clients(self, data: Data, state: str) -> list[str]:
+        """The ids as names; drawn ones are known once the metadata have been fetched."""
+        return [str(building) for building in self._ids(data, state)]
+
+    def _ids(self, data: Data, state: str) -> list[int]:
+        from plfl.data.comstock import series
+
+        return self.buildings(data, state) or series.draw(self.root(data), data, state)
+
     def bring(self, data: Data, state: str, ids: list[int]) -> dict[str, str]:
         """Download the files of some buildings. Returns the SHA-256 of each, by its path."""
         from plfl.data.comstock.download import download
 
-        files = download(data, state, ids)["files"].items()
-        return {str(self.root(data) / key): entry["sha256"] for key, entry in files}
+        files = download(data, state, ids).items()
+        return {str(self.root(data) / key): digest for key, digest in files}
 
     def fetch(self, data: Data, state: str) -> Receipt:
         from plfl.data.comstock import series
 
         sweep(root := self.root(data))
-        ids, layout = self.buildings(data, state), releases.Layout.of(data)
-        files = self.bring(data, state, ids)
+        files = self.bring(data, state, self.buildings(data, state))
+        ids, layout = self._ids(data, state), releases.Layout.of(data)
         found = series.buildings(root, layout, state, ids, data.features)
         return {"source": data.source, "files": files, "clients": _known(found)}
 
     def series(self, data: Data, state: str) -> Tables:
         from plfl.data.comstock import series
 
-        return series.read(self.root(data), data, state, self.buildings(data, state))
+        return series.read(self.root(data), data, state, self._ids(data, state))
 
 
 def _known(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:

@@ -1,309 +1,339 @@
-"""Downloads from a real S3 server on loopback, and whatever the network does to them."""
+"""Downloads and draws from moto's S3 server on loopback, and from servers that answer wrongly."""
 
 import hashlib
 import json
-import logging
+import socket
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import boto3
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from botocore.config import Config
+from botocore.retries.standard import ExponentialBackoff
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data
-from plfl.data import receipts
-from plfl.data.comstock import download
-from plfl.data.comstock import series as comstock
-from plfl.data.comstock.releases import PAPER_RELEASE, ROOT, Layout
-from tests.helpers.comstock_files import study
-from tests.helpers.faults import downloads
-from tests.helpers.faults.downloads import (
-    BY_COUNTY,
-    COUNTIES,
-    IDS,
-    UPGRADES,
-    Store,
-    check_cache,
-    check_complete,
-    check_message,
-    fetch,
-    manifest,
-    needed,
-    offline,
-    root,
-)
-from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
+from plfl.data import sources
+from plfl.data.comstock import download, series
+from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
+from tests.helpers.comstock_files import study, write_store
 from tests.helpers.refusals import naming
+from tests.helpers.s3 import empty, serving
 
-FEW = IDS[5::6]
+COUNTIES = {1000 + i: f"G36{i % 4:03d}0" for i in range(12)}
+"""Twelve buildings in four counties."""
+IDS = list(COUNTIES)
+FEW = IDS[3::4]
 """The buildings of one county."""
+BY_COUNTY = "2024/comstock_amy2018_release_2"
+UPGRADES = {
+    PAPER_RELEASE: 10,
+    BY_COUNTY: 10,
+    "2021/comstock_tmy3_release_1": 0,
+    "2025/comstock_amy2012_release_2": 10,
+}
+"""A release of each form, and the upgrade of its files."""
 LAYOUT = Layout(PAPER_RELEASE, 10)
-SERIES = LAYOUT.load("NY", IDS[5])
-WEATHER = LAYOUT.weather(COUNTIES[IDS[5]])
 METADATA = LAYOUT.metadata("NY")
+SERIES = LAYOUT.load("NY", FEW[0])
+WEATHER = LAYOUT.weather(COUNTIES[FEW[0]])
+
+
+class Bucket:
+    """The ComStock bucket with the buildings in each release of `UPGRADES`."""
+
+    def __init__(self, address: str, folder: Path):
+        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
+        of = {"endpoint_url": address, "region_name": REGION, "config": Config(proxies={})}
+        self.address, self.files = address, {}
+        self.s3: Any = boto3.client("s3", **of, **keys)
+        where = {"LocationConstraint": REGION}
+        self.s3.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
+        for release, upgrade in UPGRADES.items():
+            write_store(folder, release, upgrade, counties=COUNTIES)
+        for path in folder.rglob("*.*"):
+            if path.is_file():
+                self.put(path.relative_to(folder).as_posix(), path.read_bytes())
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store a file."""
+        self.files[key] = content
+        self.s3.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
+
+    def delete(self, key: str) -> bytes:
+        """Remove a file; return its content."""
+        self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
+        return self.files.pop(key)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return downloads.make_store(tmp_path_factory.mktemp("store"))
-
-
-@pytest.fixture(scope="module")
-def bucket(store: Store) -> Iterator[FaultProxy]:
-    with downloads.bucket(store) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(bucket: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
-    """The bucket at `AWS_ENDPOINT_URL_S3`, without faults."""
-    bucket.play({})
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", bucket.url)
-    return bucket
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    with serving() as (_, address):
+        empty(address)
+        yield Bucket(address, tmp_path_factory.mktemp("bucket"))
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path) -> Iterator[None]:
-    """A user without AWS credentials, settings or proxies."""
-    with downloads.without_aws(tmp_path):
-        yield
+def bucket(filled: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """The bucket of a user without AWS settings or proxies."""
+    for name in ("PROFILE", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", filled.address)
+    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)
+    return filled
 
 
 @pytest.fixture
-def impatient() -> Iterator[None]:
-    with downloads.impatient():
-        yield
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens at the address of the bucket."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{free.getsockname()[1]}")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Data:
-    """The data section of a study with an empty cache."""
+    """The data section of a study with an empty store."""
     return study(tmp_path / "data")
 
 
-@pytest.fixture
-def copied(data: Data, store: Store) -> Path:
-    """The cache of `data`, which was filled by hand with `FEW` buildings."""
-    for key in needed(PAPER_RELEASE, FEW):
-        path = root(data) / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(store[key])
-    return root(data)
+def cached(data: Data) -> dict[str, Path]:
+    """All files in the store by key, temporary ones too; not the manifests."""
+    root = data.folder / "comstock"
+    files = [path for path in root.rglob("*") if path.is_file() and path.suffix != ".json"]
+    return {path.relative_to(root).as_posix(): path for path in files}
 
 
-def cached(data: Data) -> set[str]:
-    """Keys of all files in the cache, temporary ones too; not the manifests."""
-    files = [path for path in root(data).rglob("*") if path.is_file() and path != manifest(data)]
-    return {path.relative_to(root(data)).as_posix() for path in files}
+def needed(release: str, ids: list[int]) -> set[str]:
+    """The keys that a download of these buildings is about."""
+    layout = Layout(release, UPGRADES[release])
+    return {
+        *(layout.metadata("NY", COUNTIES[i] if layout.by_county else "*") for i in ids),
+        *(layout.load("NY", building) for building in ids),
+        *(layout.weather(COUNTIES[building]) for building in ids),
+    }
 
 
-def refused(data: Data, ids: list[int] = FEW) -> str:
-    """The message with which a download ends."""
-    with pytest.raises(DataError) as error:
-        fetch(data, ids)
-    return str(error.value)
-
-
-# -- cold ----------------------------------------------------------------------------------------
+def times(data: Data) -> dict[str, int]:
+    """When each file in the store was written."""
+    return {key: path.stat().st_mtime_ns for key, path in cached(data).items()}
 
 
 @pytest.mark.parametrize("release", UPGRADES)
-def test_each_form_of_release_is_downloaded_and_read(
-    proxy: FaultProxy,
-    store: Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    release: str,
+def test_each_form_of_release_is_downloaded_and_then_needs_no_network(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
 ) -> None:
     data = study(tmp_path / "data", release=release, upgrade=UPGRADES[release])
-    receipt = fetch(data, FEW)
-    check_complete(data, store, receipt, FEW)
-    for key, entry in receipt["files"].items():
-        assert entry["etag"] == hashlib.md5(store[key]).hexdigest()
-    assert list(comstock.read(root(data), data, "NY", FEW)) == [str(i) for i in FEW]
-    # With everything here there is no look at the network.
+    digests = download.download(data, "NY", FEW)
+    assert set(digests) == needed(release, FEW)
+    for key, digest in digests.items():
+        assert cached(data)[key].read_bytes() == bucket.files[key]
+        assert digest == hashlib.sha256(bucket.files[key]).hexdigest()
+    tables = series.read(data.folder / "comstock", data, "NY", FEW)
+    assert list(tables) == [str(building) for building in FEW]
     monkeypatch.setattr(boto3, "client", None)
-    assert fetch(data, FEW) == receipt
+    assert download.download(data, "NY", FEW) == digests
 
 
-def test_only_what_the_study_names_is_downloaded(proxy: FaultProxy, data: Data) -> None:
-    fetch(data.model_copy(update={"features": ["load", "time_index", "floor_area"]}), FEW[:1])
-    assert cached(data) == {METADATA, SERIES}
-    receipt = fetch(data, FEW[:1])
-    assert cached(data) == {METADATA, SERIES, WEATHER}
-    assert receipt["release"] == PAPER_RELEASE
-    assert (receipt["upgrade"], receipt["state"]) == (10, "NY")
+def test_only_what_the_study_names_is_downloaded(data: Data) -> None:
+    calm = data.model_copy(update={"features": ["load", "time_index", "floor_area"]})
+    download.download(calm, "NY", FEW[:1])
+    assert set(cached(data)) == {METADATA, SERIES}
+    download.download(data, "NY", FEW[:1])
+    assert set(cached(data)) == {METADATA, SERIES, WEATHER}
 
 
 def test_counties_are_fetched_until_every_building_is_found(
-    proxy: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "WORKERS", 1)
     data, layout = study(tmp_path / "data", release=BY_COUNTY), Layout(BY_COUNTY, 10)
 
-    def metadata() -> list[str]:
-        return comstock.metadata_keys(root(data), layout, "NY")
+    def here() -> list[str]:
+        return series.metadata_keys(data.folder / "comstock", layout, "NY")
 
-    found = IDS[2:0:-1]
-    receipt = fetch(data, found)
-    assert metadata() == [layout.metadata("NY", COUNTIES[i]) for i in IDS[:3]]
-    assert set(receipt["files"]) == needed(BY_COUNTY, found)
-    fetch(data, IDS[:1])
-    assert len(metadata()) == 3
-    message = refused(data, [IDS[0], 99])
-    assert f"{BY_COUNTY}, upgrade 10" in message and "building 99 in NY" in message
-    assert len(metadata()) == 6
-    assert layout.load("NY", IDS[3]) not in cached(data)
+    assert set(download.download(data, "NY", IDS[1:3])) == needed(BY_COUNTY, IDS[1:3])
+    assert here() == [layout.metadata("NY", COUNTIES[i]) for i in IDS[:3]]
+    with naming(DataError, BY_COUNTY, "building 99 in NY"):
+        download.download(data, "NY", [IDS[0], 99])
+    assert len(here()) == 4
+    assert layout.load("NY", IDS[0]) not in cached(data)
+
+
+def test_an_unknown_building_is_refused_before_anything_but_metadata(data: Data) -> None:
+    with naming(DataError, "no building 7 in NY"):
+        download.download(data, "NY", [*FEW, 7])
+    assert set(cached(data)) == {METADATA}
 
 
 # -- what goes wrong in the network --------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("403", "404", "429")])
-def test_what_goes_wrong_once_is_corrected(
-    proxy: FaultProxy, data: Data, store: Store, kind: str
-) -> None:
-    plan = {f"{ROOT}/{key}": Fault(kind) for key in (METADATA, SERIES, WEATHER)}
-    proxy.play(plan)
-    check_complete(data, store, fetch(data, FEW), FEW)
-    assert {name for name, _ in proxy.met} == set(plan)
+def test_what_arrived_before_an_error_is_not_downloaded_again(bucket: Bucket, data: Data) -> None:
+    content = bucket.delete(SERIES)
+    with naming(DataError, f"has no file {SERIES}", "data.comstock"):
+        download.download(data, "NY", FEW)
+    before = times(data)
+    assert METADATA in before and SERIES not in before
+    bucket.put(SERIES, content)
+    assert set(download.download(data, "NY", FEW)) == needed(PAPER_RELEASE, FEW)
+    assert before.items() <= times(data).items()
 
 
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(
-    ("kind", "method", "key"),
-    [
-        *((kind, "GET", SERIES) for kind in KINDS),
-        *((kind, "GET", WEATHER) for kind in ("cut unnoticed", "HTML")),
-        *((kind, "GET", METADATA) for kind in ("flip", "HTML")),
-        *((kind, "HEAD", SERIES) for kind in ("HTML", "hang")),
-        ("HTML without length", "HEAD", SERIES),
-    ],
-)
-def test_what_stays_wrong_is_told(
-    proxy: FaultProxy, data: Data, store: Store, kind: str, method: str, key: str
-) -> None:
-    proxy.play({f"{ROOT}/{key}": Fault(kind, method, times=ALWAYS)})
-    check_message(refused(data), {key})
-    check_cache(data, store)
-    assert not (root(data) / key).exists()
-    proxy.play({})
-    check_complete(data, store, fetch(data, FEW), FEW)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_page_of_a_list(proxy: FaultProxy, tmp_path: Path, store: Store) -> None:
-    data = study(tmp_path / "data", release=BY_COUNTY)
-    # HTML may be sound XML, in which boto3 sees an empty list.
-    for fault in ({"page 2": Fault("hang", times=ALWAYS)}, {"page 1": Fault("HTML", times=ALWAYS)}):
-        proxy.play(fault)
-        check_message(refused(data, IDS), {Layout(BY_COUNTY, 10).metadata("NY")})
-        assert not data.folder.exists()
-
-    proxy.play({"page 2": Fault("hang")})
-    check_complete(data, store, fetch(data))
-
-
-@pytest.mark.usefixtures("impatient")
-def test_an_etag_that_is_no_md5_is_no_reason_to_refuse(
-    proxy: FaultProxy, data: Data, store: Store
-) -> None:
-    proxy.play({f"{ROOT}/{SERIES}": Fault("other ETag", "HEAD", times=ALWAYS)})
-    assert fetch(data, FEW)["files"][SERIES]["etag"] == "0123456789abcdef-3"
-    assert (root(data) / SERIES).read_bytes() == store[SERIES]
-
-
+@pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])
 def test_no_network(tmp_path: Path, release: str) -> None:
     data = study(tmp_path / "data", release=release)
-    with offline():
-        message = refused(data)
-    assert message.startswith("the ComStock bucket cannot be reached (Could not connect to the ")
-    assert "run again when there is a network, or set data.source to sample" in message
+    with naming(DataError, Layout(release, 10).metadata("NY"), "run again", "source to sample"):
+        download.download(data, "NY", FEW)
     assert not data.folder.exists()
 
 
-# -- what lies in the cache ----------------------------------------------------------------------
+WHOLE = b"PAR1" * 1000
 
 
+class _Wrong(BaseHTTPRequestHandler):
+    """Announces `WHOLE`, and answers with something else."""
+
+    body, status = b"", 200
+
+    def do_HEAD(self) -> None:
+        self.send_response(self.status)
+        if self.body != b"<html>":
+            self.send_header("ETag", f'"{hashlib.md5(WHOLE).hexdigest()}"')
+        self.send_header("Content-Length", str(len(WHOLE)))
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Be quiet."""
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "remedy"),
+    [
+        (b"?" + WHOLE[1:], 200, "arrived damaged"),
+        (WHOLE[:100], 200, "run again"),
+        (b"<html>", 200, "check for a proxy"),
+        (WHOLE, 403, "check for a proxy"),
+        (WHOLE, 503, "run again later"),
+    ],
+)
+def test_wrong_answers_leave_nothing(
+    body: bytes, status: int, remedy: str, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = type("Answers", (_Wrong,), {"body": body, "status": status})
+    with ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        with naming(DataError, METADATA, remedy):
+            download.download(data, "NY", FEW)
+        server.shutdown()
+    assert not cached(data)
+
+
+# -- what lies in the store ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change", [lambda c: c[:-9], lambda c: c[:50] + b"?" + c[51:], lambda _: b""]
+)
 def test_a_changed_file_is_downloaded_anew_and_no_other(
-    proxy: FaultProxy, data: Data, store: Store
+    bucket: Bucket, data: Data, change: Any
 ) -> None:
-    receipt = fetch(data, FEW)
-    path, others = root(data) / SERIES, receipt["files"].keys() - {SERIES}
-    path.write_bytes(store[SERIES][:50] + b"?" + store[SERIES][51:])
-    times = {key: (root(data) / key).stat().st_mtime_ns for key in others}
-    proxy.play({f"{ROOT}/{key}": Fault("404", "HEAD", times=ALWAYS) for key in others})
-    assert fetch(data, FEW) == receipt
-    assert path.read_bytes() == store[SERIES]
-    assert {key: (root(data) / key).stat().st_mtime_ns for key in others} == times
+    digests = download.download(data, "NY", FEW)
+    before, path = times(data), cached(data)[SERIES]
+    path.write_bytes(change(bucket.files[SERIES]))
+    assert download.download(data, "NY", FEW) == digests
+    assert path.read_bytes() == bucket.files[SERIES]
+    after = times(data)
+    assert {key for key in after if after[key] != before[key]} == {SERIES}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"files": {"a": {"size": 1}}}'])
-def test_an_unreadable_manifest_is_made_anew(
-    proxy: FaultProxy, data: Data, content: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": 1}', None])
+def test_files_that_no_manifest_lists_are_kept_if_the_bucket_has_them(
+    data: Data, content: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    receipt = fetch(data, FEW[:1])
-    manifest(data).write_text(content, encoding="utf-8")
-    before = (root(data) / SERIES).stat().st_mtime_ns
-    with caplog.at_level(logging.WARNING, "plfl"):
-        assert fetch(data, FEW[:1]) == receipt
-    assert f"{manifest(data)} cannot be read" in caplog.text
-    assert json.loads(manifest(data).read_text(encoding="utf-8")) == receipt
-    assert (root(data) / SERIES).stat().st_mtime_ns == before
+    digests = download.download(data, "NY", FEW)
+    manifest = data.folder / "comstock" / PAPER_RELEASE / "manifest-NY-upgrade10.json"
+    manifest.write_text(content, encoding="utf-8") if content else manifest.unlink()
+    before = times(data)
+    assert download.download(data, "NY", FEW) == digests
+    assert times(data) == before
+    assert json.loads(manifest.read_text(encoding="utf-8")) == {"files": digests}
+    assert (f"{manifest} cannot be read" in caplog.text) == (content is not None)
 
 
-def test_copied_files_are_kept_if_the_bucket_confirms_them(
-    proxy: FaultProxy, data: Data, copied: Path
+@pytest.mark.usefixtures("offline")
+def test_copied_files_are_not_used_before_the_bucket_has_confirmed_them(
+    bucket: Bucket, data: Data
 ) -> None:
-    with offline():
-        message = refused(data)
-    assert "cannot be reached" in message and str(copied) in message
-    times = {key: (copied / key).stat().st_mtime_ns for key in cached(data)}
-    assert all(entry["etag"] for entry in fetch(data, FEW)["files"].values())
-    assert {key: (copied / key).stat().st_mtime_ns for key in cached(data)} == times
+    path = data.folder / "comstock" / METADATA
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bucket.files[METADATA])
+    with naming(DataError, METADATA, "run again"):
+        download.download(data, "NY", FEW)
 
 
-def test_any_change_of_a_cached_file_is_found_out(
-    proxy: FaultProxy, data: Data, store: Store
-) -> None:
-    receipt = fetch(data, FEW)
-    digests = {str(root(data) / key): entry["sha256"] for key, entry in receipt["files"].items()}
-
-    @settings(max_examples=40, deadline=None, database=None)
-    @given(st.sampled_from(sorted(receipt["files"])), st.data())
-    def change(key: str, draw: st.DataObject) -> None:
-        path, whole = root(data) / key, store[key]
-        at = draw.draw(st.integers(0, len(whole) - 1))
-        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
-        changes = [whole[:at], flipped, whole[:at] + whole[at + 1 :], whole + whole[:1]]
-        path.write_bytes(draw.draw(st.sampled_from(changes)))
-        check_message(refused(data), {key})
-        with pytest.raises(DataError, match="has changed since the data were fetched"):
-            receipts.verify({"files": digests})
-        path.write_bytes(whole)
-
-    with offline():
-        assert fetch(data, FEW) == receipt
-        change()
-        assert fetch(data, FEW) == receipt
+# -- drawing -------------------------------------------------------------------------------------
 
 
-# -- what is refused -----------------------------------------------------------------------------
+def drawn(data: Data, clients: int = 3, **comstock: Any) -> list[str]:
+    """The names of drawn clients, as the source says before and after fetching."""
+    data = Data(
+        folder=data.folder, states=["NY"], clients=clients, comstock={"draw": 1, **comstock}
+    )
+    source = sources.of(data)
+    assert source.settings(data, "NY")["buildings"] == []
+    receipt = source.fetch(data, "NY")
+    assert list(receipt["clients"]) == source.clients(data, "NY") == list(source.load(data, "NY"))
+    return source.clients(data, "NY")
 
 
-def test_an_unknown_building_is_refused_before_anything_but_metadata(
-    proxy: FaultProxy, data: Data
-) -> None:
-    assert "no building 7 in NY" in refused(data, [*FEW, 7])
-    assert cached(data) == {METADATA}
+def test_a_draw_depends_on_its_seed_only(data: Data, tmp_path: Path) -> None:
+    names = drawn(data)
+    assert len(set(names)) == 3 and set(names) < set(map(str, IDS))
+    assert drawn(study(tmp_path / "elsewhere"), release=BY_COUNTY) == names
+    assert drawn(data, clients=12)[:3] == names
+    assert len({tuple(drawn(data, draw=seed)) for seed in range(8)}) > 4
 
 
-@pytest.mark.parametrize("key", ["../outside.csv", "/outside.csv", "a/../../outside.csv"])
-def test_no_key_leads_out_of_the_store(tmp_path: Path, key: str) -> None:
-    cache = download.Cache(tmp_path / "store", LAYOUT, "NY")
-    with naming(DataError, "points outside the store"):
-        cache.fetch([key])
+def test_a_draw_of_one_type_of_building(data: Data) -> None:
+    order = [name for name in drawn(data, clients=12) if int(name) % 2]
+    assert drawn(data, clients=6, building_type="SmallOffice") == order
+    with naming(DataError, "data.clients: 7", "6 buildings of type SmallOffice", "lower it"):
+        drawn(data, clients=7, building_type="SmallOffice")
+    with naming(DataError, "building_type", "'smalloffice'", "Hospital, SmallOffice", "did you"):
+        drawn(data, building_type="smalloffice")
+
+
+def test_a_draw_is_from_every_county_and_its_receipt_says_so(data: Data) -> None:
+    drawing = Data(
+        folder=data.folder, states=["NY"], clients=1, comstock={"draw": 1, "release": BY_COUNTY}
+    )
+    files = sources.of(drawing).fetch(drawing, "NY")["files"]
+    layout = Layout(BY_COUNTY, 10)
+    for county in set(COUNTIES.values()):
+        assert str(drawing.folder / "comstock" / layout.metadata("NY", county)) in files
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"comstock": {"draw": 1}, "buildings": {"NY": IDS}},
+        {"comstock": {"draw": 1}, "source": "sample"},
+        {"comstock": {"building_type": "SmallOffice"}},
+    ],
+)
+def test_contradictions_of_a_draw_are_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="draw"):
+        Data(states=["NY"], **keys)
