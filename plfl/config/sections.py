@@ -93,18 +93,17 @@ class Comstock(Section):
     release: str = Field(
         "2023/comstock_amy2018_release_1", pattern=r"^\d{4}/comstock_(amy\d{4}|tmy3)_release_\d+$"
     )
-    """Release, as its folder in the public bucket is named. Building ids hold for one release
-    only."""
+    """Folder of the release in the bucket. Building ids hold for one release only."""
     upgrade: int = Field(10, ge=0, le=99)
     """Upgrade scenario: 0 is the building stock as it is, 10 (authors' code) "New Windows"."""
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
     off by one hour in IL and three in CA, or `utc`, by true time."""
     draw: int | None = Field(None, ge=0)
-    """Seed of a random draw of `data.clients` buildings from all of the state in this release and
-    upgrade. null: the first of `data.buildings`, or of the paper's list."""
+    """Seed of a random draw from all buildings of a state; null: `data.buildings` or the paper's
+    list."""
     building_type: str | None = None
-    """With `draw`: the type of the buildings, such as `SmallOffice`. null: any."""
+    """Type of drawn buildings, such as `SmallOffice`; null: any."""
 
     @model_validator(mode="after")
     def _only_drawn_ones_have_a_type(self) -> Self:
