@@ -88,14 +88,14 @@ name."""
 
 
 class Comstock(Section):
-    """Buildings of NREL's ComStock, which are simulated with EnergyPlus."""
+    """NREL's ComStock, simulated with EnergyPlus."""
 
     release: str = Field(
         "2023/comstock_amy2018_release_1", pattern=r"^\d{4}/comstock_(amy\d{4}|tmy3)_release_\d+$"
     )
     """Folder of the release in the bucket. Building ids hold for one release only."""
     upgrade: int = Field(10, ge=0, le=99)
-    """Upgrade scenario: 0 is the building stock as it is, 10 (authors' code) "New Windows"."""
+    """Upgrade scenario: 0 is none, 10 (authors' code) "New Windows"."""
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
     off by one hour in IL and three in CA, or `utc`, by true time."""

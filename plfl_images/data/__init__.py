@@ -25,8 +25,7 @@ EXAMPLES = "images"
 
 
 class Skew(Section):
-    """How images are divided among clients, so that their labels differ; every seed of the grid has
-    another partition."""
+    """How images are divided among clients; every seed of the grid has another division."""
 
     split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
     """`sort_and_partition`: each class is divided into shards, and a client gets `s` shards
@@ -37,8 +36,8 @@ class Skew(Section):
     """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); a smaller one is more
     skewed."""
     sizes: Literal["equal", "by_class"] = "equal"
-    """With `dirichlet`: proportions are drawn for each client, and all have equally many images
-    (`equal`), or for each class, and clients differ in size (`by_class`)."""
+    """With `dirichlet`: proportions are drawn for each client, all of one size (`equal`), or for
+    each class (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
     """Fraction of each class's held-out images used for validation; the others are the test set."""
 
