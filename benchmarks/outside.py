@@ -58,7 +58,9 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     found["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
     found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del found["claims"], found["hyperparameters"]["method"], found["baselines"]["leave_out"]
-    found["baselines"]["further"].append({"name": "lightgbm_others_own", "turns": TURNS})
+    named = ("lightgbm_others", "lightgbm_others_own")
+    further = [{"name": "lightgbm_mean"}, *({"name": name, "turns": TURNS} for name in named)]
+    found["baselines"] |= {"leaves": 31, "max_bin": 63, "further": further}
     return found
 
 

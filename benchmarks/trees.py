@@ -51,8 +51,8 @@ def study(arguments: argparse.Namespace, weeks: int) -> Study:
     del found["claims"], found["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
     found["baselines"] |= settings | {"further": FURTHER}
-    found["baselines"]["leave_out"].remove("lightgbm")
-    found["baselines"]["leave_out"] += ["naive_day", "naive_week", "lightgbm"]
+    found["baselines"]["leave_out"].remove("lightgbm_lags")
+    found["baselines"]["leave_out"] += ["naive_day", "naive_week"]
     return Study.parse(found, "benchmarks/trees.py")
 
 

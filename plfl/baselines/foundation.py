@@ -25,7 +25,7 @@ class Foundation(Further):
     trained_on_this_dataset: bool
     """Whether its training data contain these series. Then it never counts as the best baseline."""
     context: int = Field(2048, ge=8)
-    """The most rows of loads that it reads."""
+    """Rows of loads that it reads."""
 
     @property
     def has_seen_the_data(self) -> bool:
@@ -87,7 +87,7 @@ class FromFolder(Foundation):
     weights: ClassVar[str]
     """The file of weights in the folder."""
     folder: Path
-    """Folder with its weights, as downloaded."""
+    """Folder of its weights."""
 
     def model(self) -> Any:
         if not (self.folder / self.weights).is_file():

@@ -36,6 +36,13 @@ DRAWN: dict[str, Any] = {
     "use_quantized_grad": False,
 }
 """Parameters of a model that draws the rows and columns of each tree."""
+PUBLIC: dict[str, Any] = {
+    "enable_bundle": False,  # bundles of features depend on one client's rows
+    "feature_pre_filter": False,
+    "min_data_in_bin": 1,
+    "boost_from_average": False,
+}
+"""Parameters of a model whose bins come from public values."""
 PATIENCE = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
@@ -261,10 +268,10 @@ class Windows:
     def public(self, rows: int) -> Floats:
         """Values (rows, K) of the features of `_lagged` from public knowledge alone: their range,
         and that changes are mostly small."""
-        changes = np.sinh(np.linspace(-4.5, 4.5, rows))
+        changes = np.sinh(np.linspace(-3.5, 3.5, rows))
         columns: list[Any] = [np.arange(rows) % len(self.views)] if len(self.views) > 1 else []
         columns += [changes] * (self.dataset.look_back + 15)
-        columns += [np.linspace(-3, 6, rows), np.linspace(-3, 2, rows)]  # of `Unit.level`
+        columns += [np.linspace(-2, 3, rows), np.linspace(-1.5, 1, rows)]  # of `Unit.level`
         columns += [np.linspace(-1, 1, rows)] * 8 + [np.arange(rows) % 2] * 7
         columns += [np.linspace(0, 1, rows)] * len(features.further(self.dataset))
         return np.stack(columns, axis=1).astype(float)
@@ -285,7 +292,7 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
 
 
 Grow: TypeAlias = Callable[[Windows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
-"""A replacement of `_boosted`."""
+"""A replacement of `boosted`."""
 
 
 def trained(
@@ -309,7 +316,7 @@ def trained(
         known = [members, scored] if not k else [members.refit(), scored.refit()]
         windows, theirs = (Windows(one, design, changes) for one in known)
         below = base[k] if base else None
-        boosters = (grow or _boosted)(windows, boosting, chosen, below)
+        boosters = (grow or boosted)(windows, boosting, chosen, below)
         return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
 
     boosters, rehearsed = stage(0, [])
@@ -380,18 +387,23 @@ class Chosen(NamedTuple):
 
     @classmethod
     def of(cls, booster: Any) -> Chosen:
-        """The choice of `_boosted`."""
+        """The choice of `boosted`."""
         used, trees = booster.params, booster.best_iteration
         trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
         return cls(used["num_leaves"], used["learning_rate"], trees)
 
 
-def _boosted(
-    windows: Windows, boosting: Boosting, chosen: Sequence[Chosen], base: Predict | None
+def boosted(
+    windows: Windows,
+    boosting: Boosting,
+    chosen: Sequence[Chosen],
+    base: Predict | None,
+    public: Floats | None = None,
 ) -> list[Any]:
     """Models of the training set, one for each of `boosting.levels` or a single one.
 
-    Without `chosen`, the settings with the least error on validation are used.
+    Without `chosen`, the settings with the least error on validation are used. `public`: values
+    (R, K) of the features from which bins are made, instead of those of the training set.
     """
     import lightgbm  # here, because it takes a second to load
 
@@ -402,6 +414,10 @@ def _boosted(
     def train(k: int, tried: Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
         given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
+        bins = None
+        if public is not None:
+            given |= PUBLIC
+            bins = lightgbm.Dataset(public, np.zeros(len(public)), params=given).construct()
         if boosting.draw:
             given |= DRAWN | {"seed": boosting.draw}
 
@@ -409,7 +425,7 @@ def _boosted(
             x, y, start = part
             return {"data": x, "label": y, "init_score": None if start is None else start[:, k]}
 
-        data = lightgbm.Dataset(**of_level(training), params=given)
+        data = lightgbm.Dataset(**of_level(training), params=given, reference=bins)
         stopping: dict[str, Any] = {}
         if validation is not None:
             stopping["valid_sets"] = [data.create_valid(**of_level(validation))]

@@ -975,11 +975,11 @@ class Baselines(Section):
     """Most leaves of a tree."""
     search: TreeSearch = TreeSearch()
     max_bin: int = Field(255, ge=2)
-    """Most histogram bins per feature."""
+    """Bins per feature."""
     further: list[ChosenBaseline] = []
     """Baselines in addition to those of every study."""
     leave_out: list[LeftOut] = []
-    """Baselines of every study that are left out."""
+    """Those of every study left out."""
 
     @field_validator("further")
     @classmethod

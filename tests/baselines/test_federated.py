@@ -230,6 +230,9 @@ def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
     others = LightgbmOthers(turns=3).trained(data, settings)
     assert mase(late.predict, data) == pytest.approx(mase(others.predict, data), abs=0.02)
     assert min(federated.sent) > max(raw_bytes(data))
+    quick = LightgbmFederated(exchange=False).trained(data, settings)
+    assert mase(quick.predict, data) == pytest.approx(mase(federated.predict, data), abs=0.01)
+    np.testing.assert_allclose(quick.sent, federated.sent, rtol=0.25)
 
 
 def test_own_trees_are_added_to_the_shared_ones() -> None:

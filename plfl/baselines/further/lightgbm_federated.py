@@ -26,12 +26,14 @@ class LightgbmFederated(Further):
 
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
+    exchange: bool = True
+    """`false`, which is faster: all rows in one place, and `bytes` estimated from one tree."""
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
         models: dict[int, trees.Model] = {}
         sent: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, some in trees.shared_by(dataset, self.turns):
-            growing = Growing(len(numbers))
+            growing = Growing(len(numbers), self.exchange)
             model = trees.trained(members, dataset, boosting, grow=growing)
             models |= dict.fromkeys(some.tolist(), model)
             for client, size in zip(numbers, growing.up, strict=True):
