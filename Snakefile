@@ -14,7 +14,7 @@ from snakemake.utils import min_version
 
 from plfl.base.errors import PlflError
 from plfl.study import Study
-from plfl.config.loading import read
+from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced
 from plfl.results import claims

@@ -18,5 +18,5 @@ settings.load_profile("plfl")
 @pytest.fixture(autouse=True)
 def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
-    if (module := sys.modules.get("plfl.training.stack_sizes")) is not None:
+    if (module := sys.modules.get("plfl.training.stacked")) is not None:
         monkeypatch.setattr(module, "SIZES", (2, 8))

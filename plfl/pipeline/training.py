@@ -23,8 +23,8 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.results.records import TRAINED, Files
 from plfl.study import Cell, Study
-from plfl.training import memory
 from plfl.training.engines import choose
+from plfl.training.gpu import memory_of
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def train_cells(
         )
         read = sources.of(study.data).read
         examples = {state: read(study, datasets[state]) for state in _states(new)}
-        device = memory.of(torch.device(used[1]))
+        device = memory_of(torch.device(used[1]))
         groups = together(study, new, examples, device.free() if device else None)
         file, rounds = folder / f"{name}.checkpoint", study.federation.rounds
         for number, some in enumerate(groups):

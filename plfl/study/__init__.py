@@ -22,8 +22,7 @@ from plfl import plugins
 from plfl.base.errors import ConfigError, did_you_mean
 from plfl.base.text import some
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.loading import read
-from plfl.config.messages import explain
+from plfl.config.messages import explain, read
 from plfl.config.rules import (
     DEFAULT,
     DEFAULT_TASK,

@@ -25,8 +25,14 @@ from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import Pinball
-from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
-from plfl.training.native.structures import Mirrored, structure
+from plfl.training.native.compile import (
+    CompileError,
+    Mirrored,
+    build_kernel,
+    load_kernel,
+    structure,
+    supported,
+)
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Minibatches
 

@@ -51,7 +51,7 @@ def test_states_train_together_if_they_fit(
     def trained(free: int | None) -> list[bytes]:
         groups.clear()
         device = None if free is None else SimpleNamespace(free=lambda: free)
-        monkeypatch.setattr(training.memory, "of", lambda _: device)
+        monkeypatch.setattr(training, "memory_of", lambda _: device)
         cells = outputs(study)
         train_cells(study, cells, datasets, "all")
         shutil.rmtree(study.results / "trained")

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from plfl.models.mlp import Mlp
 from plfl.tasks.losses import POINT, Pinball
-from plfl.training.graphs import PLAIN, Graphs, repeat
+from plfl.training.gpu import PLAIN, Graphs, repeat
 from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
 from tests.helpers.tasks import changed, copied, everything
@@ -179,7 +179,7 @@ def test_a_step_that_waits_for_a_value_is_taken_as_it_is(caplog):
     def step():
         total.mul_(2.0 if total.item() < 8 else 3.0)
 
-    with caplog.at_level("INFO", "plfl.training.graphs"):
+    with caplog.at_level("INFO", "plfl.training.gpu"):
         repeats(step, 5)
     assert total == 8 * 9
     assert repeats.refused == 1

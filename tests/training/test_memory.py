@@ -7,7 +7,7 @@ import torch
 from plfl.base.errors import PlflError
 from plfl.experiments import trainer
 from plfl.experiments.train import train
-from plfl.training.memory import Memory
+from plfl.training.gpu import Memory
 from plfl.training.stacked import Stacked, _Stack
 from tests.helpers import tiny
 from tests.training.test_stacked import CPU, OPTIMISERS, SMALL, dataset, task

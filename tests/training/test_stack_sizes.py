@@ -12,7 +12,7 @@ from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.models.mlp import Mlp
 from plfl.models.network import ModuleNetwork, Network
 from plfl.optimizers.client.adam import Adam
-from plfl.training import stack_sizes, stacked
+from plfl.training import stacked
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers.elsewhere import THERE, elsewhere
@@ -54,7 +54,7 @@ def depends_on_company(network: Network, rows: int) -> bool:
 
 @pytest.mark.parametrize("model", [*MODELS, of_class(Convolution)], ids=lambda model: model.name)
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
-    monkeypatch.setattr(stack_sizes, "SIZES", (2, 8))  # because tracing takes long
+    monkeypatch.setattr(stacked, "SIZES", (2, 8))  # because tracing takes long
     network = model.network(SHAPE)
     assert not depends_on_company(network, rows=20)
     engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
@@ -89,9 +89,9 @@ def test_a_processor_may_round_stacks_of_a_size_otherwise(
 ) -> None:
     Products(monkeypatch, size, last)
     assert not depends_on_company(SMALL, rows=70)
-    if size in stack_sizes.SIZES:
+    if size in stacked.SIZES:
         # The comparison is what notices it.
-        monkeypatch.setattr(stack_sizes, "comparable", lambda network, sizes, *_: sizes)
+        monkeypatch.setattr(stacked, "comparable", lambda network, sizes, *_: sizes)
         assert depends_on_company(SMALL, rows=70)
 
 
@@ -105,27 +105,27 @@ def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)
     network = Mlp(hidden=(6,), dropout=0.3).network(SHAPE)
     inputs = [torch.zeros(1, 16, *sizes) for sizes in ((6, 3), (2,), (6,))]
-    assert stack_sizes.comparable(network, (2, 16), inputs, "") == (2, 16)
-    assert stack_sizes.comparable(network, (2, 8, 16), inputs, "") == (1,)
+    assert stacked.comparable(network, (2, 16), inputs, "") == (2, 16)
+    assert stacked.comparable(network, (2, 8, 16), inputs, "") == (1,)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 40])
 def test_stacks_hold_every_row_once(rows: int) -> None:
-    stacks = list(stack_sizes.split(rows, (2, 8, 16)))
+    stacks = list(stacked.split(rows, (2, 8, 16)))
     assert [i for some, _ in stacks for i in range(rows)[some]] == list(range(rows))
     for some, size in stacks:
         held = some.stop - some.start
         assert size == next(least for least in (2, 8, 16) if least >= held)
     assert len(stacks) == -(-rows // 16)
-    assert [size for _, size in stack_sizes.split(3, stack_sizes.ROW_BY_ROW)] == [1, 1, 1]
+    assert [size for _, size in stacked.split(3, stacked.ROW_BY_ROW)] == [1, 1, 1]
 
 
 def test_stacks_of_large_models_are_small() -> None:
-    assert stack_sizes.sizes_for(97) == stack_sizes.SIZES
-    assert stack_sizes.sizes_for(60_276) == (2, 8, 16)
-    assert stack_sizes.sizes_for(11_000_000) == (2,)
-    assert stack_sizes.sizes_for(60_276, THERE) == stack_sizes.GPU_SIZES
-    assert stack_sizes.sizes_for(1_160_000, THERE) == (16,)
+    assert stacked.sizes_for(97) == stacked.SIZES
+    assert stacked.sizes_for(60_276) == (2, 8, 16)
+    assert stacked.sizes_for(11_000_000) == (2,)
+    assert stacked.sizes_for(60_276, THERE) == stacked.GPU_SIZES
+    assert stacked.sizes_for(1_160_000, THERE) == (16,)
 
 
 @pytest.mark.parametrize(("size", "left"), [(11, (2, 8, 16)), (8, (2, 16)), (16, (16,))])
@@ -135,7 +135,7 @@ def test_a_gpu_has_stacks_of_the_sizes_that_agree(
     Products(monkeypatch, size)
     with elsewhere():
         inputs = [torch.zeros(1, 16, 5, 3, device=THERE), torch.zeros(1, 16, 0, device=THERE)]
-        assert stack_sizes.comparable(SMALL, (2, 8, 16), inputs, "") == left
+        assert stacked.comparable(SMALL, (2, 8, 16), inputs, "") == left
 
 
 def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,22 @@
-"""Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on.
+"""Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on, and
+mirrors the structures that the kernel is called with.
 
 A build is in the user's cache folder, named after everything that it depends on. It is compiled
 once, and again when the source, the flags or the compiler change. A wheel contains builds, which
-need no compiler.
+need no compiler. Only the headers say which fields a structure has, in which order and of which
+type.
 """
 
 import ctypes
 import os
+import re
 import shlex
 import shutil
 import subprocess
+from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
@@ -24,8 +29,6 @@ from plfl.training.native.flags import (
     digest,
     stem,
 )
-
-__all__ = ["HEADERS", "INSTRUCTIONS", "CompileError", "build_kernel", "load_kernel", "supported"]
 
 
 class CompileError(PlflError):
@@ -111,3 +114,46 @@ def _run(*command: str) -> str:
         reason = next((line for line in lines if "error" in line), lines[0])
         raise CompileError(f"{command[0]} failed: {reason}")
     return done.stdout
+
+
+TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}
+"""The types of numbers in a header. Everything else is a pointer."""
+
+
+class Mirrored(Structure):
+    """A structure of the kernel; setting an unknown field is an error."""
+
+    def __init__(self, *values: Any, **named: Any):
+        if unknown := named.keys() - {name for name, *_ in self._fields_}:
+            raise TypeError(f"{type(self).__name__} has no fields {sorted(unknown)}")
+        super().__init__(*values, **named)
+
+
+def structure(name: str) -> type[Mirrored]:
+    """The structure of this name.
+
+    Raises:
+        ValueError: no header declares it in the form `extern "C" struct name { … };`, or a field
+            has a type that is not known.
+    """
+    text = "\n".join((FOLDER / header).read_text("utf-8") for header in HEADERS)
+    found = re.search(rf'extern "C" struct {name} {{(.*?)\n}};', text, re.DOTALL)
+    if found is None:
+        raise ValueError(f"no header of the kernel declares {name}")
+    declarations = re.sub(r"//.*", "", found[1]).split(";")[:-1]
+    fields = [field for declaration in declarations for field in _fields(declaration)]
+    return type(name, (Mirrored,), {"_fields_": fields})
+
+
+def _fields(declaration: str) -> list[tuple[str, Any]]:
+    """The fields of a declaration, such as `double a, *b`."""
+    words = re.fullmatch(r"\s*(?:const )?([\w:]+)([\w\s,*]+)", declaration)
+    if words is None:
+        raise ValueError(f"the kernel declares {declaration.strip()!r}, which is not understood")
+    fields = []
+    for part in words[2].split(","):
+        name = part.strip("* \n")
+        if "*" not in part and words[1] not in TYPES:
+            raise ValueError(f"the kernel declares {name} of the unknown type {words[1]}")
+        fields.append((name, c_void_p if "*" in part else TYPES[words[1]]))
+    return fields
