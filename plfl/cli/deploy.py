@@ -42,14 +42,16 @@ def add(commands: Commands) -> None:
     _add_study(server)
     _add_policy(server)
     _add_address(server, DEFAULT_PORT)
-    _add_keys(server, "server")
+    text = "the folder keys/server created by `plfl deploy keys`"
+    server.add_argument("--keys", type=Path, default=Path("keys/server"), help=text)
 
     client = single.add_parser("client", help="run one building: its worker and its SuperNode")
     client.set_defaults(run=_attend)
     _add_study(client)
     _add_building(client)
-    _add_keys(client, "clients/NAME")
     option = client.add_argument
+    text = "the folder keys/clients/NAME created by `plfl deploy keys`"
+    option("--keys", type=Path, metavar="FOLDER", required=True, help=text)
     text = "address of the server; default: %(default)s"
     option("--server", default=f"127.0.0.1:{DEFAULT_PORT}", metavar="HOST:PORT", help=text)
     text = "seconds to keep trying if the server refuses this client; default: %(default)s"
@@ -111,11 +113,6 @@ def _add_address(parser: argparse.ArgumentParser, port: int) -> None:
     option = parser.add_argument
     option("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
     option("--port", type=int, default=port, help="port to listen on; default: %(default)s")
-
-
-def _add_keys(parser: argparse.ArgumentParser, part: str) -> None:
-    text = f"the folder keys/{part} created by `plfl deploy keys`"
-    parser.add_argument("--keys", type=Path, metavar="FOLDER", required=True, help=text)
 
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:

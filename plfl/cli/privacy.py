@@ -31,10 +31,10 @@ def run(options: argparse.Namespace) -> None:
         table["cell"] = [f"{label}/{cell}" if label else cell for cell in table["cell"]]
         tables.append(table)
         notes |= dict.fromkeys(statement.outside(variant))
-    found = pd.concat(tables, ignore_index=True)
-    found["cell"] = found["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
+    shown = pd.concat(tables, ignore_index=True)
+    shown["cell"] = shown["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
     named = {"cell": "cell without its seed", "noise": "noise/C"}
-    print(printed(found.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
+    print(printed(shown.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
     if notes:
         listed = "".join(f"\n- {note}" for note in notes)
         print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")

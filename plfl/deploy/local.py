@@ -27,7 +27,6 @@ from plfl.deploy.protocol.rounds import Observed, RoundPolicy, RoundSummary, rec
 from plfl.deploy.protocol.server import MODEL
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.results.records import CellResult
@@ -199,7 +198,9 @@ def replay(
     windows = client_data.windows.clone()
     for summary in history:
         clock.observe(summary.asked, summary.took_part)
-        client_data.windows = windows.where(_known(client_data, summary), torch.nan)
+        # The server knows the numbers of windows only of clients that have joined.
+        joined = np.isin(client_data.names, summary.joined or client_data.names)
+        client_data.windows = windows.where(torch.from_numpy(joined).to(windows.device), torch.nan)
 
         def report(finished: list[Round], summary: RoundSummary = summary) -> None:
             (result,) = finished
@@ -215,12 +216,6 @@ def replay(
         run([f], trainer.engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
     return replace(result, records=result.records.drop(columns=ASKED)), f
-
-
-def _known(client_data: ClientData, summary: RoundSummary) -> torch.Tensor:
-    """Mask (N,) of the clients that had joined by a round; all of them if none are recorded."""
-    joined = np.isin(client_data.names, summary.joined or client_data.names)
-    return torch.from_numpy(joined).to(client_data.windows.device)
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

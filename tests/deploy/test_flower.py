@@ -1,12 +1,12 @@
 """The real thing, small: SuperLink, SuperNodes, workers and relays as processes."""
 
+import re
 import shutil
 import ssl
 import sys
 import tomllib
 from copy import copy
 from http.client import HTTPSConnection
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +19,7 @@ from plfl.deploy.host import GRACE, Processes, free_port, new_secret
 from plfl.deploy.local import study_of
 from plfl.deploy.server_host import running_superlink
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
 
 LIMIT = 900
 """Seconds that no machine needs, however busy it is."""
@@ -181,8 +182,9 @@ def test_without_flower_the_remedy_is_named(version, monkeypatch):
 
 
 def test_the_extra_names_the_versions_that_can_be_used():
-    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
-    extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     (first, second), (end, other) = flower.VERSIONS
     assert f"flwr>={first}.{second},<{end}.{other}" in extras["deploy"]
 
@@ -190,7 +192,7 @@ def test_the_extra_names_the_versions_that_can_be_used():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["server"], "required: --keys"),
+        (["server"], "create it with `plfl deploy keys"),
         (["client", "--building", "1"], "required: --keys"),
         (["server", "--keys", "nowhere"], "create it with `plfl deploy keys"),
         (["forecasts", "--building", "1"], "one of the arguments --keys --insecure is required"),
@@ -222,3 +224,14 @@ def test_no_process_of_flower_may_use_the_network_unasked(tmp_path, monkeypatch)
     assert environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
     assert environment["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert "HTTPS_PROXY" not in environment
+
+
+def test_the_guides_federation_of_two_hosts_takes_ten_commands():
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    section = page.split("## Two hosts in ten commands\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```\n(.*?)```", section, flags=re.DOTALL)
+    commands = re.sub(r"'[^']*'", "''", "".join(blocks)).splitlines()
+    assert len(commands) == 10
+    for command in commands:
+        if command.startswith("plfl "):
+            cli._parser().parse_args(command.removesuffix(" &").split()[1:])

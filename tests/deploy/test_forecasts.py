@@ -38,11 +38,11 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
         windows={"look_ahead": 1, "horizons": 3},
         task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]},
     )
-    found = Deployment(of, by_split(of)["P2"], tmp_path)
-    found.run()
+    document = Deployment(of, by_split(of)["P2"], tmp_path)
+    document.run()
     tables()[NAME].to_parquet(tmp_path / NAME / "series.parquet")
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(of.model_dump(mode="json")))
-    return found
+    return document
 
 
 def forecasts(deployed: Deployment, readings: Path | None = None) -> Forecasts:
@@ -87,16 +87,16 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment) -> Non
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/forecasts"
         status, body = get(address)
-        found = json.loads(body)
+        document = json.loads(body)
         assert status == 200
-        assert (found["client"], found["data"]) == (NAME, "sample data")
-        assert found["unit"] == "kWh per 15 min"
-        rows = pd.DataFrame(found["forecasts"])
+        assert (document["client"], document["data"]) == (NAME, "sample data")
+        assert document["unit"] == "kWh per 15 min"
+        rows = pd.DataFrame(document["forecasts"])
         assert rows["timestamp"].tolist() == [stamp.isoformat() for stamp in wanted.index]
         for column in ("forecast", "forecast_10", "forecast_90"):
             assert rows[column].tolist() == pytest.approx(wanted[column].tolist(), rel=1e-6)
         assert rows["outside"].tolist() == wanted["outside"].tolist()
-        assert found["model"] == "local"
+        assert document["model"] == "local"
         _, body = get(f"{address}?model=global")
         other = pd.DataFrame(json.loads(body)["forecasts"])
         assert other["forecast"].tolist() != rows["forecast"].tolist()
@@ -153,10 +153,10 @@ def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path:
     (known / "broken.pub").write_bytes(b"\xff\xfe no key")
 
     def context(keys: str, name: str | None) -> ssl.SSLContext:
-        found = ssl.create_default_context(cafile=tmp_path / "keys" / "ca.crt")
+        document = ssl.create_default_context(cafile=tmp_path / "keys" / "ca.crt")
         if name:
-            found.load_cert_chain(tmp_path / keys / "clients" / name / "client.pem")
-        return found
+            document.load_cert_chain(tmp_path / keys / "clients" / name / "client.pem")
+        return document
 
     with serving(deployed, "--keys", str(tmp_path / "keys" / "server")) as address:
         assert address.startswith("https://")

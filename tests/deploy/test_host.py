@@ -20,7 +20,7 @@ def test_no_personal_number_leaves(method, tmp_path):
         federation={"rounds": 2, "opt_state": "keep", "evaluate_every": 1},
     )
     deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    found = {name: set() for name in ("shared", "personal")}
+    numbers_by_part = {name: set() for name in ("shared", "personal")}
 
     def collect(summary):
         shared = deployed.loopback.clients["101"]._f.shared.numpy()
@@ -29,14 +29,14 @@ def test_no_personal_number_leaves(method, tmp_path):
             state = safetensors.torch.load_file(folder / f"round-{summary.t}.safetensors")
             rows = [v for v in state.values() if v.shape[-1:] == shared.shape]
             for row in rows:
-                found["personal"] |= numbers(row.numpy()[..., ~shared])
-            found["shared"] |= numbers(state["local"].numpy()[..., shared])
+                numbers_by_part["personal"] |= numbers(row.numpy()[..., ~shared])
+            numbers_by_part["shared"] |= numbers(state["local"].numpy()[..., shared])
 
     deployed.run(collect)
-    assert min(map(len, found.values())) > 100
+    assert min(map(len, numbers_by_part.values())) > 100
     outside = [*deployed.loopback.crossed]
     outside += [p.read_bytes() for p in (tmp_path / "server").rglob("*") if p.is_file()]
-    assert not any(number in data for data in outside for number in found["personal"])
+    assert not any(number in data for data in outside for number in numbers_by_part["personal"])
     # The search would find them: what the server sends, a client has started from.
     sent = b"".join(deployed.loopback.crossed)
     start = safetensors.torch.load_file(tmp_path / "server" / "model.safetensors")["x"].numpy()
@@ -56,7 +56,7 @@ def test_no_load_leaves(tmp_path):
     sent = b"".join(deployed.loopback.crossed)
     for client in deployed.loopback.clients.values():
         loads = client.table["load"].to_numpy()
-        # The smallest and largest, by which all scale alike, are the only ones told.
+        # Only the smallest and the largest are sent, by which all scale alike.
         inner = np.sort(loads)[1:-1]
         assert not any(load.tobytes() in sent for load in inner)
         assert not any(repr(float(load)).encode() in sent for load in inner)

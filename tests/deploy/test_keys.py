@@ -27,10 +27,10 @@ def folder(tmp_path):
 
 
 def alternatives(folder):
-    found = x509.load_pem_x509_certificate(
+    certificate = x509.load_pem_x509_certificate(
         ServerKeys.of(folder / "server").certificates[1].read_bytes()
     )
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     addresses = names.get_values_for_type(x509.IPAddress)
     return set(names.get_values_for_type(x509.DNSName)), {str(address) for address in addresses}
 
@@ -147,7 +147,7 @@ def test_what_has_expired_is_refused_and_makes_no_keys(tmp_path, monkeypatch, ca
 def seals(folder):
     """Both ends between the server and client a, and the end of client b."""
     server = ServerKeys.of(folder / "server")
-    own = server.seals("ab")
+    ends = server.seals("ab")
     certificate = x509.load_pem_x509_certificate(server.certificates[1].read_bytes())
 
     def client(name):
@@ -156,7 +156,7 @@ def seals(folder):
         )
         return Seal(private, certificate.public_key(), b"client", b"server")
 
-    return own["a"], client("a"), client("b")
+    return ends["a"], client("a"), client("b")
 
 
 @given(data=st.binary(max_size=100), place=st.integers(min_value=0))

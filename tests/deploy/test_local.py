@@ -14,12 +14,12 @@ def records(*rows) -> pd.DataFrame:
 @pytest.mark.parametrize(("took_part", "kept"), [(["a"], 3), (["a", "b"], 4)])
 def test_only_who_was_away_may_lack_scores(took_part, kept):
     simulated = records((1, "a", "test"), (1, "b", "test"), (2, "a", "test"), (2, "b", "test"))
-    found = simulated.drop(index=3)
+    deployed = simulated.drop(index=3)
     history = [
         RoundSummary(1, ["a", "b"], ["a", "b"], 0.0),
         RoundSummary(2, ["a", "b"], took_part, 0.0),
     ]
-    assert len(_scored(simulated, found, history)) == kept
+    assert len(_scored(simulated, deployed, history)) == kept
 
 
 def test_who_was_away_but_back_in_time_has_scores():
@@ -30,7 +30,7 @@ def test_who_was_away_but_back_in_time_has_scores():
 
 def test_who_was_asked_and_went_away_was_still_asked():
     simulated = records((1, "a", "train"), (1, "b", "train"), (1, "a", "test"), (1, "b", "test"))
-    found = simulated.drop(index=3)
+    deployed = simulated.drop(index=3)
     history = [RoundSummary(1, ["a", "b"], ["a"], 0.0)]
-    for of_deployment in (found, found.drop(index=1)):
-        assert _scored(simulated, of_deployment, history).equals(found)
+    for of_deployment in (deployed, deployed.drop(index=1)):
+        assert _scored(simulated, of_deployment, history).equals(deployed)

@@ -36,7 +36,7 @@ def test_measured_bytes_are_logged(deployed):
     folder, records = deployed
     (run,) = runs(Tables(folder))
     assert (run.name, run.params["engine"]) == ("XX-P2 fedopt adam+fedavg", "flower")
-    assert run.diverged_round is None, "who is silent has no loss"
+    assert run.diverged_round is None, "who did not answer has no loss"
     clients = pd.read_csv(io.StringIO(run.clients))
     train = records[(records["split"] == "train") & (records["model"] == "local")]
     for way in ("down", "up"):

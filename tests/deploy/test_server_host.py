@@ -30,7 +30,7 @@ def test_a_server_loop_is_gone_when_its_lock_is(tmp_path):
     assert server_host._is_gone(tmp_path)
 
 
-def test_what_is_lost_is_told_and_counted(server, caplog):
+def test_a_process_that_died_is_reported_and_counted(server, caplog):
     caplog.set_level(logging.WARNING)
     process = server.group.start("superexec", [sys.executable, "-c", "raise SystemExit(3)"])
     process.wait()

@@ -120,19 +120,17 @@ class Client:
             "interval": dataset.interval,
             "describes": about,
         }
-        return facts, self._own_limits()
-
-    def _own_limits(self) -> dict[str, Tensor]:
-        """Minimum and maximum of each feature, which the server needs for `pooled` scaling."""
         if self.study.windows.scaling != "pooled":
-            return {}
+            return facts, {}
+        # The minimum and maximum of each feature.
         low, high = limits_of(self.name, self.table, self.study.windows, self.study.data.cut)
-        return {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
+        return facts, {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
     def _train(self, message: Message) -> Reply:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
-        self._channel(f).inbox = arrays_as_rows(message.arrays)
+        assert isinstance(f.channel, ClientChannel)
+        f.channel.inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
         asked = Cohort(f, t, f.everyone, stay=True)
@@ -166,22 +164,19 @@ class Client:
         models: Models = {
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
-        known = {model: some for model, some in margins.items() if model in models}
-        about = describe(self.study, self.cell, self.trainer.series, known)
+        of_models = {model: widths for model, widths in margins.items() if model in models}
+        about = describe(self.study, self.cell, self.trainer.series, of_models)
         with private(self.folder / self._run[0] / MODEL) as temporary:
             fill(temporary, models, about)
-
-    @staticmethod
-    def _channel(f: Federation) -> ClientChannel:
-        assert isinstance(f.channel, ClientChannel)
-        return f.channel
 
     def _at(self, message: Message) -> Federation:
         """The federation of this client after the round that the message names."""
         self._store_limits(message)
         wanted = int(message.about["from"])
         if self._f is None or self._round != wanted:
-            self._f, self._round = self._federation(), wanted
+            rates = agreement.candidate(self.study, self.cell)
+            self._f, self._round = self.trainer.federation(self.cell, rates), wanted
+            self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder)
             if wanted:
                 path = self._file(wanted)
                 if not path.exists():
@@ -192,12 +187,6 @@ class Client:
                     )
                 restore(self._f, safetensors.torch.load(path.read_bytes()))
         return self._f
-
-    def _federation(self) -> Federation:
-        rates = agreement.candidate(self.study, self.cell)
-        f = self.trainer.federation(self.cell, rates)
-        f.channel = ClientChannel(f.channel.shared, 1, f.coder)
-        return f
 
     @property
     def trainer(self) -> Trainer:

@@ -108,7 +108,7 @@ def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog
 def test_a_replayed_answer_counts_as_none(source, tmp_path):
     of = study(federation={"rounds": 4, "local_steps": 2, "evaluate_every": 2})
     deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    heard = {}
+    answers = {}
 
     def replay(name, message, answer):
         about = message.about
@@ -117,15 +117,15 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
             "an earlier round": (name, about["kind"], 2),
             "another message": (name, "evaluate", None),
         }[source]
-        heard[name, about["kind"], about.get("round")] = answer
+        answers[name, about["kind"], about.get("round")] = answer
         bad = name == HOSTILE and about["kind"] == "train" and about["round"] == 3
-        return heard[key] if bad else answer
+        return answers[key] if bad else answer
 
     deployed.loopback.forged = replay
-    found = deployed.run()
+    records = deployed.run()
     assert [s.took_part for s in deployed.server.history] == [NAMES, NAMES, OTHERS, NAMES]
     assert [[*s.refused] for s in deployed.server.history] == [[], [], [HOSTILE], []]
-    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
 
 
 @pytest.mark.parametrize(

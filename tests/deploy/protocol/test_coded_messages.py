@@ -32,32 +32,32 @@ def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
     server."""
     if "rc" in up + down:
         pytest.importorskip("constriction")
-    found = deployed(tmp_path, up, down)
+    running = deployed(tmp_path, up, down)
     sizes: dict[tuple[str, int], list[int]] = {}
 
     def lost(name, message):
         about = message.about
         if about["kind"] == "train":
-            crossed = (Message.unpack(data) for data in found.loopback.crossed[-2:])
-            own = [{n: a for n, a in one.arrays.items() if n.isdigit()} for one in crossed]
+            crossed = (Message.unpack(data) for data in running.loopback.crossed[-2:])
+            rows = [{n: a for n, a in message.arrays.items() if n.isdigit()} for message in crossed]
             is_lost = (name, about["round"]) in {("102", 2), ("104", 3)}
-            down, up = (sum(a.nbytes for a in arrays.values()) for arrays in own)
+            down, up = (sum(a.nbytes for a in arrays.values()) for arrays in rows)
             sizes[name, about["round"]] = [down, 0 if is_lost else up]
             return is_lost
         return False
 
-    def tell(summary):
+    def report(summary):
         if summary.t == 2:
-            found.loopback.clients["101"] = found.client("101")
+            running.loopback.clients["101"] = running.client("101")
             raise InterruptedError
 
-    found.loopback.lost = lost
+    running.loopback.lost = lost
     with pytest.raises(InterruptedError):
-        found.server.run(tell)
+        running.server.run(report)
     # The server died before it saved round 2, which is repeated.
-    found.server = found.new_server()
-    records = found.run()
-    pd.testing.assert_frame_equal(records, replayed(found), check_exact=True)
+    running.server = running.new_server()
+    records = running.run()
+    pd.testing.assert_frame_equal(records, replayed(running), check_exact=True)
     rows = records.query("split == 'train' and model == 'local'").set_index(["client", "round"])
     assert len(rows) == len(sizes) == 16
     for at, size in sizes.items():
@@ -77,7 +77,7 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_messages_are_refused_by_name(case, tmp_path):
     forge, reason = HOSTILE[case]
-    found = deployed(tmp_path, "ef21+q3", "delta+q3")
+    running = deployed(tmp_path, "ef21+q3", "delta+q3")
 
     def forged(name, message, answer):
         if name != "103" or message.about.get("round") != 2:
@@ -86,11 +86,11 @@ def test_hostile_messages_are_refused_by_name(case, tmp_path):
         bad = torch.from_numpy(np.ascontiguousarray(forge(opened.arrays["0"].numpy())))
         return replace(opened, arrays=dict(opened.arrays) | {"0": bad}).pack()
 
-    found.loopback.forged = forged
-    records = found.run()
-    summary = {one.t: one for one in found.server.history}
+    running.loopback.forged = forged
+    records = running.run()
+    summary = {summary.t: summary for summary in running.server.history}
     assert "103" not in summary[2].took_part
-    (told,) = summary[2].refused["103"]
-    assert reason in told
+    (refusal,) = summary[2].refused["103"]
+    assert reason in refusal
     assert summary[3].took_part == ["101", "102", "103", "104"]
-    pd.testing.assert_frame_equal(records, replayed(found), check_exact=True)
+    pd.testing.assert_frame_equal(records, replayed(running), check_exact=True)

@@ -31,9 +31,9 @@ def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
     for split in (split for split in splits if split in cells):
         cell = cells[split]
         deployed = Deployment(of, cell, tmp_path / split)
-        found = deployed.run()
+        records = deployed.run()
         expected = train(of, [cell], dataset(of))[cell].records
-        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+        pd.testing.assert_frame_equal(records, expected, check_exact=True)
         history = deployed.server.history
         assert {len(summary.took_part) for summary in history} <= {0, 1, 2}, "all took part"
         again, f = replay(of, cell, dataset(of), history)
@@ -108,12 +108,12 @@ def test_clients_keep_models_that_forecast(blocks, tmp_path):
     for i, name in enumerate(NAMES):
         (file,) = (tmp_path / "own" / name).glob("*/model.safetensors")
         assert file.stat().st_mode & 0o077 == 0
-        own = forecast_model.load(file)
-        assert own.clients == [name]
+        alone = forecast_model.load(file)
+        assert alone.clients == [name]
         for kind, rows in kept.items():
-            assert (own.models[kind][0] == rows[i]).all(), (name, kind)
+            assert (alone.models[kind][0] == rows[i]).all(), (name, kind)
         table = tables()[name]
-        pd.testing.assert_frame_equal(own.predict(table), everyone.predict(table, name))
+        pd.testing.assert_frame_equal(alone.predict(table), everyone.predict(table, name))
 
 
 def last_model(folder, initial):

@@ -1,4 +1,4 @@
-"""Lost answers, crashes on both sides, latecomers: who took part is what counts."""
+"""Lost answers, crashes, clients that join late or not at all: who took part is what counts."""
 
 import numpy as np
 import pandas as pd
@@ -41,15 +41,15 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
         deployed.run(crash)
     # The clients are a round ahead of what the server has saved.
     deployed.server = deployed.new_server()
-    found = deployed.run()
+    records = deployed.run()
     away = {t: set(NAMES) - set(took_part) for t, took_part in took_parts(deployed)}
     assert away == {1: set(), 2: {"102"}, 3: {"104"}, 4: set(), 5: set()}
-    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
     # A crash before its results were safe: it has them, and nobody trains again.
     deployed.server = deployed.new_server()
     crossed = deployed.loopback.crossed
     crossed.clear()
-    pd.testing.assert_frame_equal(deployed.run(), found, check_exact=True)
+    pd.testing.assert_frame_equal(deployed.run(), records, check_exact=True)
     kinds = {Message.unpack(data).about.get("kind", "answer") for data in crossed}
     assert kinds == {"join", "answer"}
 
@@ -71,10 +71,10 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     training = (records["split"] == "train") & (records["model"] == "local")
     train = records[training].set_index(["round", "client"])
     assert sorted(train.index) == [(t, name) for t in (1, 2) for name in NAMES]
-    silent, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
-    assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
-    assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
-    assert silent["message_down"] == other["message_down"] > 0 and silent["message_up"] == 0
+    unanswered, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
+    assert np.isnan(unanswered["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
+    assert unanswered["bytes_down"] == before["bytes_down"] and unanswered["bytes_up"] == 0
+    assert unanswered["message_down"] == other["message_down"] > 0 and unanswered["message_up"] == 0
 
 
 def test_a_server_that_was_replaced_is_refused(deployed):
@@ -101,10 +101,10 @@ def test_a_client_that_comes_late_begins_with_the_initial_model(method, ema, tmp
         if summary.t == 2:
             deployed.loopback.absent = set()
 
-    found = deployed.run(arrive)
+    records = deployed.run(arrive)
     history = deployed.server.history
     assert [len(summary.took_part) for summary in history] == [3, 3, 4, 4, 4]
-    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
 
 
 @pytest.fixture
@@ -136,16 +136,16 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
 
     with pytest.raises(RuntimeError, match="killed"):
         deployed.run(arrive)
-    # What the server was told before it crashed it still knows.
+    # The server still knows what it knew before it crashed.
     deployed.server, deployed.loopback.absent = deployed.new_server(), {"103"}
-    found = deployed.run()
+    records = deployed.run()
     history = deployed.server.history
     assert [len(summary.joined) for summary in history] == [3, 3, 4, 4, 4]
     again, f = replay(of, deployed.cell, dataset(of), history)
     there = (again.records["client"] != "103") | (again.records["split"] == "train")
     expected = again.records[there].reset_index(drop=True)
-    pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert found.loc[found["split"] != "train", "mase"].notna().all()
+    pd.testing.assert_frame_equal(records, expected, check_exact=True)
+    assert records.loc[records["split"] != "train", "mase"].notna().all()
     windows = f.client_data.windows
     assert windows.unique().numel() == len(NAMES)
     expected = (windows[:, None] * getattr(f.state, own)).sum(0) / windows.sum()
@@ -160,7 +160,7 @@ def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     assert not (deployed.folder.parent / "elsewhere").exists()
 
 
-def test_a_lost_state_is_told_and_not_made_up(deployed):
+def test_a_lost_state_is_reported_and_not_made_up(deployed):
     def lose(summary):
         if summary.t == 2:
             for file in (deployed.folder / "101").glob("*/round-2.safetensors"):
@@ -185,3 +185,57 @@ def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
     of = study(**blocks)
     with naming(ConfigError, reason):
         agreement.deployable(of, None, "config.yaml")
+
+
+@pytest.fixture
+def joining(tmp_path):
+    of = study(federation=FEDERATION)
+    return Deployment(of, by_split(of)["P2"], tmp_path)
+
+
+def test_who_uses_the_key_of_another_is_left_out(joining):
+    joining.loopback.proved["102"] = "103"
+    with naming(PlflError, "3 of 4 clients", "102"):
+        joining.run()
+
+
+def test_who_is_missing_is_named(joining):
+    joining.loopback.absent = {"102", "104"}
+    with naming(PlflError, "2 of 4 clients", "102", "104"):
+        joining.run()
+
+
+def test_a_server_of_another_study_gets_nothing(tmp_path):
+    of = study(federation=FEDERATION)
+    other = study(federation=FEDERATION, client_opt={"adam": {"lr": 0.5}})
+    known = Deployment(of, by_split(of)["P2"], tmp_path)
+    stranger = Deployment(other, by_split(other)["P2"], tmp_path / "other")
+    stranger.loopback.clients = known.loopback.clients
+    with naming(PlflError, "0 of 4 clients"):
+        stranger.run()
+
+
+def test_an_address_that_was_left_is_never_asked_again(joining):
+    def move(summary):
+        joining.loopback.left = [1000]
+        joining.loopback.numbers["101"] = 2000
+
+    asked = []
+    exchange, nodes = joining.loopback.exchange, joining.loopback.nodes
+    joining.loopback.left = []
+    joining.loopback.nodes = lambda: nodes() | dict.fromkeys(joining.loopback.left, "")
+
+    def listen(messages, timeout, kind):
+        asked.append(set(messages))
+        return exchange(
+            {n: m for n, m in messages.items() if n != 1000 or not moved()}, timeout, kind
+        )
+
+    def moved():
+        return joining.loopback.numbers["101"] == 2000
+
+    joining.loopback.exchange = listen
+    joining.run(move)
+    assert {2000} in asked
+    assert not any(1000 in some for some in asked[asked.index({2000}) :])
+    assert all("101" in summary.took_part for summary in joining.server.history)
