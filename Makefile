@@ -91,7 +91,7 @@ conformance: $(READY) ## compare the personalised methods of plfl and of other l
 deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; two minutes
 	$(BIN)/plfl deploy check
 
-campaign: $(READY) $(if $(findstring deploy,$(NAME)),$(FLOWER)) ## run a long test campaign, NAME=...; without NAME, list them
+campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them
 ifdef NAME
 	$(if $(filter slurm,$(NAME)),tests/campaigns/slurm.sh) $(BIN)/pytest --capture=no -rs tests/campaigns/test_$(subst -,_,$(NAME))*.py
 else

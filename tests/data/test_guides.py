@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,15 +41,6 @@ def test_every_transform_is_in_its_table() -> None:
     rows = GUIDE.partition("| transform |")[2].partition("\n\n")[0]
     listed = re.findall(r"^\| `(\w+)` ", rows, re.MULTILINE)
     assert sorted(listed) == sorted(items["discriminator"]["mapping"])
-
-
-def test_its_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    exec(block("python"), names)
-    assert capsys.readouterr().out == "(285, 20)\n"
-    dataset, starts = names["dataset"], names["starts"]
-    truth = dataset.load[dataset.target_rows(starts)]
-    np.testing.assert_allclose(names["forecast"], truth, rtol=1e-5)
 
 
 def studies() -> list[Study]:
