@@ -76,7 +76,7 @@ class Growing:
 
     Without `exchange` only the first tree is grown among clients, for its bytes times the number of
     trees. LightGBM grows the model from all rows and the same public bins, which is faster. Its
-    leaves are exact medians instead of those of `STEPS` halvings.
+    leaves are exact medians instead of those of the halvings in `STEPS`.
     """
 
     def __init__(self, clients: int, exchange: bool = True):
@@ -288,8 +288,8 @@ class Client(threading.Thread):
             width /= parts
             part = np.ceil((residuals - low[leaves]) / width).astype(int) - 1
             inside = (part >= 0) & (part < parts)
-            counts = np.bincount((leaves * parts + part)[inside], minlength=count * parts)
-            counts = self.server.add(self.rank, counts.astype(np.float64)).reshape(count, parts)
+            counted = np.bincount((leaves * parts + part)[inside], minlength=count * parts)
+            counts = self.server.add(self.rank, counted.astype(float)).reshape(count, parts)
             total = np.maximum(total, counts.sum(axis=1))  # the first counts are of all
             upto = np.cumsum(np.insert(counts, 0, below, axis=1), axis=1)
             # The last of the bounds, but for the end, with fewer residuals than are wanted.
