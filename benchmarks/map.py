@@ -21,7 +21,7 @@ from plfl.study import Study
 
 ROOT = Path(__file__).parents[1]
 STUDIES = {
-    "map": "132 buildings of three sites",
+    "map": "62 buildings of three sites",
     "map-cambridge": "51 buildings of a fourth site",
     "map-homes": "200 homes",
     "map-homes-40": "200 homes",
