@@ -67,9 +67,9 @@ class FedADC(FedOpt):
     beta_l: float = Field(0.9, ge=0, lt=1)
     """Momentum β_l that the clients follow (the paper: 0.6 to 0.9)."""
     beta_g: float | None = Field(0.9, ge=0, lt=1)
-    """Total momentum β_g; the server applies what the clients do not. null (the paper): β_l."""
+    """Total momentum β_g, which the server completes; null (the paper): β_l."""
     variant: Literal["heavy_ball", "nesterov"] = "heavy_ball"
-    """Whether a local step takes the gradient first (`heavy_ball`) or the momentum (`nesterov`)."""
+    """Whether a local step begins with the gradient (`heavy_ball`) or the momentum."""
     downlink: Literal["momentum", "tracking", "overlapped"] = "momentum"
     """How clients get the server's momentum: with the model (`momentum`), by computing it where
     they can (`tracking`), or with the model, while the round before computes (`overlapped`)."""
