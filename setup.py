@@ -17,7 +17,7 @@ from setuptools.command.build_py import build_py
 
 SHIPPED = (
     *("Snakefile", "config.yaml", "environment.yml", "config/*", "docs/*.md", "docs/*.ipynb"),
-    *("profiles/*", "profiles/*/*", "workflow/*/*"),
+    *("profiles/*", "profiles/*/*", "tasks/*", "workflow/*/*"),
 )
 """Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""
 NATIVE = Path("plfl", "training", "native")

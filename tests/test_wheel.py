@@ -15,7 +15,16 @@ from plfl.training.native import flags
 from tests.helpers.repository import tracked
 
 ROOT = Path(__file__).resolve().parents[1]
-SHIPPED = ("Snakefile", "config", "config.yaml", "docs", "environment.yml", "profiles", "workflow")
+SHIPPED = (
+    "Snakefile",
+    "config",
+    "config.yaml",
+    "docs",
+    "environment.yml",
+    "profiles",
+    "tasks",
+    "workflow",
+)
 
 
 class Installed:

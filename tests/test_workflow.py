@@ -162,6 +162,43 @@ def test_a_results_folder_forecasts_and_scores_with_the_best_of_each_meter(
     assert "--with P9" in capsys.readouterr().err
 
 
+def test_results_are_scored_beside_predictions_and_become_rows_of_a_leaderboard(
+    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    clients = plfl.clients("my.yaml")
+    table = pd.concat([client.predictions(client.y_test, seed=1) for client in clients])
+    table.to_csv("truth.csv", index=False)
+    command = ["score", "my.yaml", "--results", "results/own", "--submit", "board.csv"]
+    assert plfl_command([*command, "--method", "ours"]) == 0
+    assert plfl_command([*command, "truth.csv", "--method", "truth"]) == 0
+    shown = capsys.readouterr().out
+    assert {"best P1", "best P2", "best P3"} < {
+        " ".join(row.split()[1:3]) for row in shown.splitlines()
+    }
+    board = pd.read_csv("board.csv").set_index("method")
+    assert board.index[0] == "truth"
+    tables = plfl.Tables(finished.results)
+    best = tables.best("local", state="North", sharing="P2")
+    assert best is not None
+    row = board.loc["ours: P2, FedAvg, local model"]
+    assert row["score"] == pytest.approx(tables.test_scores(best).mean(), rel=1e-6)
+    assert row["exchanged"] == "models" and row["bytes_up"] > 0
+    assert row["wape"] == pytest.approx(
+        tables.summary.query("model == 'local'")["wape_mean"].iloc[0]
+    )
+    naive = tables.baseline_scores.loc[("North", "naive_day")]
+    assert board.loc["ours: Seasonal naive (day)", "score"] == pytest.approx(naive["mase_mean"])
+    meters = Path("meters/North/a.csv")
+    rows = pd.read_csv(meters, index_col=0)
+    (rows * 2).where(rows.index > "2024-01-13", rows).to_csv(meters)
+    try:
+        assert plfl_command(command) == 2
+        assert "was made from other data: the error of persistence of a" in capsys.readouterr().err
+    finally:
+        rows.to_csv(meters)
+
+
 SHOWN = {"collect", "figures", "page", "track", "models"}
 
 

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     )
     parser = add_parser(commands, "export", about, EXAMPLES, run)
     add_model(parser)
-    text = "after `clients`: the configuration of a study"
+    text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
     parser.add_argument(
         "--to",
@@ -31,6 +31,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--client", help="name of the meter; not needed if there is only one")
     parser.add_argument("--variant", default="", help="label of a variant of the study")
+    text = "of clients: all readings before the test set, although `windows.history` is shorter"
+    parser.add_argument("--whole", action="store_true", help=text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -52,11 +54,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _clients(options: argparse.Namespace) -> None:
+    from plfl.cli.score import opened
     from plfl.outside.clients import TABLE, export
-    from plfl.study import Study
 
-    study = Study.load(options.study)
-    written = export(study.variant(options.variant) if options.variant else study, options.to)
+    written = export(opened(options)[0], options.to, options.whole)
     print(
         f"wrote {len(written) - 1} files .npz and {TABLE} to {options.to}; docs/benchmark.md says "
         "what they hold"

@@ -1,50 +1,115 @@
-"""`plfl score`: predictions that were made elsewhere, beside the baselines of a study."""
+"""`plfl score`: scores of predictions made elsewhere, or of results, and leaderboards."""
+
+from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser
 
+if TYPE_CHECKING:  # they import pandas
+    from plfl.outside.frozen import BenchmarkTask
+    from plfl.study import Study
+
 EXAMPLES = """
 plfl score config/smoke.yaml predictions.parquet
 plfl score config/smoke.yaml predictions.parquet --results results/smoke
-plfl score config/smoke.yaml predictions.parquet --submit board.csv --method FedAvg --bytes-up 4096
+plfl score sample predictions.parquet --submit --method Mine --trials 1 --bytes-up 0 --bytes-down 0
+plfl score sample --results results/demo --submit
 """
+SAID = {
+    "method": "name of the method in the leaderboard",
+    "exchanged": "what clients exchange: nothing, models (the default) or raw data",
+    "used": "what the method read besides the arrays, such as `weather forecasts`",
+    "command": "how to run the method again",
+    "bytes-up": "bytes that a client sends in all its training, a mean over clients",
+    "bytes-down": "bytes that a client receives in all its training",
+    "trials": "choices of hyperparameters that were compared on validation",
+}
+"""What a submitter says of a method, by option."""
 
 
 def add(commands: Commands) -> None:
-    about = "score predictions made elsewhere on the test set of a study"
+    about = "score predictions made elsewhere on the test set of a study or of a frozen task"
     parser = add_parser(commands, "score", about, EXAMPLES, run)
-    parser.add_argument("study", type=Path, help="configuration of the study")
+    text = "configuration of a study, file of a task, or name of a task that comes with plfl"
+    parser.add_argument("study", type=Path, metavar="STUDY_OR_TASK", help=text)
     text = "table (.parquet or .csv) of forecasts; docs/benchmark.md lists its columns"
-    parser.add_argument("predictions", type=Path, help=text)
+    parser.add_argument("predictions", type=Path, nargs="?", help=text)
     text = "results of the study: its cells are ranked, too, and its baselines not trained again"
     parser.add_argument("--results", type=Path, help=text)
     parser.add_argument("--variant", default="", help="label of a variant of the study")
-    text = "a leaderboard, to which a row is appended; needs --method"
-    parser.add_argument("--submit", type=Path, metavar="FILE.csv", help=text)
-    parser.add_argument("--method", help="name of the method in the leaderboard")
-    for way in ("up", "down"):
-        text = f"bytes that a client sends {way} in all its training"
-        parser.add_argument(f"--bytes-{way}", type=int, metavar="N", help=text)
-    text = "what the method used besides the arrays, such as `weather forecasts`"
-    parser.add_argument("--used", default="", metavar="TEXT", help=text)
-    text = "how to run the method again"
-    parser.add_argument("--command", default="", metavar="TEXT", help=text)
+    text = "add a row to a leaderboard; without predictions, one for each way of the results"
+    parser.add_argument(
+        "--submit", type=Path, nargs="?", const=Path(), metavar="FILE.csv", help=text
+    )
+    for option, text in SAID.items():
+        number = option in ("bytes-up", "bytes-down", "trials")
+        kind: Any = {"type": int, "metavar": "N"} if number else {"metavar": "TEXT"}
+        parser.add_argument(f"--{option}", help=text, **kind)
+
+
+def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
+    """The study that the options name, and its task if it is one."""
+    from plfl.outside.frozen import opened as read
+    from plfl.pipeline.shipped import root
+
+    shipped = root() / "tasks" / f"{options.study}.yaml"
+    study, task = read(options.study if options.study.exists() or not shipped.exists() else shipped)
+    return study.variant(options.variant) if options.variant else study, task
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the tables, and append the row."""
-    from plfl.base.text import printed
-    from plfl.outside.score import append, score
-    from plfl.study import Study
+    """Print the scores, and add rows to the leaderboard."""
+    from plfl.outside.clients import datasets, examples
+    from plfl.outside.leaderboard import BOARDS, append
 
-    if options.submit and not options.method:
-        raise PlflError("score: --submit needs --method, the name in the leaderboard")
-    study = Study.load(options.study)
-    study = study.variant(options.variant) if options.variant else study
-    scored = score(study, options.predictions, options.results)
+    study, task = opened(options)
+    if options.submit == Path() and not task:
+        raise PlflError("score: --submit needs a file, as the study is no task with a leaderboard")
+    if not (options.predictions or options.results):
+        raise PlflError("score: name a file of predictions, or --results")
+    given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in SAID)}
+    said = {name: "" if value is None else value for name, value in given.items()}
+    if options.submit and options.predictions:
+        needed = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
+        if lacking := [f"--{name.replace('_', '-')}" for name in needed if said[name] == ""]:
+            raise PlflError(f"score: --submit needs {', '.join(lacking)}")
+    data = examples(study) if study.task.examples != "loads" else datasets(study)
+    if task:
+        task.check(data)
+        said["version"] = task.version
+    scored = _of_predictions if options.predictions else _of_results
+    rows = scored(study, data, options, said)
+    if options.submit is None:
+        return
+    if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
+        if options.predictions and any(exceeded.values()):
+            raise PlflError(f"score: {task.name}: {exceeded[options.method]}; no row is added")
+        rows = [row for row in rows if not exceeded[row["method"]]]
+    file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
+    append(rows, file)
+    print(f"{file}: {len(rows)} rows added")
+
+
+def _of_predictions(
+    study: Study, data: Any, options: argparse.Namespace, said: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Print the scores of predictions; return their row."""
+    from plfl.base.text import printed
+    from plfl.outside.leaderboard import row_of
+    from plfl.outside.score import score, score_labels
+
+    said["exchanged"] = said["exchanged"] or "models"
+    if study.task.examples != "loads":
+        ((place, images),) = data.items()
+        scores = score_labels(images, place[1], options.predictions)
+        print("Error on the test set, mean over seeds, with its interval of 95 % over seeds")
+        print("{score:.4f} [{low:.4f}, {high:.4f}]".format(**scores))
+        return [row_of(said, **scores)]
+    scored = score(study, options.predictions, options.results, data)
     print(
         "Test set, means over clients and seeds. MASE with its interval of 95 % over clients, "
         "weeks and seeds;\nlead: by how much your MASE is lower."
@@ -52,11 +117,23 @@ def run(options: argparse.Namespace) -> None:
     print(printed(scored.table))
     print("\nYour predictions by client")
     print(printed(scored.clients))
-    row = scored.yours
-    print(f"\nrank {row['rank']} of {len(scored.table)}: MASE {row['mase']:.4f}")
-    if options.submit:
-        said = {"study": study.name, "method": options.method}
-        said |= {"bytes_up": options.bytes_up, "bytes_down": options.bytes_down}
-        said |= {"used": options.used, "command": options.command}
-        append(scored.submission(**said), options.submit)
-        print(f"appended to {options.submit}")
+    print(f"\nrank {scored.yours['rank']} of {len(scored.table)}: MASE {scored.yours['mase']:.4f}")
+    return [scored.submission(said)]
+
+
+def _of_results(
+    study: Study, data: Any, options: argparse.Namespace, said: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Print the scores of results; return a row for each way of forecasting."""
+    import pandas as pd
+
+    from plfl.base.text import printed
+    from plfl.outside.leaderboard import rows_of
+
+    kept = {name: said.get(name, "") for name in ("version", "used", "command")}
+    rows = [row | kept for row in rows_of(options.results, study, data)]
+    if options.method:
+        rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]
+    table = pd.DataFrame(rows).sort_values("score", ignore_index=True)
+    print(printed(table[["method", "score", "low", "high", "exchanged", "bytes_up", "bytes_down"]]))
+    return rows

@@ -6,9 +6,10 @@ They are what every cell and baseline of the study reads: the same windows, sets
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,12 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import atomic
 from plfl.base.text import some
 from plfl.config.sections import Windows
+from plfl.data import sources
 from plfl.data.dataset import Dataset, Split
-from plfl.data.prepare import load_dataset
+from plfl.data.examples import Examples
 from plfl.data.windows import scalings
+from plfl.outside.frozen import opened
+from plfl.results.comparisons import ORIGINS
 from plfl.study import Study
 from plfl.tasks.loads import Loads
 from plfl.tasks.quantiles import Quantiles
@@ -29,6 +33,8 @@ Floats = NDArray[np.float32]
 SHORT: dict[Split, str] = {"train": "train", "validation": "val", "test": "test"}
 """The names of the sets in those of arrays."""
 TABLE = "clients.parquet"
+Datasets = dict[tuple[str, str], Dataset]
+"""Datasets by origin and state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +47,8 @@ class Client:
 
     name: str
     """Its name; after that of its state and a slash if the study has several states."""
+    origin: str
+    """First day of its test set, if the study has several `data.origins`; otherwise empty."""
     features: tuple[str, ...]
     """Names of the F features of `X`, the load first."""
     covariates: tuple[str, ...]
@@ -123,35 +131,59 @@ class Client:
             "made_at": self.made_at_test.repeat(targets),
             "stamp": self.stamp_test.ravel(),
         }
+        keys |= {"origin": self.origin} if self.origin else {}
         return pd.DataFrame(keys | columns)
 
 
-def clients(study: Study) -> list[Client]:
-    """The clients of a study of loads, in its order; fetches or generates its data if needed.
+def clients(study: Study | str | Path, whole: bool = False) -> list[Client]:
+    """The clients of a study of loads, or of the file of a study or of a frozen task, in its order,
+    at each of its origins; fetches or generates its data if needed.
+
+    Clients of one origin train together: those of a later one have readings of its test set.
 
     If a study has `windows.history` or `data.origins`, its own forecasters choose on `val` and are
     then trained again on `train` and `val` together.
 
+    Args:
+        study: or the name of its file.
+        whole: with all readings before the test set, although `windows.history` is shorter. These
+            are the arrays of the others, from whom a client with this short history learns.
+
     Raises:
-        ConfigError: the study has variants, or is not about loads.
+        ConfigError: the study has axes besides `data.origins`, or is not about loads.
         DataError: see `plfl.load_dataset`.
     """
-    return [client for state in datasets(study).items() for client in _of_state(study, *state)]
+    study = study if isinstance(study, Study) else opened(study)[0]
+    if whole:
+        windows = study.windows.model_copy(update={"history": None})
+        study = study.model_copy(update={"windows": windows})
+    return [client for found in datasets(study).items() for client in _of_state(study, *found)]
 
 
-def datasets(study: Study) -> dict[str, Dataset]:
-    """The datasets of a study of loads, by state.
+def datasets(study: Study) -> Datasets:
+    """The datasets of a study of loads, by origin (empty if there is only one) and state.
 
     Raises:
-        ConfigError: the study has variants, or is not about loads.
+        ConfigError: the study has axes besides `data.origins`, or is not about loads.
     """
-    if study.axes:
+    if any(axis.key != ORIGINS for axis in study.axes):
         labels = some(list(study.variants), 3)
         problem = f"grid: the study has variants with data of their own; name one: {labels}"
         raise ConfigError(study.name, [problem])
     if not isinstance(study.task, Loads):
         raise ConfigError(study.name, ["task: only forecasts of loads have these arrays"])
-    return {state: load_dataset(study, state) for state in study.data.states}
+    return cast(Datasets, examples(study))
+
+
+def examples(study: Study) -> Mapping[tuple[str, str], Examples]:
+    """The examples of a study with no axes but `data.origins`, by origin and state."""
+    return {
+        (str(variant.data.cut) if study.axes else "", state): sources.of(variant.data).examples_of(
+            variant, state
+        )
+        for variant in study.variants.values()
+        for state in study.data.states
+    }
 
 
 def name_of(study: Study, state: str, client: str) -> str:
@@ -159,7 +191,8 @@ def name_of(study: Study, state: str, client: str) -> str:
     return client if len(study.data.states) == 1 else f"{state}/{client}"
 
 
-def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
+def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Client]:
+    origin, state = place
     task, scales = study.task, scalings(dataset)
     found = []
     for i, client in enumerate(dataset.clients.tolist()):
@@ -173,8 +206,9 @@ def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
             arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
             arrays |= {f"C_{short}": dataset.covariates[last]}
             arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
-        one = Client(
+        made = Client(
             name=name_of(study, state, client),
+            origin=origin,
             features=tuple(dataset.columns.tolist()),
             covariates=covariate_names(study.windows),
             interval=dataset.interval,
@@ -188,7 +222,7 @@ def _of_state(study: Study, state: str, dataset: Dataset) -> list[Client]:
             relative=dataset.relative,
             **arrays,
         )
-        found.append(one)
+        found.append(made)
     return found
 
 
@@ -201,17 +235,19 @@ def covariate_names(windows: Windows) -> tuple[str, ...]:
     )
 
 
-def export(study: Study, folder: Path) -> list[Path]:
-    """Write `NAME.npz` for each client, and all windows of all clients as `clients.parquet`.
+def export(study: Study, folder: Path, whole: bool = False) -> list[Path]:
+    """Write `NAME.npz` for each client, below a folder for each of several origins, and all windows
+    of all clients as `clients.parquet`.
 
     The arrays of a file have the names of the fields of `Client`. The table has a row per window:
-    `client` (the column to partition by), `federation`, `split` (`train`, `val`, `test`), `x`
-    (`Client.flat`), `y`, `base` and `scale`, and the names of all inputs in its metadata.
+    `client` (the column to partition by), `origin`, `federation`, `split` (`train`, `val`,
+    `test`), `x` (`Client.flat`), `y`, `base` and `scale`, and the names of all inputs in its
+    metadata.
     """
     written: list[Path] = []
     tables: list[pd.DataFrame] = []
-    for client in clients(study):
-        written.append(folder / f"{client.name}.npz")
+    for client in clients(study, whole):
+        written.append(folder / client.origin / f"{client.name}.npz")
         with atomic(written[-1]) as temporary:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
         tables.extend(_windows(client, part) for part in SHORT.values())
@@ -221,8 +257,8 @@ def export(study: Study, folder: Path) -> list[Path]:
 
 
 def _windows(client: Client, part: str) -> pd.DataFrame:
-    columns: dict[str, Any] = {"client": client.name, "federation": client.federation}
-    columns |= {"split": part, "x": list(client.flat(part))}
+    columns: dict[str, Any] = {"client": client.name, "origin": client.origin}
+    columns |= {"federation": client.federation, "split": part, "x": list(client.flat(part))}
     columns["y"] = list(getattr(client, f"y_{part}"))
     columns |= {"base": getattr(client, f"base_{part}"), "scale": client.scale}
     return pd.DataFrame(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.base.errors import DataError, PlflError, ResultsError
-from plfl.base.files import atomic, sha256
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
 from plfl.base.text import some
 from plfl.baselines import BASELINE
 from plfl.baselines.further import Further
 from plfl.baselines.trees import Boosting
 from plfl.data.dataset import Dataset
+from plfl.data.examples import Examples
 from plfl.experiments import baselines
-from plfl.outside.clients import datasets, name_of
+from plfl.outside.clients import Datasets, datasets, name_of
+from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
-from plfl.results.scores import Piece, best, pooled, scores, weekly
-from plfl.results.tables import Tables, fitting
+from plfl.results.scores import Piece, best, pooled, weekly
 from plfl.results.words import baseline_label
 from plfl.study import Study
-from plfl.tasks import Task, metrics, task_of
+from plfl.tasks import Task, task_of
 from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float64]
@@ -51,42 +52,50 @@ class Scored:
         """The row of the predictions."""
         return self.table[self.table["forecaster"] == YOURS].iloc[0]
 
-    def submission(self, **about: Any) -> dict[str, Any]:
-        """One row of a leaderboard: what the submitter says, then the scores."""
-        row = self.yours
-        names = [name for name in ("mase", "low", "high", "wape", "scaled_crps") if name in row]
-        numbers = {name: round(float(row[name]), 6) for name in names}
-        return about | numbers | {"seeds": self.seeds, "predictions": self.digest}
+    def submission(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """One row of a leaderboard: what the submitter says, and the scores."""
+        names = [name for name in ("low", "high", "wape", "scaled_crps") if name in self.yours]
+        scores = {name: float(self.yours[name]) for name in names}
+        scores["score"] = float(self.yours["mase"])
+        return row_of(said, **scores, seeds=self.seeds, predictions=self.digest)
 
 
-def score(study: Study, file: Path, results: Path | None = None) -> Scored:
+def score(
+    study: Study, file: Path, results: Path | None = None, data: Datasets | None = None
+) -> Scored:
     """Score a Parquet or CSV file of predictions, with the columns of `Client.predictions`.
 
     Args:
-        study: without variants.
+        study: with no axes but `data.origins`.
         file: a row per client, seed (optional) and target of the test set. `made_at` is needed
             where windows have several targets.
         results: the study's results, whose cells and baselines are ranked, too. Without, the
             baselines are trained now.
+        data: the study's `datasets`, if they are known.
 
     Raises:
         DataError: a client, a stamp or a number is missing, or does not fit the study.
         ResultsError: the results are of other data.
     """
-    data = datasets(study)
+    data = data or datasets(study)
     given = _read(file, study)
     task = task_of(study)
     seeds = sorted(given["seed"].unique().tolist())
-    expected = {name_of(study, s, c) for s, d in data.items() for c in d.clients.tolist()}
+    expected = {
+        (origin, name_of(study, state, client))
+        for (origin, state), dataset in data.items()
+        for client in dataset.clients.tolist()
+    }
     _check_names(given, expected, seeds, file)
     errors, rows = [], []
-    by_client = dict(tuple(given.groupby(["client", "seed"])))
-    for state, dataset in data.items():
+    by_client = dict(tuple(given.groupby(["origin", "client", "seed"])))
+    for (origin, state), dataset in data.items():
         for i, client in enumerate(dataset.clients.tolist()):
             for seed in seeds:
                 name = name_of(study, state, client)
-                own = _predictions(by_client[name, seed], dataset, i, task, f"{file}: {name}")
-                keys = {"state": state, "client": client, "seed": seed}
+                where = f"{file}: {origin} {name}".replace(":  ", ": ")
+                own = _predictions(by_client[origin, name, seed], dataset, i, task, where)
+                keys = {"origin": origin, "state": state, "client": client, "seed": seed}
                 errors.append(pd.DataFrame(keys | task.errors(dataset, i, own)))
                 rows.append(keys | task.scores(dataset, i, "test", own))
     scored = pd.DataFrame(rows)
@@ -96,25 +105,64 @@ def score(study: Study, file: Path, results: Path | None = None) -> Scored:
     means = [name for name in ("wape", "scaled_crps") if name in scored]
     numbers[YOURS] = {name: float(scored[name].mean()) for name in means}
     table = _ranked(pieces | others).join(pd.DataFrame(numbers).T, on="forecaster")
-    clients = scored.groupby(["state", "client"], sort=False)[["mase", *means]].mean()
+    clients = scored.groupby(["origin", "state", "client"], sort=False)[["mase", *means]].mean()
     return Scored(table, clients.reset_index(), len(seeds), sha256(file))
 
 
-def _read(file: Path, study: Study) -> pd.DataFrame:
+def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
+    """Score a Parquet or CSV file of predicted classes: `seed`, `image` (its number in the test
+    set, from 0) and `label`.
+
+    Returns:
+        The scores in a row of a leaderboard: the fraction of wrong predictions, with its interval
+        over seeds.
+
+    Raises:
+        DataError: a prediction is missing, or there are several for one image.
+    """
+    truth = examples.targets[examples.starts(0, "test") + examples.look_back - 1]
+    found = _table(file, ["seed", "image", "label"])
+    seeds = sorted(found["seed"].unique().tolist())
+    index = pd.MultiIndex.from_product([seeds, range(len(truth))], names=["seed", "image"])
+    given = found.set_index(["seed", "image"])["label"]
+    if len(given) != len(index) or not given.index.sort_values().equals(index):
+        raise DataError(
+            f"{file}: needs a row for each seed and each of the {len(truth)} images of the test set"
+        )
+    wrong = given.reindex(index).to_numpy().reshape(len(seeds), -1) != truth
+    piece = Piece(state, "", ("",), wrong.mean(axis=1)[None, :, None])
+    found_error = pooled([YOURS], [piece], shared=True)
+    low, high = found_error.interval
+    return {
+        "score": found_error.effect,
+        "low": low,
+        "high": high,
+        "seeds": len(seeds),
+        "predictions": sha256(file),
+    }
+
+
+def _table(file: Path, needed: Sequence[str]) -> pd.DataFrame:
     try:
-        read = pd.read_csv if file.suffix == ".csv" else pd.read_parquet
-        found = read(file)
+        found = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(f"{file}: the file does not exist") from None
     except DAMAGE as error:
         raise DataError(f"{file}: cannot be read ({error}); write Parquet or .csv") from None
-    task = study.task
-    needed = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
-    if isinstance(task, Quantiles):
-        needed += [f"forecast_{100 * level:g}" for level in task.levels]
     if lacking := [name for name in needed if name not in found]:
         raise DataError(f"{file}: has no column {', '.join(lacking)}; docs/benchmark.md lists them")
-    found = found.assign(client=found["client"].astype(str))
+    return found
+
+
+def _read(file: Path, study: Study) -> pd.DataFrame:
+    task = study.task
+    needed = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
+    needed += ["origin"] * bool(study.axes)
+    if isinstance(task, Quantiles):
+        needed += [f"forecast_{100 * level:g}" for level in task.levels]
+    found = _table(file, needed)
+    origins = found["origin"].astype(str).str[:10] if study.axes else ""
+    found = found.assign(client=found["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):
         if column in needed:
             try:
@@ -135,13 +183,19 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     return found if "seed" in found else found.assign(seed=0)
 
 
-def _check_names(given: pd.DataFrame, expected: set[str], seeds: Sequence[int], file: Path) -> None:
+def _check_names(
+    given: pd.DataFrame, expected: set[tuple[str, str]], seeds: Sequence[int], file: Path
+) -> None:
+    def shown(names: set[tuple[str, str]]) -> str:
+        return some([" ".join(name).strip() for name in sorted(names)], 3)
+
     for seed in seeds:
-        names = set(given.loc[given["seed"] == seed, "client"])
-        if missing := sorted(expected - names):
-            raise DataError(f"{file}: seed {seed} has no predictions for {some(missing, 3)}")
-        if unknown := sorted(names - expected):
-            raise DataError(f"{file}: {some(unknown, 3)} are no clients of the study")
+        own = given[given["seed"] == seed]
+        names = set(zip(own["origin"], own["client"], strict=True))
+        if missing := expected - names:
+            raise DataError(f"{file}: seed {seed} has no predictions for {shown(missing)}")
+        if unknown := names - expected:
+            raise DataError(f"{file}: {shown(unknown)} are no clients of the study")
 
 
 def _predictions(own: pd.DataFrame, dataset: Dataset, i: int, task: Task, where: str) -> Floats:
@@ -167,73 +221,64 @@ def _predictions(own: pd.DataFrame, dataset: Dataset, i: int, task: Task, where:
     return np.sort(whole[columns].to_numpy(float), axis=1).reshape(*stamps.shape, len(columns))
 
 
-def _loads(data: dict[str, Dataset], rows: pd.DataFrame) -> Floats:
+def _loads(data: Datasets, rows: pd.DataFrame) -> Floats:
     """The mean absolute load in the test set of the client of each row."""
     means = {
-        (state, client): np.abs(dataset.truth(dataset.starts(i, "test"))).mean()
-        for state, dataset in data.items()
+        (*place, client): np.abs(dataset.truth(dataset.starts(i, "test"))).mean()
+        for place, dataset in data.items()
         for i, client in enumerate(dataset.clients.tolist())
     }
-    return np.array([means[key] for key in zip(rows["state"], rows["client"], strict=True)])
+    keys = rows[["origin", "state", "client"]].itertuples(index=False, name=None)
+    return np.array([means[key] for key in keys])
 
 
 def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[Piece]:
-    """The piece of each state, given errors by day; its first key tells the seeds apart."""
-    for state, here in errors.groupby("state", sort=False):
+    """The piece of each origin and state, given errors by day; its first key tells the seeds
+    apart."""
+    for (origin, state), here in errors.groupby(["origin", "state"], sort=False):
         wide = weekly(here, here["day"].unique(), keys)
         levels = [wide.index.get_level_values(key).unique() for key in keys]
         whole = wide.reindex(pd.MultiIndex.from_product(levels, names=keys)).to_numpy(float)
         shaped = whole.reshape(len(levels[0]), len(levels[1]), -1).swapaxes(0, 1)
-        yield Piece(str(state), "", tuple(map(str, levels[1])), shaped)
+        yield Piece(str(state), str(origin), tuple(map(str, levels[1])), shaped)
 
 
 def _beside(
-    study: Study, data: dict[str, Dataset], results: Path | None
+    study: Study, data: Datasets, results: Path | None
 ) -> tuple[dict[str, list[Piece]], dict[str, dict[str, float]]]:
     """The baselines, and with `results` the best cell of each sharing scheme: pieces and scores."""
     pieces: dict[str, list[Piece]] = {}
+    rows, errors = [], []
     if results is None:
-        of_states = [
-            baselines.evaluate(
+        for (origin, state), dataset in data.items():
+            found = baselines.evaluate(
                 state,
                 dataset,
                 Boosting.of(study.baselines),
                 task_of(study),
-                [one for one in study.baselines.further if isinstance(one, Further)],
+                [rules for rules in study.baselines.further if isinstance(rules, Further)],
                 study.baselines.leave_out,
             )
-            for state, dataset in data.items()
-        ]
-        rows = pd.concat([one.scores for one in of_states])
-        errors = pd.concat([one.errors for one in of_states])
+            rows.append(found.scores.assign(origin=origin))
+            errors.append(found.errors.assign(origin=origin))
     else:
-        tables = Tables(results)
-        with fitting(results):
-            rows, errors = tables.baselines, tables.errors_of(BASELINE)
-            _check_data(tables, data, results)
-            for of_state in scores(tables, "local").values():
-                for scheme in study.grid.sharing:
+        for variant in fitting_variants(results, study, data):
+            tables = variant.tables
+            origin = str(tables.study.data.cut) if study.axes else ""
+            rows.append(tables.baselines.assign(origin=origin))
+            errors.append(tables.errors_of(BASELINE).assign(origin=origin))
+            for of_state in variant.scores["local"].values():
+                for scheme in tables.study.grid.sharing:
                     if chosen := best(of_state.those(sharing=scheme)):
-                        pieces.setdefault(f"best {scheme}", []).append(chosen)
-    for name, own in errors.groupby("method", sort=False):
+                        piece = replace(chosen, origin=origin)
+                        pieces.setdefault(f"best {scheme}", []).append(piece)
+    for name, own in pd.concat(errors).groupby("method", sort=False):
         pieces[baseline_label(str(name))] = list(_pieces(own, ["method", "client"]))
-    test = rows[rows["split"] == "test"]
+    scored = pd.concat(rows)
+    test = scored[scored["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
     means = test.groupby("baseline")[[n for n in ("wape", "scaled_crps") if n in test]].mean()
     return pieces, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
-
-
-def _check_data(tables: Tables, data: dict[str, Dataset], results: Path) -> None:
-    kept = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
-    for state, dataset in data.items():
-        for i, client in enumerate(dataset.clients.tolist()):
-            starts = dataset.starts(i, "test")
-            error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
-            if not np.isclose(kept.get((state, client), np.nan), error, rtol=1e-5):
-                raise ResultsError(
-                    f"{results}: was made from other data: the error of persistence of {client} "
-                    "differs; run the study again, or score without its results"
-                )
 
 
 def _ranked(pieces: dict[str, list[Piece]]) -> pd.DataFrame:
@@ -262,19 +307,3 @@ def _lead(yours: Piece, other: Piece) -> Piece:
     count = yours.weekly.shape[1]
     mean = other.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)
     return yours.lead(replace(other, weekly=mean))
-
-
-def append(row: dict[str, Any], file: Path) -> None:
-    """Append a row to a leaderboard, which is begun if there is none.
-
-    Raises:
-        PlflError: the file has other columns.
-    """
-    board = pd.DataFrame([row])
-    if file.exists():
-        before = pd.read_csv(file, keep_default_na=False, dtype=str)
-        if list(before) != list(board):
-            raise PlflError(f"{file}: its columns are {list(before)}, but the row's {list(board)}")
-        board = pd.concat([before, board.astype(str)])
-    with atomic(file) as temporary:
-        board.to_csv(temporary, index=False)

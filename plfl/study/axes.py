@@ -128,7 +128,7 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
     whole = study.model_dump(mode="json", exclude_unset=True)
     whole.pop("claims", None)  # they are about all variants
     for axis in chosen:
-        whole["grid"].pop(axis.key, None)
+        whole.get("grid", {}).pop(axis.key, None)
         *blocks, key = axis.key.split(".")
         block, defaults = whole, study.model_dump(mode="json")
         at: Any = study

@@ -10,20 +10,24 @@ from tests.test_workflow import write_meters
 
 
 class Write(Protocol):
-    """Writes the study `own.yaml`, with further blocks, and returns its path."""
+    """Writes the study `own.yaml`, with further blocks, and returns its path. `days`: of readings,
+    from 1 January 2024."""
 
-    def __call__(self, **blocks: Any) -> Path: ...
+    def __call__(self, days: int = 21, **blocks: Any) -> Path: ...
+
+
+OWN = {"source": "meters", "states": ["all"], "clients": 3, "features": ["load"]}
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.chdir(tmp_path)
-    write_meters(tmp_path / "meters", days=21)
 
-    def written(**blocks: Any) -> Path:
+    def written(days: int = 21, **blocks: Any) -> Path:
+        write_meters(tmp_path / "meters", days=days)
         raw: dict[str, Any] = {
             "name": "own",
-            "data": {"source": "meters", "states": ["all"], "clients": 3, "features": ["load"]},
+            "data": OWN,
             "model": {"name": "mlp"},
             "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
             "federation": {"rounds": 2, "local_steps": 3},

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 import plfl
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.outside.clients import Client
-from plfl.outside.score import YOURS, Scored, append, score
+from plfl.outside.score import YOURS, Scored, score
 from plfl.study import Study
 from tests.helpers.refusals import naming
-from tests.outside.conftest import Write
+from tests.outside.conftest import OWN, Write
 
 FILE = Path("predictions.parquet")
 
@@ -87,6 +87,26 @@ def test_quantiles_have_a_crps(write: Write) -> None:
     assert (found.table["scaled_crps"].notna() == with_mase).all()
 
 
+def test_origins_are_scored_together(write: Write) -> None:
+    study = Study.load(write(data=OWN | {"origins": ["2024-02-05", "2024-03-04"]}, days=100))
+    clients = plfl.clients(study)
+    assert [(c.origin, c.name) for c in clients[2:4]] == [("2024-02-05", "c"), ("2024-03-04", "a")]
+    assert clients[0].stamp_test.max() <= clients[3].stamp_test.min()
+    table = predicted(study, 0.1)
+    found = scored(study, table)
+    of_origins = [
+        scored(
+            study.variant(f"origins={day}"), table[table["origin"] == day].drop(columns="origin")
+        )
+        for day in ("2024-02-05", "2024-03-04")
+    ]
+    assert found.yours["mase"] == pytest.approx(np.mean([s.yours["mase"] for s in of_origins]))
+    assert len(found.clients) == 6
+    with naming(DataError, "no predictions for 2024-03-04 b"):
+        late_b = (table["origin"] == "2024-03-04") & (table["client"] == "b")
+        scored(study, table[~late_b])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -117,7 +137,5 @@ def test_a_row_of_a_leaderboard(write: Write, capsys: pytest.CaptureFixture[str]
         assert main([*command, "--method", name, "--bytes-up", "12"]) == 0
     board = pd.read_csv("board.csv")
     assert board["method"].tolist() == ["mine", "again"]
-    assert board["mase"].between(board["low"], board["high"]).all()
+    assert board["score"].between(board["low"], board["high"]).all()
     assert "rank " in capsys.readouterr().out
-    with naming(PlflError, "board.csv: its columns"):
-        append({"other": 1}, Path("board.csv"))

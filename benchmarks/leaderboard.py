@@ -1,0 +1,116 @@
+"""Writes docs/leaderboard.md and leaderboard/croissant.json from the tasks and their leaderboards.
+
+python -m benchmarks.leaderboard
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from plfl.base.files import sha256, write_text
+from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.publish.crate import CONTEXT
+
+ROOT = Path(__file__).resolve().parents[1]
+SHOWN = 6
+"""Rows of a leaderboard on the page, besides the best that exchanges nothing."""
+INTRODUCTION = """# Leaderboard
+
+A *task* is a question whose data, test sets, seeds and budget never change.
+[Your own loop](benchmark.md#4-add-a-row) says how to submit a row,
+[Measured meters](measured-meters.md#from-the-originals) where the data come from. Scores of
+different versions of a task do not compare. `python -m benchmarks.leaderboard` wrote this page.
+
+Score: MASE, or the fraction of wrong labels (`error`), with a 95 % interval over clients, weeks and
+seeds. Bytes: sent and received by a client in all its training, a mean over clients. The CSV files
+have all rows with their commands.
+"""
+NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
+
+
+def boards() -> list[tuple[BenchmarkTask, pd.DataFrame | None]]:
+    """Every task with its leaderboard, if it has one."""
+    found = []
+    for path in sorted((ROOT / "tasks").glob("*.yaml")):
+        task = opened(path)[1]
+        assert task is not None
+        file = ROOT / "leaderboard" / f"{task.name}.csv"
+        board = pd.read_csv(file, keep_default_na=False, dtype=str) if file.exists() else None
+        found.append((task, board))
+    return found
+
+
+def page() -> str:
+    """The text of docs/leaderboard.md."""
+    parts = [INTRODUCTION]
+    for task, board in boards():
+        budget = f"{task.trials} trials" + (f", {task.bytes:,} bytes" if task.bytes else "")
+        seeds = f"seeds {', '.join(map(str, task.seeds))}"
+        version = f"[Version {task.version}](../tasks/{task.name}.yaml)"
+        about = f"{task.question} {version}, {seeds}, {budget}."
+        if task.digest is None:
+            about += " A draft: nobody has stated the digest of its data."
+        parts.append(f"## {task.name}\n\n{about}\n")
+        if board is None:
+            continue
+        alone = board.index[board["exchanged"] == "nothing"][:1]
+        rows = board.loc[sorted({*board.index[:SHOWN], *alone})]
+        lines = [f"| of {len(board)} | {task.metric} | exchanged | bytes |", "|---|---|---|---|"]
+        for place, row in rows.iterrows():
+            score, low, high = (f"{float(row[name]):.3f}" for name in ("score", "low", "high"))
+            sent = [
+                f"{float(row[way]):,.0f}" if row[way] else "–" for way in ("bytes_up", "bytes_down")
+            ]
+            lines.append(
+                f"| {int(str(place)) + 1}. {row['method']} | {score} [{low}, {high}] | "
+                f"{row['exchanged']} | {' + '.join(sent)} |"
+            )
+        parts.append("\n".join(lines) + f"\n\n[All rows](../leaderboard/{task.name}.csv)\n")
+    return "\n".join(parts)
+
+
+def croissant() -> dict[str, Any]:
+    """The leaderboards as Croissant describes tables."""
+    files, records = [], []
+    for task, board in boards():
+        if board is None:
+            continue
+        name = f"{task.name}.csv"
+        about = {"name": task.name, "description": f"{task.question} Version {task.version}."}
+        digest = sha256(ROOT / "leaderboard" / name)
+        file = {"contentUrl": name, "encodingFormat": "text/csv", "sha256": digest}
+        files.append({"@type": "cr:FileObject", "@id": name, **about, **file})
+        fields = [
+            {
+                "@type": "cr:Field",
+                "@id": f"{task.name}/{column}",
+                "name": column,
+                "dataType": "sc:Float" if column in NUMBERS else "sc:Text",
+                "source": {"fileObject": {"@id": name}, "extract": {"column": column}},
+            }
+            for column in board
+        ]
+        records.append({"@type": "cr:RecordSet", "@id": task.name, **about, "field": fields})
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "name": "plfl-leaderboards",
+        "description": "Scores of forecasters and classifiers on the frozen tasks of plfl.",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "url": "https://arxiv.org/abs/2404.01517",
+        "citeAs": "The plfl developers (2026): plfl, version 0.1.0",
+        "creator": [{"@type": "sc:Organization", "name": "The plfl developers"}],
+        "datePublished": "2026-11-25",
+        "license": "https://spdx.org/licenses/MIT",
+        "version": "1.0.0",
+        "distribution": files,
+        "recordSet": records,
+    }
+
+
+if __name__ == "__main__":
+    write_text(ROOT / "docs" / "leaderboard.md", page())
+    text = json.dumps(croissant(), indent=1, ensure_ascii=False)
+    write_text(ROOT / "leaderboard" / "croissant.json", f"{text}\n")

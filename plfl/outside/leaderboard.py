@@ -1,0 +1,188 @@
+"""Leaderboards of frozen tasks: CSV files with a row for each method."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import PlflError, ResultsError
+from plfl.base.files import atomic
+from plfl.baselines import BASELINE
+from plfl.data.dataset import Dataset
+from plfl.data.examples import Examples
+from plfl.report import reporting
+from plfl.results.contest import Variant
+from plfl.results.overview import study_of
+from plfl.results.records import read_table
+from plfl.results.scores import Piece, best, pooled
+from plfl.results.words import baseline_label, method_label
+from plfl.study import Study
+from plfl.tasks import metrics
+
+BOARDS = Path("leaderboard")
+"""Folder of the leaderboards, beside that of the tasks."""
+COLUMNS = [
+    *("method", "version", "score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"),
+    *("exchanged", "used", "trials", "seeds", "command", "predictions"),
+]
+"""Columns of a leaderboard (docs/leaderboard.md)."""
+
+
+def append(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Add rows to a leaderboard, which is begun if there is none; the best comes first. A row
+    replaces an older one of the same method.
+
+    Raises:
+        PlflError: the file has other columns.
+    """
+    board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
+    if file.exists():
+        before = pd.read_csv(file, keep_default_na=False, dtype=str)
+        if list(before) != COLUMNS:
+            raise PlflError(f"{file}: its columns are {list(before)}, but a row's are {COLUMNS}")
+        board = pd.concat([before, board]).drop_duplicates("method", keep="last")
+    board = board.sort_values("score", key=pd.to_numeric, kind="stable")
+    with atomic(file) as temporary:
+        board.to_csv(temporary, index=False)
+
+
+def row_of(said: Mapping[str, Any], **scores: Any) -> dict[str, Any]:
+    """A row of a leaderboard; what is not given is empty, and numbers have six decimals."""
+    row = dict.fromkeys(COLUMNS, "") | dict(said) | scores
+    return {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def rows_of(
+    results: Path, study: Study, data: Mapping[tuple[str, str], Examples]
+) -> Iterator[dict[str, Any]]:
+    """Rows of a leaderboard for the cells and baselines in the results of a study on the same data.
+
+    For each state and origin, the optimisers with the lowest validation error stand for a sharing
+    scheme, method and model. What diverged has no row. `predictions` is the SHA-256 of the weekly
+    errors.
+
+    Raises:
+        ResultsError: the results have no variant with the windows, task and clients of `study`.
+    """
+    variants = fitting_variants(results, study, data)
+    whole = variants[0].tables.study
+    for sharing, method in variants[0].tables.kinds():
+        alone = whole.combinations.shares_nothing(sharing)
+        models = "raw data" if whole.joins(sharing) == "raw" else "models"
+        for model in variants[0].models(sharing, method):
+            said: dict[str, Any] = {"exchanged": "nothing" if alone else models}
+            said["method"] = f"{sharing}, {method_label(method)}, {model} model"
+            pieces, summaries = [], []
+            for variant in variants:
+                for scores in variant.scored("")[model].values():
+                    if chosen := best(scores.those(sharing=sharing, method=method)):
+                        pieces.append(chosen)
+                        summaries.append(variant.summarised(model, chosen.name))
+            if len(pieces) == len(variants) * len(whole.data.states):
+                said["seeds"] = len(pieces[0].seeds)
+                said["trials"] = whole.combinations.trials(*pieces[0].axes)
+                yield _row(said, pieces, summaries, variants[0].shares_tests)
+    yield from _of_baselines(variants)
+
+
+def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+    said: dict[str, Any] = {"seeds": 1, "trials": 1}
+    if variants[0].shares_tests:  # classifiers
+        table = read_table(variants[0].tables.folder / "baselines.parquet")
+        table = table[table["split"] == "test"]
+        for name, own in table.groupby("baseline", sort=False):
+            by_seed = 100 * own.groupby("seed")["error"].mean().to_numpy()
+            piece = Piece(str(own["state"].iloc[0]), "", ("",), by_seed[None, :, None])
+            exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
+            seeds = {"method": name, "seeds": len(by_seed)}
+            sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
+            yield _row(said | exchanged | seeds, [piece], [sent], True)
+        return
+    for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
+        pieces, means = [], []
+        for variant in variants:
+            for state, scores in variant.scores["local"].items():
+                pieces += scores.those(sharing=BASELINE, method=name)
+                means.append(variant.tables.baseline_scores.loc[[(state, name)]])
+        if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
+            continue  # it cannot forecast every window
+        told = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
+        named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
+        yield _row(said | told, pieces, [one.assign(bytes_down=0) for one in named], False)
+
+
+def fitting_variants(
+    results: Path, study: Study, data: Mapping[tuple[str, str], Examples]
+) -> list[Variant]:
+    """The variants of results that are about the data of a study: one for each of its origins.
+
+    Raises:
+        ResultsError: there are none, more than these, or they were made from other data.
+    """
+    whole = study_of(results)
+    found = [
+        variant
+        for variant in reporting.of(whole).variants(whole, results)
+        if _data_of(variant.tables.study) == _data_of(study)
+        and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
+    ]
+    if len(found) != len(study.variants):
+        raise ResultsError(
+            f"{results}: has {len(found)} variants with the windows, the task, the states and the "
+            f"origins of {study.name}, which has {len(study.variants)}; name the results of a "
+            "study on its data, with no other axes than these"
+        )
+    for variant in found:
+        origin = str(variant.tables.study.data.cut) if study.axes else ""
+        for state in study.data.states:
+            if isinstance(examples := data[origin, state], Dataset):
+                _check_data(variant, state, examples)
+    return found
+
+
+def _check_data(variant: Variant, state: str, dataset: Dataset) -> None:
+    """Check that persistence has the error in the results that it has on a dataset."""
+    table = variant.tables.clients
+    kept = table[table["state"] == state].set_index("client")["persistence_mae_test"]
+    for i, client in enumerate(dataset.clients.tolist()):
+        starts = dataset.starts(i, "test")
+        error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
+        if not np.isclose(kept.get(client, np.nan), error, rtol=1e-5):
+            raise ResultsError(
+                f"{variant.tables.folder}: was made from other data: the error of persistence of "
+                f"{client} differs; run the study again, or score without its results"
+            )
+
+
+def _data_of(study: Study) -> list[Any]:
+    """What determines the data of a study at an origin, wherever its files are."""
+    sections = study.data.model_dump(exclude={"folder", "origins", "meters"}), study.windows
+    return [*sections, study.task.settings]
+
+
+def _row(
+    said: Mapping[str, Any],
+    pieces: Sequence[Piece],
+    summaries: Sequence[pd.DataFrame],
+    shared: bool,
+) -> dict[str, Any]:
+    """A row, given the pieces and rows of summaries of each state and origin."""
+    found = pooled([said["method"]], pieces, shared=shared)
+    points = 100 if shared else 1
+    (low, high), weekly = found.interval, [np.round(piece.weekly, 9) for piece in pieces]
+    counts = [len(piece.clients) for piece in pieces]
+    scores: dict[str, Any] = {"low": low / points, "high": high / points}
+    for column in ("wape", "scaled_crps"):
+        if all(f"{column}_mean" in table for table in summaries):
+            means = [table[f"{column}_mean"].mean() for table in summaries]
+            scores[column] = float(np.average(means, weights=counts))
+    for way in ("bytes_up", "bytes_down"):
+        sent = sum(table[way].mean() for table in summaries) / sum(counts)
+        scores[way] = "" if np.isnan(sent) else round(sent)
+    digest = hashlib.sha256(b"".join(table.tobytes() for table in weekly)).hexdigest()
+    return row_of(said, score=found.effect / points, predictions=digest, **scores)

@@ -1,0 +1,135 @@
+"""Frozen tasks and their leaderboards: files that are valid, data that are those of the task."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import plfl
+from benchmarks import leaderboard
+from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.cli.main import main
+from plfl.outside.clients import examples
+from plfl.outside.frozen import BenchmarkTask, opened
+from plfl.outside.leaderboard import COLUMNS, append
+from tests.helpers.refusals import naming
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = sorted((ROOT / "tasks").glob("*.yaml"))
+BOARDS = sorted((ROOT / "leaderboard").glob("*.csv"))
+
+
+def task_of(path: Path) -> BenchmarkTask:
+    task = opened(path)[1]
+    assert task is not None
+    return task
+
+
+def test_tasks_are_valid() -> None:
+    assert 0 < len(TASKS) <= 10
+    for path in TASKS:
+        task = task_of(path)
+        assert task.name == path.stem
+        assert task.clients == sum(map(task.parsed.data.clients_of, task.parsed.data.states))
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_leaderboards_are_valid(file: Path) -> None:
+    task = task_of(ROOT / "tasks" / f"{file.stem}.yaml")
+    assert task.digest is not None
+    board = pd.read_csv(file, keep_default_na=False, dtype=str)
+    assert list(board) == COLUMNS
+    assert board["method"].is_unique
+    numbers = board[["score", "low", "high"]].astype(float)
+    assert numbers["score"].is_monotonic_increasing
+    assert (numbers["low"] <= numbers["score"]).all() and (
+        numbers["score"] <= numbers["high"]
+    ).all()
+    assert (numbers["score"] > 0).all()
+    assert board["predictions"].str.fullmatch("[0-9a-f]{64}").all()
+    assert set(board["version"]) == {str(task.version)}
+    assert board["exchanged"].isin(["nothing", "models", "raw data"]).all()
+    assert board["command"].ne("").all()
+    assert set(board["seeds"]) <= {"1", str(len(task.seeds))}
+    assert [task.exceeded(row) for row in board.to_dict("records")] == [""] * len(board)
+    sent = board.loc[board["exchanged"] == "nothing", ["bytes_up", "bytes_down"]]
+    assert sent.isin(["0", ""]).all(axis=None)
+
+
+def test_the_page_shows_the_leaderboards() -> None:
+    assert leaderboard.page() == (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+    described = json.loads((ROOT / "leaderboard" / "croissant.json").read_text(encoding="utf-8"))
+    assert leaderboard.croissant() == described
+
+
+@pytest.mark.parametrize("name", ["sample", "sample-bytes", "label-skew"])
+def test_data_are_those_of_the_task(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = task_of(ROOT / "tasks" / f"{name}.yaml")
+    data = examples(task.parsed)
+    task.check(data)
+    with naming(DataError, "not those of version 1", f"{task.clients} clients"):
+        task.model_copy(update={"seeds": [7], "digest": "0" * 64}).check(data)
+
+
+def test_a_row_of_the_sample_task_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tables = []
+    for client in plfl.clients(ROOT / "tasks" / "sample.yaml"):
+        name = client.covariates.index("lags_1")  # the same hour of the day before, relative
+        tables.append(client.predictions(client.C_test[:, name]))
+    pd.concat(tables).to_parquet("naive.parquet")
+    said = ["--method", "naive", "--trials", "1", "--bytes-up", "0", "--bytes-down", "0"]
+    assert main(["score", "sample", "naive.parquet", "--submit", *said]) == 0
+    row = pd.read_csv("leaderboard/sample.csv").iloc[0]
+    kept = pd.read_csv(ROOT / "leaderboard" / "sample.csv").set_index("method")
+    for name in ("score", "low", "high", "wape"):
+        assert row[name] == pytest.approx(kept.loc["Seasonal naive (day)", name], rel=1e-4)
+    assert main(["score", "sample-bytes", "naive.parquet", "--submit", *said[:-1], "20001"]) == 2
+    assert "20,001 bytes exceed the budget" in capsys.readouterr().err
+    assert not Path("leaderboard/sample-bytes.csv").exists()
+    assert main(["score", "sample", "naive.parquet", "--submit", "--method", "x"]) == 2
+    assert "--trials, --bytes-up, --bytes-down" in capsys.readouterr().err
+
+
+def test_labels_of_images_are_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (images,) = examples(task_of(ROOT / "tasks" / "label-skew.yaml").parsed).values()
+    truth = images.targets[images.starts(0, "test")]
+    rows = {"image": np.arange(len(truth)), "label": truth}
+    given = pd.concat([pd.DataFrame(rows | {"seed": seed}) for seed in range(5)])
+    given.loc[(given["seed"] == 3) & (given["image"] < 100), "label"] += 1
+    given.to_parquet("labels.parquet")
+    said = ["--method", "mine", "--trials", "1", "--bytes-up", "9", "--bytes-down", "9"]
+    assert main(["score", "label-skew", "labels.parquet", "--submit", *said]) == 0
+    row = pd.read_csv("leaderboard/label-skew.csv").iloc[0]
+    assert row["score"] == pytest.approx(100 / len(truth) / 5, abs=1e-6)
+    given.iloc[1:].to_parquet("labels.parquet")
+    assert main(["score", "label-skew", "labels.parquet"]) == 2
+    assert "each of the 398 images" in capsys.readouterr().err
+
+
+def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
+    raw: dict[str, Any] = yaml.safe_load((ROOT / "tasks" / "sample.yaml").read_text())
+    path = tmp_path / "mine.yaml"
+    for change, words in (
+        ({"digest": "12"}, ["digest"]),
+        ({"metrics": "mase"}, ["metrics", "unknown key"]),
+        ({"study": raw["study"] | {"windows": {"look_back": 0}}}, ["sample: study", "look_back"]),
+    ):
+        path.write_text(yaml.safe_dump(raw | change))
+        with naming(ConfigError, *words):
+            opened(path)
+    with naming(PlflError, "its columns are ['other']"):
+        (tmp_path / "board.csv").write_text("other\n1\n")
+        append([], tmp_path / "board.csv")
