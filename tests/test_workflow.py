@@ -120,7 +120,7 @@ def test_the_best_models_forecast_what_was_recorded(finished: Project) -> None:
     weeks = pd.read_parquet(finished.results / "forecasts.parquet")
     for row in index.itertuples():
         model = plfl.load(finished.results / "models" / str(row.file))
-        assert model.cell == tables.best("local", state=row.state, sharing=row.sharing)
+        assert model.cell == tables.best("local", state=str(row.state), sharing=str(row.sharing))
         assert str(model.cell) == row.cell
         week = weeks[(weeks[CELL] == pd.Series(vars(model.cell))).all(axis=1)]
         for client, own in week.groupby("client"):

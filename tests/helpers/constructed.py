@@ -18,7 +18,7 @@ import yaml
 from plfl.baselines import BASELINE, catalogue
 from plfl.results import claims
 from plfl.results.contest import Variant
-from plfl.results.records import CELL, MODELS
+from plfl.results.records import CELL, MODELS, Model
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
@@ -63,7 +63,7 @@ def scored(
     `fake_results.write`.
     """
     rng = np.random.default_rng(7)
-    seeds, clients = study.grid.seeds, study.data.clients
+    seeds, clients = study.grid.seeds, study.data.most_clients
     found = {}
     for state in study.data.states:
         combinations = _combinations(study)
@@ -82,7 +82,7 @@ def scored(
     return found
 
 
-def variant(study: Study, of_models: Mapping[str, dict[str, Scores]]) -> Variant:
+def variant(study: Study, of_models: Mapping[Model, dict[str, Scores]]) -> Variant:
     """A study without files that has these scores of each model."""
     found = Variant("", {}, Tables(Path("nowhere")))
     vars(found.tables)["study"] = study
@@ -109,7 +109,7 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> Scores:
         mase: test MASE (K, seeds, clients); what is NaN for any seed has diverged.
         validation: validation MASE (K,).
     """
-    diverged = np.isnan(mase).any(axis=(1, 2))
+    diverged = np.asarray(np.isnan(mase).any(axis=(1, 2)))
     mase = np.where(diverged[:, None, None], np.nan, mase)
     return Scores(
         state=state,
@@ -118,11 +118,11 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> Scores:
             *((BASELINE, name, "none", "none") for name in catalogue()),
         ),
         seeds=tuple(study.grid.seeds),
-        clients=tuple(map(str, range(study.data.clients))),
+        clients=tuple(map(str, range(study.data.most_clients))),
         weekly=mase[..., None].repeat(5, axis=-1) / 5,
         validation=validation,
         diverged=diverged,
-        persistence=np.ones(study.data.clients),
+        persistence=np.ones(study.data.most_clients),
     )
 
 
@@ -145,7 +145,7 @@ def null(
         key[:server] if study.combinations.shares_nothing(key[split]) else key for key in grid
     ]
     code = [trainings.index(training) for training in trainings]
-    K, S, C, B = len(grid), len(study.grid.seeds), study.data.clients, len(catalogue())
+    K, S, C, B = len(grid), len(study.grid.seeds), study.data.most_clients, len(catalogue())
     found = {}
     for state in study.data.states:
         clients = rng.normal(0, between, C)

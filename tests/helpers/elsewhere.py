@@ -35,7 +35,7 @@ class Disguised(Tensor):
 
     @staticmethod
     def __new__(cls, here: Tensor) -> "Disguised":
-        found: Disguised = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        found: Disguised = Tensor._make_wrapper_subclass(
             cls,
             here.shape,
             strides=here.stride(),
@@ -74,7 +74,7 @@ class _Dispatched(TorchDispatchMode):
     """Does `there` what it is asked, here."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.waits: Counter[str] = Counter()
         self.whole: set[Any] = set()
         """Operations that have no parts."""

@@ -228,13 +228,14 @@ def _kinds(study: Study) -> list[tuple[str, str, int]]:
 def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...]) -> Array:
     """MASE of shape (cells, kinds of rows, clients); NaN in training."""
     rng = np.random.default_rng(7)
-    last, count = study.federation.rounds, study.data.clients
+    last, count = study.federation.rounds, study.data.most_clients
     drawn: dict[Cell, Array] = {}
     curves = []
     for cell in study.cells:
         # Where nothing is shared, one training stands for all methods and servers.
-        first = {"method": study.grid.method[0], "server_opt": study.grid.server_opt[0]}
-        own = replace(cell, **first) if study.is_alone(cell) else cell
+        method, server = study.grid.method[0], study.grid.server_opt[0]
+        alone = replace(cell, method=method, server_opt=server)
+        own = alone if study.is_alone(cell) else cell
         if own not in drawn:
             factors = np.exp(rng.normal(0, noise, (last + 1, count)))
             factors *= np.linspace(0.98, 1.02, count)
@@ -271,8 +272,8 @@ def _records(
     records = cells.merge(kinds, how="cross").merge(names, on="state")
     mase, persistence = curves.ravel(), records.pop("persistence_mae_test")
     train, nan = records["split"] == "train", float("nan")
-    steps = float(study.federation.local_steps)
-    work = {"loss": 1 / records["round"], "steps": steps, "epochs": 0.05}
+    steps = float(study.federation.local_steps or 0)
+    work: dict[str, Any] = {"loss": 1 / records["round"], "steps": steps, "epochs": 0.05}
     if takes_time(study.federation.simulation):
         seconds = 25 + 8e-6 * records["bytes_up"]
         work |= {"seconds": 0.8 * seconds, "round_seconds": seconds}
@@ -280,7 +281,7 @@ def _records(
     scores = {"mae": mase * persistence, "rmse": 1.5 * mase * persistence, "mase": mase}
     scores["wape"] = 0.1 * mase
     records = records.assign(**of_training, **scores)
-    found = [np.resize(CLUSTERS.get(c.method, nan), study.data.clients) for c in study.cells]
+    found = [np.resize(CLUSTERS.get(c.method, nan), study.data.most_clients) for c in study.cells]
     if not np.isnan(found).all():
         cluster = np.broadcast_to(np.array(found)[:, None], curves.shape).ravel()
         records["cluster"] = np.where(train, nan, cluster)
@@ -288,7 +289,7 @@ def _records(
 
 
 def _names(study: Study, state: str) -> list[str]:
-    return [f"{state.lower()}{100 + 37 * i}" for i in range(study.data.clients)]
+    return [f"{state.lower()}{100 + 37 * i}" for i in range(study.data.most_clients)]
 
 
 def _receipt(study: Study, state: str) -> dict[str, Any]:
@@ -302,7 +303,7 @@ def _receipt(study: Study, state: str) -> dict[str, Any]:
 
 def _clients(study: Study, spread: float) -> pd.DataFrame:
     # Equal steps in log load, of just this standard deviation.
-    count = study.data.clients
+    count = study.data.most_clients
     steps = np.arange(count) - (count - 1) / 2
     load = 10 * np.exp(spread * steps / (steps.std(ddof=1) if count > 1 else 1))
     of_state = {

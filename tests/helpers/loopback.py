@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,7 +22,7 @@ MEASURED = ["message_down", "message_up"]
 """Columns of the records that a simulation does not have."""
 
 
-def study(**blocks) -> Study:
+def study(**blocks: Any) -> Study:
     """The tiny study with clients that have numbers for names, as buildings have."""
     data = {"clients": len(NAMES), "buildings": {"XX": [int(name) for name in NAMES]}}
     data["features"] = ["load", "temperature"]
@@ -60,7 +61,9 @@ class Loopback:
         there = {number: name for name, number in self.numbers.items() if name not in self.absent}
         return {number: self.proved[name] for number, name in there.items()}
 
-    def exchange(self, messages, timeout, kind):
+    def exchange(
+        self, messages: Mapping[int, bytes], timeout: float, kind: str
+    ) -> dict[int, bytes]:
         names = {number: name for name, number in self.numbers.items()}
         answers = {}
         # The order of arrival is none of the server's business.
@@ -85,7 +88,7 @@ class Deployment:
     folder: Path
     minimum: int = len(NAMES)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.loopback = Loopback({name: self.client(name) for name in NAMES})
         self.server = self.new_server()
 

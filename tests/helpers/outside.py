@@ -61,7 +61,7 @@ class Windowed:
         """Target rows of the windows that lie in a part, as the paper cuts a series."""
         n = len(self.table)
         # A history that does not begin with the series ends where the test set begins.
-        cuts = {"train": (0, 0.9 if self.first else 0.8)}
+        cuts = {"train": (0.0, 0.9 if self.first else 0.8)}
         cuts |= {"validation": (0.8, 0.9), "test": (0.9, 1.0)}
         begin, end = (round(share * n) for share in cuts[split])
         return pd.RangeIndex(max(begin, self.first) + 11 + self.ahead, end)
@@ -80,7 +80,9 @@ class Windowed:
             for d, rows in days.items()
             for j in range(-2, 3)
         }
-        return pd.concat(found, axis=1).apply(lambda column: column.fillna(self.last))
+        lags = pd.concat(found, axis=1)
+        filled: pd.DataFrame = lags.apply(lambda column: column.fillna(self.last))
+        return filled
 
     def clock(self, harmonics: int) -> pd.DataFrame:
         """Sines and cosines of the time of day, of nine decimals."""
@@ -93,7 +95,8 @@ class Windowed:
     def weekdays(self) -> pd.DataFrame:
         """Seven columns, one of them 1."""
         days = pd.Categorical(pd.DatetimeIndex(self.table.index).day_name(), DAYS)
-        return pd.get_dummies(days, dtype=float)
+        columns: pd.DataFrame = pd.get_dummies(days, dtype=float)
+        return columns
 
     def input(self, name: str) -> "pd.Series[float]":
         """A column of the series at the last input row."""

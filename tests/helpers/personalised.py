@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,9 @@ class Adam:
 
     def fresh(self) -> Callable[[Array], Array]:
         """The displacement of one gradient after another, from empty moments."""
-        m, v, k = 0.0, 0.0, 0
+        m: Any = 0.0
+        v: Any = 0.0
+        k = 0
 
         def step(g: Array) -> Array:
             nonlocal m, v, k
@@ -50,7 +53,8 @@ class Adam:
             m = self.beta1 * m + (1 - self.beta1) * g
             v = self.beta2 * v + (1 - self.beta2) * g * g
             corrected = np.sqrt(v / (1 - self.beta2**k))
-            return -self.lr * (m / (1 - self.beta1**k)) / (corrected + self.eps)
+            displacement: Array = -self.lr * (m / (1 - self.beta1**k)) / (corrected + self.eps)
+            return displacement
 
         return step
 
@@ -85,13 +89,15 @@ class Problem:
     @property
     def x0(self) -> Array:
         """Initial parameters (P,) of the server."""
-        return self.rows0[0].copy()
+        first: Array = self.rows0[0].copy()
+        return first
 
     @property
     def rows0(self) -> Array:
         """Initial rows (N, P)."""
         start = np.array(self.start, dtype=np.float64)
-        return np.broadcast_to(start, (len(self.a), start.shape[-1])).copy()
+        rows: Array = np.broadcast_to(start, (len(self.a), start.shape[-1])).copy()
+        return rows
 
     def gradient(self, i: int, y: Array) -> Array:
         """Gradient of client i's loss at y."""

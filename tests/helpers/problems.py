@@ -146,7 +146,7 @@ def trajectory(
         opt_state=opt_state,
         **further,
     )
-    layout = {f"w{j}": (1,) for j in range(len(start))}
+    layout: dict[str, tuple[int, ...]] = {f"w{j}": (1,) for j in range(len(start))}
     network: Any = SimpleNamespace(
         layout=ParameterLayout(layout, head=(f"w{len(start) - 1}",)),
         initial=lambda other: torch.tensor(start, dtype=torch.float64) + (other - seed),
@@ -196,7 +196,7 @@ def uploads(into: Uploads) -> Callable[[Federation], None]:
                 into.append((rows.clone(), arrived))
             return arrived, others
 
-        f.channel.send = sending  # type: ignore[method-assign]
+        f.channel.send = sending  # type: ignore[method-assign, assignment]
 
     return made
 

@@ -246,7 +246,7 @@ class Job:
             if t == killed_after:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        Checkpoint.save = saved  # type: ignore[method-assign]
+        Checkpoint.save = saved  # type: ignore[method-assign, assignment]
         names = [str(path.relative_to(self.study.folder)) for path in self.outputs]
         stub = SimpleNamespace(
             input=SimpleNamespace(datasets=[self.dataset.relative_to(self.study.folder)]),
