@@ -46,7 +46,7 @@ class Citation(BaseModel):
 
     @property
     def licence_url(self) -> str:
-        """The page of the licence in the SPDX list."""
+        """The page of the licence."""
         return f"https://spdx.org/licenses/{self.license}"
 
 
@@ -59,12 +59,10 @@ def read(path: Path) -> Citation:
     try:
         return Citation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        problem = "is missing; it says who the authors are and which licence holds. Write one, or "
-        problem += "name another one with --citation"
+        problem = "is missing; it names the authors and the licence. Write one, or use --citation"
     except ValidationError as error:
         lacking = (
-            f"{'.'.join(map(str, item['loc'])) or 'the file'}: {item['msg']}"
-            for item in error.errors()
+            f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in error.errors()
         )
         problem = f"cannot be used ({'; '.join(lacking)}); complete it"
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:

@@ -7,7 +7,6 @@ tables for those who load them (https://docs.mlcommons.org/croissant/docs/croiss
 
 import json
 import mimetypes
-import os
 import re
 import shutil
 import tempfile
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
+from plfl.base.text import some
 from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
 from plfl.plugins import digests_of
@@ -48,7 +48,6 @@ DESCRIPTIONS = {
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     "requirements.txt": "versions of the software that ran the study",
-    "SHA256SUMS": "SHA-256 of the other files, for `sha256sum --check`",
     "croissant.json": "Croissant metadata of the tables",
     "targets.csv": "scores of each target of a window",
     "index.csv": "which cell each file of models belongs to",
@@ -105,7 +104,7 @@ def publish(
     study, about = study_of(results), read_about(results)
     private = study.data.source == "meters" and not data
     with _written(to) as folder:
-        sources = _gather(results, folder, models, data)
+        sources = _gather(results, folder, private, models, data)
         origin = study.data.rules.origin
         text = (
             f"Results of the study {study.name!r} of federated learning, run with plfl "
@@ -119,8 +118,6 @@ def publish(
         croissant = _croissant(folder, study, text, citation, published)
         document = json.dumps(croissant, indent=1, ensure_ascii=False)
         (folder / "croissant.json").write_text(f"{document}\n", encoding="utf-8")
-        sums = "".join(f"{sha256(folder / name)}  {name}\n" for name in _files(folder))
-        (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
         _write_crate(folder, study, about, text, citation, published, sources)
     return private
 
@@ -130,20 +127,17 @@ def _written(to: Path) -> Iterator[Path]:
     """A temporary folder beside `to` that becomes `to` when the block succeeds."""
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix=".tmp-", dir=to.parent)
+        with tempfile.TemporaryDirectory(prefix=".tmp-", dir=to.parent) as temporary:
+            folder = Path(temporary, to.stem)
+            folder.mkdir()
+            yield folder
+            if to.suffix == ".zip":
+                folder = Path(shutil.make_archive(str(folder), "zip", folder))
+            folder.rename(to)
     except OSError as error:
-        raise PlflError(f"{to}: cannot be written ({error.strerror}); name another one") from None
-    try:
-        folder = Path(temporary, to.stem)
-        folder.mkdir()
-        yield folder
-        if to.suffix == ".zip":
-            folder = Path(shutil.make_archive(str(folder), "zip", folder))
-        folder.rename(to)
-    except OSError as error:
-        raise PlflError(f"{to}: cannot be written ({error}); check the disk") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        raise PlflError(
+            f"{to}: cannot be written ({error}); check the disk and the path"
+        ) from error
 
 
 def _files(folder: Path) -> list[str]:
@@ -153,7 +147,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _gather(
-    results: Path, folder: Path, models: bool, data: bool
+    results: Path, folder: Path, private: bool, models: bool, data: bool
 ) -> dict[str, tuple[str, str | None]]:
     """Copy the files of a finished study into an empty folder.
 
@@ -162,41 +156,27 @@ def _gather(
     """
     study, about = study_of(results), read_about(results)
     places = [results / label for label in about.get("variants", [])] or [results]
-    for place in places:
-        deployed = read_about(place).get("engine", "simulator") != "simulator"
-        needed = [name for name in page.FILES if name != comparisons.FILE]  # can be computed again
-        tables = [name for name in needed if not (deployed and name.startswith("baseline"))]
-        _require(place, tables)
-        _ = Tables(place).summary  # refuses a damaged one
-    _require(results, ["index.html"])
-    figures = figures_of(results, study)
-    private = study.data.source == "meters" and not data
+    _refuse_unfinished(results, places)
     kinds = ["*.csv", "*.parquet", "study.json", *["models/*"] * models]
-    kinds += [] if private else ["index.html"]
     copied = {
         path.relative_to(results).as_posix(): path
         for place in dict.fromkeys([results, *places])
-        for kind in kinds
+        for kind in (kinds if private else [*kinds, "index.html"])
         for path in place.glob(kind)
     }
     if models and not any(Path(name).parent.name == "models" for name in copied):
         raise ResultsError(f"{results}: holds no models; leave out --models, or run the study")
+    figures = figures_of(results, study)
     if not private:
         drawn = [path for path in figures.glob("*") if path.suffix in (".pdf", ".png", ".svg")]
         if not drawn:
             raise ResultsError(f"{figures}: holds no figures; `plfl report` draws them")
         copied |= {f"figures/{path.name}": path for path in drawn}
-    for name in digests_of(about["study"]):
-        if Path(name).is_absolute():  # others are below the current folder
-            raise ResultsError(
-                f"{name}: is outside the current folder, so {CONFIGURATION} in the crate could not "
-                "find it; move it beside the study, correct its path in the study, and run the "
-                "study again"
-            )
-        copied[name] = Path(name)
+    own_code = {name: Path(name) for name in digests_of(about["study"])}
     sources = _sources(places, data)
+    copied |= own_code
     copied |= {place: Path(path) for path, (_, place) in sources.items() if place}
-    _refuse_outside(copied.values(), [results, figures, Path()])
+    _refuse_outside(copied.values(), own_code.values(), (results, figures, Path()))
     for name, path in copied.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -212,6 +192,38 @@ def _gather(
     return sources
 
 
+def _refuse_unfinished(results: Path, places: list[Path]) -> None:
+    needed = {results / "index.html"}
+    for place in places:
+        deployed = read_about(place).get("engine", "simulator") != "simulator"
+        for name in page.FILES.keys() - {comparisons.FILE}:  # those can be computed again
+            if not (deployed and name.startswith("baseline")):
+                needed.add(place / name)
+    if missing := sorted(str(path) for path in needed if not path.is_file()):
+        raise ResultsError(
+            f"{results}: the study is not finished, because these files are missing: "
+            f"{', '.join(missing)}. Run it to its end with `plfl study`"
+        )
+    for place in places:
+        _ = Tables(place).summary  # refuses a damaged one
+
+
+def _refuse_outside(
+    paths: Iterable[Path], own_code: Iterable[Path], folders: Iterable[Path]
+) -> None:
+    """Refuse files that are in none of the folders, also as targets of links, and code with an
+    absolute path, which the study in the crate could not find."""
+    allowed = [folder.resolve() for folder in folders]
+    outside = [path for path in paths if not any(map(path.resolve().is_relative_to, allowed))]
+    outside += [path for path in own_code if path.is_absolute()]
+    if outside:
+        raise ResultsError(
+            f"{some(list(map(str, outside)), 3)}: outside of the results, the figures and the "
+            "current folder; to publish it, move it there, correct its path in the study, and run "
+            "the study again"
+        )
+
+
 def _without_participants(path: Path) -> None:
     """Remove the rows that say who took part in which round: ε counts on secret draws."""
     records = pq.read_table(path)
@@ -219,40 +231,17 @@ def _without_participants(path: Path) -> None:
     pq.write_table(records.filter(scores), path)
 
 
-def _require(place: Path, names: list[str]) -> None:
-    if missing := [name for name in names if not (place / name).is_file()]:
-        raise ResultsError(
-            f"{place}: the study is not finished; {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing. Run it to its end with `plfl study`"
-        )
-
-
-def _refuse_outside(paths: Iterable[Path], folders: Iterable[Path]) -> None:
-    """Refuse files that are in none of the folders, also as targets of links."""
-    roots = [folder.resolve() for folder in folders]
-    if strange := [path for path in paths if not any(map(path.resolve().is_relative_to, roots))]:
-        listed = ", ".join(map(str, strange[:3])) + (", …" if len(strange) > 3 else "")
-        raise ResultsError(
-            f"{listed}: outside of the results, the figures and the current folder; to "
-            "publish it, copy it there, and run the study again"
-        )
-
-
 def _sources(places: list[Path], data: bool) -> dict[str, tuple[str, str | None]]:
-    """See `_gather`. The files of a state keep their paths relative to their common folder."""
-    digests: dict[str, dict[str, str]] = {}
+    """See `_gather`."""
+    sources: dict[str, tuple[str, str | None]] = {}
     for place in places:
         for state, receipt in read_about(place).get("sources", {}).items():
             if data:
                 verify(receipt)
-            digests.setdefault(state, {}).update(receipt["files"])
-    sources: dict[str, tuple[str, str | None]] = {}
-    for state, of_state in digests.items():
-        whole = {path: Path(os.path.abspath(path)) for path in of_state}  # noqa: PTH100 - without links
-        top = os.path.commonpath([path.parent for path in whole.values()]) if whole else ""
-        for path, digest in of_state.items():
-            target = f"data/{state}/{whole[path].relative_to(top).as_posix()}"
-            sources.setdefault(path, (digest, target if data else None))
+            for path, digest in receipt["files"].items():
+                # The digest tells files of one name in several folders apart.
+                target = f"data/{state}/{digest[:8]}-{Path(path).name}"
+                sources.setdefault(path, (digest, target if data else None))
     return sources
 
 
@@ -296,14 +285,10 @@ def _write_crate(
 
     origin = study.data.rules.origin
     of_data = {"license": licence(origin.licence)} if origin.licence else {}
-    authors = [
-        add(
-            author.url or f"#{author.name}",
-            "Person" if author.is_person else "Organization",
-            name=author.name,
-        )
-        for author in citation.authors
-    ]
+    authors = []
+    for author in citation.authors:
+        kind = "Person" if author.is_person else "Organization"
+        authors.append(add(author.url or f"#{author.name}", kind, name=author.name))
     files = {}
     for name in _files(folder):
         path = folder / name
@@ -313,12 +298,14 @@ def _write_crate(
             "encodingFormat": mimetypes.guess_type(name)[0] or "application/octet-stream",
             "contentSize": str(path.stat().st_size),
             "sha256": sha256(path),
+            **(of_data if name.startswith("data/") else {}),
         }
-        about_file |= of_data if name.startswith("data/") else {}
         files[name] = crate.add_file(path, name, properties=about_file)
+    store = f"{(study.data.folder / 'comstock').as_posix()}/"
+    public = f"https://{BUCKET}.s3.amazonaws.com/{ROOT}/"
     elsewhere = [
         add(
-            _address(path, study),
+            path.replace(store, public) if path.startswith(store) else f"#{path}",
             "CreativeWork",
             name=Path(path).name,
             description=f"read by the study, not included: {origin.text}",
@@ -355,15 +342,6 @@ def _write_crate(
     crate.write(folder)
 
 
-def _address(path: str, study: Study) -> str:
-    """The public address of a file that a study read, if it has one."""
-    if study.data.source != "comstock":
-        return f"#{path}"
-    folder = (study.data.folder / "comstock").as_posix()
-    key = Path(path).as_posix().removeprefix(f"{folder}/")
-    return f"https://{BUCKET}.s3.amazonaws.com/{ROOT}/{key}"
-
-
 def _croissant(
     folder: Path, study: Study, text: str, citation: Citation, day: date
 ) -> dict[str, Any]:
@@ -371,22 +349,21 @@ def _croissant(
     authors = [author.name for author in citation.authors]
     tables, columns = [], []
     for file in (name for name in _files(folder) if name.endswith(".parquet")):
-        name = file.removesuffix(".parquet")
-        about = {"name": name, "description": _described(file)}
+        about = {"name": file.removesuffix(".parquet"), "description": _described(file)}
         table = {"contentUrl": file, "encodingFormat": "application/x-parquet"}
-        table |= {"sha256": sha256(folder / file)}
+        table["sha256"] = sha256(folder / file)
         tables.append({"@type": "cr:FileObject", "@id": file, **about, **table})
         fields = [
             {
                 "@type": "cr:Field",
-                "@id": f"{name}/{column.name}",
+                "@id": f"{about['name']}/{column.name}",
                 "name": column.name,
                 "dataType": _type(column.type),
                 "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
             }
             for column in schema(folder / file)
         ]
-        columns.append({"@type": "cr:RecordSet", "@id": name, **about, "field": fields})
+        columns.append({"@type": "cr:RecordSet", "@id": about["name"], **about, "field": fields})
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

@@ -123,18 +123,14 @@ def test_a_diverged_cell_has_failed_and_keeps_what_is_finite(results):
     assert "test_last/mase_mean_local" not in run.data.metrics
 
 
-def test_the_tuned_values_are_those_of_the_local_model(place):
-    fake_results.write(Path("tuned"), LONGER)
-    summary = pd.read_csv("tuned/summary.csv").astype({"hyperparameters": object})
-    summary.loc[summary["model"] == "local", "hyperparameters"] = "client_opt.adam.lr=0.25"
-    summary.loc[summary["model"] == "global", "hyperparameters"] = "client_opt.adam.lr=0.5"
-    summary.to_csv("tuned/summary.csv", index=False)
-    assert of_subject(Path("tuned"))[CELL].params["client_opt.lr"] == "0.25"
-
-
 def test_curves_and_scores_are_those_of_the_tables(place):
     fake_results.write(Path("longer"), LONGER)
+    summary = pd.read_csv("longer/summary.csv").astype({"hyperparameters": object})
+    for model, rate in (("local", 0.25), ("global", 0.5)):
+        summary.loc[summary["model"] == model, "hyperparameters"] = f"client_opt.adam.lr={rate}"
+    summary.to_csv("longer/summary.csv", index=False)
     tables, run = Tables(Path("longer")), of_subject(Path("longer"))[CELL]
+    assert run.params["client_opt.lr"] == "0.25"  # the value chosen for the local model
     for split, section in (("validation", "val"), ("test", "test")):
         for model in ("local", "global"):
             records = tables.records(["round", "mase"], sharing="P2", split=split, model=model)
