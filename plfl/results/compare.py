@@ -11,7 +11,7 @@ import pandas as pd
 from plfl.base.errors import ResultsError, did_you_mean
 from plfl.base.text import printed
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Forecaster, scores
+from plfl.results.scores import Forecaster, scores
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 
@@ -25,14 +25,12 @@ class Compared:
     rows: pd.DataFrame
     """One row per pair of cells and model: `a`, `b` (names), `model` ("baseline" if both sides are
     baselines), `mase_a`, `mase_b` (means over clients and seeds), `difference` with its interval
-    `low`, `high`, `clients`, `weeks`, `seeds`, `hyperparameters_a`, `hyperparameters_b` (the tuned
-    values; "" without tuning)."""
+    `low`, `high`, `clients`, `weeks`, `seeds`."""
     clients: pd.DataFrame
     """One row per pair, model and client: `a`, `b`, `model`, `client`, `mase_a`, `mase_b`,
     `difference`; means over seeds."""
     notes: list[str]
-    """Caveats: clients or cells that only one side has, different seeds, data or tuned
-    hyperparameters."""
+    """Caveats: clients or cells that only one side has, sample data, other data."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +41,31 @@ class _Side:
     tables: Tables
     cell: str | None
 
+    def cells(self, model: Model) -> dict[str, Forecaster]:
+        """All combinations of the study, or the one cell or baseline, by name."""
+        of_states = scores(self.tables, model, baselines=self.cell is not None)
+        cells = {one.shown: one for of_state in of_states.values() for one in of_state.those()}
+        if self.cell is None:
+            return cells
+        if self.cell not in cells:
+            raise ResultsError(
+                f"{self.tables.folder}: has no cell {self.cell!r}{did_you_mean(self.cell, cells)}"
+            )
+        return {self.cell: cells[self.cell]}
+
 
 def compare(a: str, b: str) -> Compared:
     """Compare two results folders cell by cell, or two cells.
 
     Args:
         a: a results folder, or `FOLDER:CELL` with the name of a cell as `plfl cells --list` prints
-            it, with its variant if the study has any. A name without the seed
-            (`CA-P2-fedopt-adam-fedyogi`) stands for all seeds. The name of a baseline is, for
-            example, `CA-baseline-lightgbm_lags`.
+            it, without its seed (`CA-P2-fedopt-adam-fedyogi`) and with its variant if the study
+            has any. The name of a baseline is, for example, `CA-baseline-lightgbm_lags`.
         b: the other side, of the same kind.
 
     Raises:
         ResultsError: a folder or cell does not exist, only one side is a cell, or the sides have
-            nothing in common.
+            no cell, client, seed or test week in common.
     """
     sides = _side(a), _side(b)
     if (sides[0].cell is None) != (sides[1].cell is None):
@@ -65,24 +74,19 @@ def compare(a: str, b: str) -> Compared:
         )
     rows, clients = [], []
     with fitting(*(side.tables.folder for side in sides)):
-        notes: list[str] = list(_data_notes(*sides))
+        notes = list(_data_notes(*sides))
         for model in MODELS:
-            pairs = _pairs(sides, [_cells(side, model) for side in sides], notes)
             label: str = model
-            for pair in pairs:
-                label = "baseline" if all(one.is_baseline for one in pair) else model
-                row, table = _compare(*pair, notes)
-                about = {"a": pair[0].shown, "b": pair[1].shown, "model": label}
-                for name, side, one in zip("ab", sides, pair, strict=True):
-                    about[f"hyperparameters_{name}"] = _tuned(side.tables, model, one)
+            for one, other in _pairs(sides, model, notes):
+                label = "baseline" if one.is_baseline and other.is_baseline else model
+                row, table = _compare(one, other, notes)
+                about = {"a": one.shown, "b": other.shown, "model": label}
                 rows.append(about | row)
-                clients.append(table.assign(**{key: about[key] for key in ("a", "b", "model")}))
+                clients.append(table.assign(**about))
             if label == "baseline":
                 break
-        compared = pd.DataFrame(rows)
-        notes += _hyperparameter_notes(compared)
     whole = pd.concat(clients, ignore_index=True)
-    return Compared(compared, whole, list(dict.fromkeys(notes)))
+    return Compared(pd.DataFrame(rows), whole, list(dict.fromkeys(notes)))
 
 
 def _side(text: str) -> _Side:
@@ -93,37 +97,10 @@ def _side(text: str) -> _Side:
     return _Side(text, Tables(Path(folder) / variant), cell)
 
 
-def _cells(side: _Side, model: Model) -> dict[str, Forecaster]:
-    """All combinations of a study, each with all seeds, or the one cell or baseline of the side."""
-    of_states = scores(side.tables, model, baselines=side.cell is not None)
-    cells = {one.shown: one for of_state in of_states.values() for one in of_state.those()}
-    if side.cell is None:
-        return cells
-    single = {
-        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), weekly=c.weekly[:, [i]])
-        for name, c in cells.items()
-        for i, seed in enumerate(() if c.is_baseline else c.seeds)
-    }
-    known = cells | single
-    if side.cell not in known:
-        raise ResultsError(
-            f"{side.tables.folder}: has no cell {side.cell!r}{did_you_mean(side.cell, known)}"
-        )
-    return {side.cell: known[side.cell]}
-
-
-def _tuned(tables: Tables, model: Model, cell: Forecaster) -> str:
-    """The tuned hyperparameters of a cell, which are the same for all its seeds."""
-    table = tables.summary
-    table = table[(table["model"] == model) & (table["chosen"] == "last")]
-    rows = table[(table[["state", *AXES]] == [cell.state, *cell.axes]).all(axis=1)]
-    return str(rows["hyperparameters"].iloc[0]) if len(rows) else ""
-
-
 def _pairs(
-    sides: tuple[_Side, _Side], cells: list[dict[str, Forecaster]], notes: list[str]
+    sides: tuple[_Side, _Side], model: Model, notes: list[str]
 ) -> list[tuple[Forecaster, Forecaster]]:
-    first, second = cells
+    first, second = (side.cells(model) for side in sides)
     if sides[0].cell is not None:
         return [(next(iter(first.values())), next(iter(second.values())))]
     common = [name for name in first if name in second]
@@ -142,64 +119,41 @@ def _compare(
     one: Forecaster, other: Forecaster, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     names = f"{one.shown} and {other.shown}"
-    common = [client for client in one.clients if client in other.clients]
-    if not common:
+    trained = not (one.is_baseline and other.is_baseline)
+    if one.is_baseline and trained:  # it has the same errors for every seed
+        one = _with_seeds(one, other.seeds)
+    elif other.is_baseline:
+        other = _with_seeds(other, one.seeds)
+    clients = [client for client in one.clients if client in other.clients]
+    seeds = [seed for seed in one.seeds if seed in other.seeds]
+    if not clients or not seeds or one.weekly.shape[2] != other.weekly.shape[2]:
+        lacking = "client" if not clients else "seed" if not seeds else "test period"
         raise ResultsError(
-            f"{names}: have no client in common; compare results of the same data and state"
+            f"{names}: have no {lacking} in common; compare results of the same data and state"
         )
     if lone := len(set(one.clients) ^ set(other.clients)):
         notes.append(f"{lone} clients of {names} exist on one side only")
-    a, b = one.of(common), other.of(common)
-    trained = not (one.is_baseline and other.is_baseline)
-    # A baseline has the same errors for every seed.
-    seeds = [
-        seed
-        for seed in (other if one.is_baseline else one).seeds
-        if other.is_baseline or seed in other.seeds
-    ]
-    if seeds and trained:
-        a, b = (
-            table[:, [cell.seeds.index(s) for s in seeds]]
-            if not cell.is_baseline
-            else table[:, :1].repeat(len(seeds), axis=1)
-            for table, cell in ((a, one), (b, other))
-        )
-    elif trained:
-        notes.append(f"{names} have no seed in common: means over their own seeds")
-        a, b = a.mean(axis=1, keepdims=True), b.mean(axis=1, keepdims=True)
-    if a.shape[2] != b.shape[2]:
-        notes.append(f"{names} have other test weeks: only their sums compare")
-        a, b = a.sum(axis=2, keepdims=True), b.sum(axis=2, keepdims=True)
+    a, b = (side.of(clients)[:, [side.seeds.index(s) for s in seeds]] for side in (one, other))
     means = {name: side.sum(axis=2).mean(axis=1) for name, side in (("mase_a", a), ("mase_b", b))}
-    table = pd.DataFrame({"client": common, **means})
+    table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
+    comparison = Comparison((), {one.state: b - a}, trained)
+    low, high = comparison.interval if comparison.scored else (np.nan, np.nan)
     row: dict[str, Any] = {
         "mase_a": table["mase_a"].mean(),
         "mase_b": table["mase_b"].mean(),
-        **dict.fromkeys(["difference", "low", "high"], np.nan),
+        "difference": comparison.effect if comparison.scored else np.nan,
+        **{"low": low, "high": high},
         "clients": int(np.isfinite(table["difference"]).sum()),
         "weeks": a.shape[2],
-        "seeds": len(seeds) if seeds and trained else np.nan,
+        "seeds": len(seeds) if trained else np.nan,
     }
-    comparison = Comparison((one.shown, other.shown), {one.state: b - a}, trained)
-    if comparison.scored:
-        row["difference"] = comparison.effect
-        row["low"], row["high"] = comparison.interval
     return row, table
 
 
-def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
-    """How many comparisons are of different tuned hyperparameters, with the first of them."""
-    tuned = rows[(rows["hyperparameters_a"] != "") & (rows["hyperparameters_b"] != "")]
-    differ = tuned[tuned["hyperparameters_a"] != tuned["hyperparameters_b"]]
-    if differ.empty:
-        return
-    both = differ["hyperparameters_a"] + " against " + differ["hyperparameters_b"]
-    such = (differ["a"] + " (" + differ["model"] + ": " + both + ")").head(shown).tolist()
-    yield (
-        f"tuned hyperparameters differ in {len(differ)} of {len(tuned)} comparisons, such as "
-        f"{' and '.join(such)}"
-    )
+def _with_seeds(baseline: Forecaster, seeds: tuple[int, ...]) -> Forecaster:
+    weekly = baseline.weekly[:, :1].repeat(len(seeds), axis=1)
+    return replace(baseline, seeds=seeds, weekly=weekly)
 
 
 def _data_notes(one: _Side, other: _Side) -> Iterator[str]:

@@ -69,24 +69,6 @@ def test_cells_are_compared_client_by_client(folder: Path) -> None:
     assert f"- {folder}:{FL}: sample data" in text
 
 
-def test_a_cell_with_its_seed_is_that_training_alone(folder: Path) -> None:
-    found = compare(f"{folder}:{FL}-2", f"{folder}:{PL}-2")
-    row = found.rows.set_index("model").loc["local"]
-    records = pd.read_parquet(folder / "records.parquet").query(
-        "split == 'test' and state == 'NY' and model == 'local' and seed == 2"
-    )
-    means = records.groupby("sharing")["mase"].mean()
-    assert [row["mase_a"], row["mase_b"]] == pytest.approx(means.tolist())
-    assert row["seeds"] == 1
-
-
-def test_other_seeds_are_compared_and_named(folder: Path) -> None:
-    found = compare(f"{folder}:{FL}-1", f"{folder}:{FL}-2")
-    assert found.rows["seeds"].isna().all()
-    assert any("no seed in common" in note for note in found.notes)
-    assert "–" in as_text(found)
-
-
 def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_path: Path) -> None:
     other = _other(tmp_path, seeds=[2, 3, 4])
     found = compare(str(folder), str(other))
@@ -123,15 +105,16 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Results of another state, and of the same one with other clients."""
-    il, renamed = (tmp_path_factory.mktemp(name) for name in ("il", "renamed"))
+def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    """Results of another state, and of the same one with other clients, and with other seeds."""
+    il, renamed, seeded = (tmp_path_factory.mktemp(name) for name in ("il", "renamed", "seeded"))
+    write(seeded, of("NY", seeds=[7, 8]), level)
     write(il, of("IL", clients=2), level)
     write(renamed, of("NY", clients=2), level)
     for name in ("records.parquet", "clients.parquet", "baselines.parquet", "errors.parquet"):
         table = pd.read_parquet(renamed / name)
         table.assign(client=table["client"] + "x").to_parquet(renamed / name)
-    return il, renamed
+    return il, renamed, seeded
 
 
 @pytest.mark.parametrize(
@@ -142,11 +125,12 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         ("{0}", "{0}/none", "holds no study"),
         ("{0}", "{1}", "have no cell in common"),
         ("{0}:" + FL, "{2}:" + FL, "have no client in common"),
+        ("{0}:" + FL, "{3}:" + FL, "have no seed in common"),
     ],
-    ids=["mixed", "cell", "folder", "cells", "clients"],
+    ids=["mixed", "cell", "folder", "cells", "clients", "seeds"],
 )
 def test_what_cannot_be_compared_says_why(
-    a: str, b: str, message: str, folder: Path, others: tuple[Path, Path]
+    a: str, b: str, message: str, folder: Path, others: tuple[Path, ...]
 ) -> None:
     folders = folder, *others
     with naming(ResultsError, message):
@@ -182,27 +166,3 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
 def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
     with naming(ResultsError, "NY-baseline-rigde", "NY-baseline-ridge"):
         compare(f"{folder}:NY-baseline-rigde", f"{folder}:{PL}")
-
-
-def test_hyperparameters_that_differ_are_counted_and_named(folder: Path, tmp_path: Path) -> None:
-    def tuned(to: Path, rates: dict[str, str]) -> Path:
-        write(to, of("NY"), level)
-        summary = pd.read_csv(to / "summary.csv", keep_default_na=False)
-        keys = summary["sharing"] + summary["model"]
-        summary["hyperparameters"] = keys.map(rates).fillna("")
-        summary.to_csv(to / "summary.csv", index=False)
-        return to
-
-    rates = {"P1local": "lr=0.1", "P2local": "lr=1", "P1global": "lr=1", "P2global": "lr=1"}
-    one = tuned(tmp_path / "a", rates)
-    other = tuned(tmp_path / "b", rates | {"P1local": "lr=0.01"})
-    found = compare(str(one), str(other))
-    row = found.rows.set_index(["a", "model"]).loc[(FL, "local")]
-    assert (row["hyperparameters_a"], row["hyperparameters_b"]) == ("lr=0.1", "lr=0.01")
-    expected = (
-        "tuned hyperparameters differ in 1 of 4 comparisons, such as "
-        f"{FL} (local: lr=0.1 against lr=0.01)"
-    )
-    assert expected in found.notes
-    assert not any("parameters differ" in note for note in compare(str(one), str(one)).notes)
-    assert not any("parameters differ" in note for note in compare(str(one), str(folder)).notes)
