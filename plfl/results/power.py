@@ -1,4 +1,4 @@
-"""Power analysis: how many more seeds, clients or weeks would decide an undecided claim.
+"""What a study can decide, and how much more data would decide an undecided claim.
 
 The true effect and its variance are assumed to be those that the study shows. The parts of the
 variance (`plfl.results.statistics`) shrink as their numbers of levels grow. A number is enough if
@@ -16,17 +16,23 @@ from collections.abc import Callable, Mapping
 
 from scipy import special
 
-from plfl.results.statistics import ALPHA, Comparison, Part, sources
+from plfl.results.statistics import Comparison, Part, sources
+from plfl.results.words import listed
 from plfl.study import Study
 
 POWER = 0.8
 """Probability that the recommended number decides a claim."""
 MANY = 30
-"""Number of clients that is enough for differences of moderate size."""
+"""Number of clients from which on differences of moderate size are decided."""
 MOST = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
+_HOW = {
+    "seeds": "seeds (grid.seeds)",
+    "clients": "clients in every state (data.clients)",
+    "weeks": "weeks of test (windows.split or data.origins)",
+}
 
 
 Parts = Mapping[str, Part]
@@ -67,11 +73,16 @@ def undecidable(study: Study) -> str:
     numbers = {"seeds": len(study.grid.seeds)}
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
-    lacking = [factor for factor, n in numbers.items() if n < 2]
-    if not lacking:
-        return _reach(study) if study.task.forecasts else ""
-    ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
-    return f"no comparison is decided with {ones}. {too_few(lacking)}"
+    if lacking := [factor for factor, n in numbers.items() if n < 2]:
+        ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
+        return f"no comparison is decided with {ones}. {too_few(lacking)}"
+    clients, one = sum(map(study.data.clients_of, study.data.states)), study.participant
+    if clients >= MANY or not study.task.forecasts:
+        return ""
+    return (
+        f"with {clients} {one}s only large differences are decided; more {one}s help, more seeds "
+        "do not"
+    )
 
 
 def notes(study: Study) -> list[str]:
@@ -94,31 +105,6 @@ def unequal(study: Study) -> str:
     )
 
 
-def _reach(study: Study) -> str:
-    """How large a difference must be for so few clients to decide it; empty with `MANY` or more."""
-    clients = sum(map(study.data.clients_of, study.data.states))
-    if clients >= MANY:
-        return ""
-    freedom = clients - len(study.data.states)
-    few, many = (
-        -special.stdtrit(of, ALPHA / 2) / math.sqrt(n)
-        for n, of in ((clients, freedom), (MANY, MANY - 1))
-    )
-    one = study.participant
-    return (
-        f"{clients} {one}s decide only large differences: the mean gain over {one}s must exceed "
-        f"about {few:.1f} standard deviations of the gains of single {one}s. With {MANY} {one}s, "
-        f"{many:.1f} are enough; more seeds do not help"
-    )
-
-
-_HOW = {
-    "seeds": "seeds (grid.seeds)",
-    "clients": "clients in every state (data.clients)",
-    "weeks": "weeks of test (windows.split or data.origins)",
-}
-
-
 def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least.
 
@@ -137,19 +123,23 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     if growth:
         factor = min(growth, key=lambda name: growth[name])
         now = parts[factor].levels
+        what = f"{round(growth[factor] * now)} {factor}{' of test' * (factor == 'weeks')}"
         return (
-            f"About {round(growth[factor] * now)} {factor}{' of test' * (factor == 'weeks')} in "
-            f"place of {now} would decide it, if the difference is as large as it seems here."
+            f"With about {what} ({now} now) it would be decided, if the difference stays as it is; "
+            "fewer do not suffice."
         )
 
-    def grown(factor: int) -> dict[str, int]:
-        return {name: part.levels * factor for name, part in parts.items()}
+    def decides(times: int) -> bool:
+        grown = {name: part.levels * times for name, part in parts.items()}
+        return _decides(_at(parts, grown), effect, level)
 
-    times = _first(range(2, 11), lambda n: _decides(_at(parts, grown(n)), effect, level))
+    times = _first(range(2, 11), decides)
     if times is None:
-        return f"Even ten times as many {' and '.join(parts)} would not decide it."
-    listed = " and ".join(f"{n} {name}" for name, n in grown(times).items())
-    return f"About {listed} together would decide it; more of one alone would not."
+        return "Even ten times as much data would not decide it: the difference is too small."
+    return (
+        f"With about {times} times as many {listed(parts)} it would be decided; more of only "
+        "one of them does not suffice."
+    )
 
 
 def _first(numbers: range, enough: Callable[[int], bool]) -> int | None:
