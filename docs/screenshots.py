@@ -31,17 +31,13 @@ def main() -> None:
 
 
 def report(browser: Browser, file: Path) -> None:
-    """What the study found, charts, and a client."""
+    """What the study found, the forecasters, and a chart."""
     page = browser.new_page(viewport=SIZE)
     page.goto(file.resolve().as_uri())
     take(page, "report-found")
-    page.locator("#forecasters").evaluate("element => element.scrollIntoView()")
-    take(page, "report-charts")
-    first = page.locator("details.client").first
-    page.goto(f"{file.resolve().as_uri()}#{first.get_attribute('id')}")
-    first.scroll_into_view_if_needed()
-    first.evaluate("element => element.scrollIntoView()")
-    take(page, "report-client")
+    for place, name in (("standings", "report-forecasters"), ("pareto", "report-charts")):
+        page.locator(f"#{place}").evaluate("element => element.scrollIntoView()")
+        take(page, name)
 
 
 def take(page: Page, name: str) -> None:

@@ -91,7 +91,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
-    from plfl.report.make import figures_of, make
+    from plfl.report.reporting import figures_of, make
     from plfl.results.overview import study_of
 
     results = options.results or latest_study("study.json")

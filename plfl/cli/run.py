@@ -79,7 +79,7 @@ def _write_models(
 ) -> None:
     from plfl.experiments.trainer import Trainer
     from plfl.forecast.contents import describe
-    from plfl.results.models import write_models
+    from plfl.results.records import write_models
 
     models = _models(cell, result)
     margins = Trainer.of(study, dataset).evaluator.margins(models)

@@ -731,7 +731,7 @@ class Calibration(Section):
     """Quantile bins of a load, which `kd` uses as classes."""
 
 
-class PrivacySettings(Section):
+class Privacy(Section):
     """Differential privacy of whole clients (docs/privacy.md)."""
 
     clip: float | None = Field(None, gt=0)
@@ -747,7 +747,7 @@ class PrivacySettings(Section):
     fixed."""
 
 
-class FederationSettings(Section):
+class Federation(Section):
     """The rounds of training."""
 
     rounds: int = Field(40, ge=1)
@@ -803,7 +803,7 @@ class FederationSettings(Section):
     tenth of the rounds, rounded up, or the tried numbers of rounds. With `windows.history` only the
     last round has test scores."""
     simulation: Simulation = Simulation()
-    privacy: PrivacySettings = PrivacySettings()
+    privacy: Privacy = Privacy()
 
     @model_validator(mode="before")
     @classmethod
@@ -854,7 +854,7 @@ class FederationSettings(Section):
         return t % every == 0 or t == self.rounds
 
 
-class ChannelSettings(Section):
+class Channel(Section):
     """Codecs of the shared parameters ([guide](channel.md))."""
 
     up: str = "none"

@@ -37,9 +37,8 @@ from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
 from plfl.pipeline.jobs import git_commit
-from plfl.results.collect import conclude
+from plfl.results.collect import conclude, summarise
 from plfl.results.records import CellResult, write_table
-from plfl.results.summary import summarise
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)

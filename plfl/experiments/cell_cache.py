@@ -14,8 +14,7 @@ from pathlib import Path
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256, write_text
-from plfl.results.models import read_models, write_models
-from plfl.results.records import CellResult, Files, Models
+from plfl.results.records import CellResult, Files, Models, read_models, write_models
 
 
 @dataclass(frozen=True)

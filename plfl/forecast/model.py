@@ -29,8 +29,7 @@ from plfl.experiments.stored_baselines import Arrays, restore, storable
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Header, describe_scaled
 from plfl.layout import WindowShape
-from plfl.results.models import read_arrays, write_models
-from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models
+from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Cell, Study
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles

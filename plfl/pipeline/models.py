@@ -18,8 +18,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import fit, storable
 from plfl.forecast.contents import baseline_cell, describe
-from plfl.results.models import write_models
-from plfl.results.records import TRAINED, Margins, Models, write_csv, write_table
+from plfl.results.records import TRAINED, Margins, Models, write_csv, write_models, write_table
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of

@@ -29,8 +29,8 @@ from plfl.data.receipts import verify
 from plfl.plugins import digests_of
 from plfl.publish.citation import Citation
 from plfl.report import overview, page
-from plfl.report.make import figures_of, make
 from plfl.report.rendering import as_yaml
+from plfl.report.reporting import figures_of, make
 from plfl.results import comparisons
 from plfl.results.overview import study_of
 from plfl.results.records import read_about, schema

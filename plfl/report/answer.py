@@ -1,5 +1,4 @@
-"""The first screen of the page: whether a federation is worth it here, client by client; and
-sentences about the best forecasters."""
+"""The first screen of the page: whether a federation is worth it here, client by client."""
 
 from __future__ import annotations
 
@@ -12,14 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.report.clients import score
 from plfl.report.forest import Scale
 from plfl.results import words
-from plfl.results.comparisons import duel, gains
-from plfl.results.contest import Candidate, Contest, Variant, best, candidates
-from plfl.results.scores import pooled
+from plfl.results.comparisons import gains, lead
+from plfl.results.contest import Contest, Variant
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, spaced
+from plfl.results.words import spaced
 from plfl.study import Study
 
 KINDS = {"federation": "federation", "alone": "best without one"}
@@ -72,30 +69,23 @@ class Answer:
     """The period in which the forecasts were tested."""
 
 
-def compared(tables: Tables, state: str = "") -> Contest | None:
-    """The best federation against the best forecaster without one, in one state or in all; None if
-    the study lacks one of them."""
-    study, states = tables.study, [state] if state else []
-    here = [Variant("", {}, tables)]
-    return duel(study, here, [words.FEDERATION], [words.ALONE], states=states)
-
-
-def answer(tables: Tables, comparisons: pd.DataFrame) -> Answer | None:
+def answer(variant: Variant, comparisons: pd.DataFrame) -> Answer | None:
     """The answer; None if there is no federation, no rival, or no table of errors by day."""
+    tables, study = variant.tables, variant.tables.study
     if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
         return None
-    found = compared(tables)
-    if found is None:
+    contest = lead(study, [variant])
+    if contest is None:
         return None
-    study, energy = tables.study, tables.load_unit.startswith("kWh")
-    clients = pd.DataFrame(gains(found))
+    energy = tables.load_unit.startswith("kWh")
+    clients = pd.DataFrame(gains(contest))
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
     sizes = np.append(clients[["mase_federated", "mase_alone"]].to_numpy(float).ravel(), 1.0)
     unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
     scale = Scale(float(sizes.min()), float(sizes.max()), unit, marked=1.0)
     shown = {str(state): _extremes(here) for state, here in clients.groupby("state", sort=False)}
     short, *needed = _short(comparisons)
-    sentences = [_difference(study, comparisons, found), *needed]
+    sentences = [_difference(study, comparisons, contest), *needed]
     if len(shown) > 1:
         sentences.append(_by_state(comparisons))
     sentences += [_who(clients, energy, study.participant), *left_out(tables)]
@@ -131,7 +121,7 @@ def _short(comparisons: pd.DataFrame) -> list[str]:
     return [f"The interval of the difference includes 0.{UNNAMED}"]
 
 
-def _difference(study: Study, comparisons: pd.DataFrame, found: Contest) -> str:
+def _difference(study: Study, comparisons: pd.DataFrame, contest: Contest) -> str:
     """Which side is better, and by how much."""
     row = _of_federation(comparisons).iloc[0]
     federated, alone = row["error"], row["error_than"]
@@ -144,16 +134,16 @@ def _difference(study: Study, comparisons: pd.DataFrame, found: Contest) -> str:
         interval = f" (difference {row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}])"
     beaten = ", which neither beats" if min(federated, alone) >= 1 else ""
     return study.worded(
-        f"The mean error was {federated:.2f} with the federation ({found.label(0)}) and "
-        f"{alone:.2f} without one ({found.label(1)}); 1 is the error of repeating the last reading "
-        f"(MASE){beaten}. The error with the federation is {better}{interval}."
-        f"{_in_percent(found)}"
+        f"The mean error was {federated:.2f} with the federation ({contest.label(0)}) and "
+        f"{alone:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
+        f"reading (MASE){beaten}. The error with the federation is {better}{interval}."
+        f"{_in_percent(contest)}"
     )
 
 
-def _in_percent(found: Contest) -> str:
+def _in_percent(contest: Contest) -> str:
     """The errors of both sides in percent of the load; empty if the tables lack them."""
-    federated, alone = (100 * found.wape(side) for side in (0, 1))
+    federated, alone = (100 * contest.wape(side) for side in (0, 1))
     if not math.isfinite(federated + alone):
         return ""
     return (
@@ -248,78 +238,3 @@ def _row(one: dict[Any, Any], scale: Scale, energy: bool) -> Row:
             for kind in reversed(KINDS)  # the federation on top
         ],
     )
-
-
-# -- how sure is this ------------------------------------------------------------------------------
-
-
-def sentences(tables: Tables) -> list[str]:
-    """What is best, what it costs, and on how much data this is based, in sentences."""
-    study, variant = tables.study, Variant("", {}, tables)
-    every = [words.FEDERATION, words.ALONE, words.RAW]
-    by_state = {
-        state: best(candidates(study, [variant], state, every)) for state in study.data.states
-    }
-    chosen = {state: one for state, one in by_state.items() if one}
-    parts = [
-        f"{one.label}{_kind(tables, one)}: test MASE {_interval(one)}"
-        + f" in {state}" * (len(study.data.states) > 1)
-        for state, one in list(chosen.items())[:FEW]
-    ]
-    told = f"The best forecaster on validation is {'; '.join(parts)}."
-    if not chosen:
-        told = "No forecaster has a score on validation."
-    found = compared(tables)
-    if not study.federated:
-        told += " The study has no federation: no sharing scheme of its grid shares parameters."
-    return [told, *_costs(tables, found), _basis(tables)]
-
-
-def _kind(tables: Tables, one: Candidate) -> str:
-    if not one.forecaster.is_baseline:
-        return ""
-    name = one.forecaster.axes[1]
-    kind = words.kind(tables.study, one.forecaster.shown.partition("-")[2])
-    seen = ", which was trained on these data before" * (name in tables.have_seen_the_data)
-    raw = ", which needs all raw data in one place" * (kind == words.RAW)
-    return f" (a baseline{raw}{seen})"
-
-
-def _interval(one: Candidate) -> str:
-    own = pooled([], [one.forecaster], not one.forecaster.is_baseline)
-    if not own.scored:
-        return "n/a"
-    low, high = own.interval
-    return score(own.effect) + (f" [{score(low)}, {score(high)}]" if math.isfinite(low) else "")
-
-
-def _costs(tables: Tables, found: Contest | None) -> Iterator[str]:
-    """The bytes of the best federation, and of the baselines that send data."""
-    study = tables.study
-    if found is None or not found.bytes(0):
-        return
-    rounds = study.federation.rounds
-    whole = f"all {rounds} rounds" if rounds > 1 else "its only round"
-    table, clients = tables.baseline_scores, len(tables.clients)
-    sent = [
-        f"{baseline_label(str(name))}: {spaced(rows['bytes'].sum() / clients)} bytes of "
-        f"{rows['crosses'].iloc[0]}, once"
-        for name, rows in table[table["crosses"] != "nothing"].groupby("baseline", sort=False)
-    ]
-    further = f" ({'; '.join(sent)})" if sent else ""
-    yield (
-        f"The best federation sends {spaced(found.bytes(0))} bytes per {study.participant} in "
-        f"{whole}, both directions together{further}."
-    )
-
-
-def _basis(tables: Tables) -> str:
-    """The numbers of seeds and participants that the study is based on."""
-    states, seeds = tables.study.data.states, len(tables.study.grid.seeds)
-    by_state = tables.clients["state"].value_counts()
-    count = int(by_state.sum())
-    clients = f"{count} {tables.study.participant}{'s' * (count > 1)}"
-    if len(states) > 1:
-        clients += f" in {len(states)} states"
-        clients += f" ({by_state.iloc[0]} in each)" if len(set(by_state)) == 1 else ""
-    return f"This rests on {seeds} seed{'s' * (seeds > 1)} and {clients}."

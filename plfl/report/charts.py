@@ -19,17 +19,12 @@ import pandas as pd
 import vl_convert
 
 from plfl.baselines import BASELINE
-from plfl.report import intervals
-from plfl.report.clients import detailed
 from plfl.report.figures.convergence import curves
 from plfl.report.figures.pareto import front, points
 from plfl.report.figures.week import forecasts, unbroken
-from plfl.report.standings import without_seed
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, scores
-from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label
+from plfl.results.words import baseline_label, scheme
 
 MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
@@ -72,33 +67,23 @@ CONFIG: dict[str, Any] = {
 }
 
 
-_X = alt.X(
-    "mase:Q",
-    title="Test MASE",
-    scale=alt.Scale(zero=False),
-    axis=alt.Axis(tickCount=alt.expr("ceil(width / 80)")),
-)
-
-
 def charts(tables: Tables) -> dict[str, Any]:
     """The charts as JSON values: `specs` are Vega-Lite specifications by name, `datasets` the rows
     that they name. The `description` of a specification is its caption."""
     declared: dict[str, Callable[[Tables], tuple[alt.TopLevelMixin, dict[str, Any]]]] = {
-        "forecasters": _forecasters,
         "convergence": _convergence,
         "pareto": _pareto,
-        "by_client": _by_client,
         "week": _week,
     }
-    found: dict[str, Any] = {"specs": {}, "datasets": {"persistence": [{"mase": 1}]}}
+    specs, datasets = {}, {"persistence": [{"mase": 1}]}
     for name, declare in declared.items():
         if name == "week" and not tables.keeps_forecasts:
             continue
-        chart, datasets = declare(tables)
+        chart, of_chart = declare(tables)
         spec = chart.to_dict()
-        found["specs"][name] = spec | {"description": tables.study.worded(spec["description"])}
-        found["datasets"] |= datasets
-    return found | {"config": CONFIG}
+        specs[name] = spec | {"description": tables.study.worded(spec["description"])}
+        datasets |= of_chart
+    return {"specs": specs, "datasets": datasets, "config": CONFIG}
 
 
 def as_script(found: Any) -> str:
@@ -121,86 +106,6 @@ def library() -> str:
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     # In a function of its own, so that its names are not those of the page.
     return f"/* {NOTICE} */\n(() => {{{bundle}\n}})();".replace("</script", "<\\/script")
-
-
-def compared(tables: Tables) -> pd.DataFrame:
-    """The rows of `points` and persistence, with what the charts show of each.
-
-    Further columns: `validation`, the validation MASE; `low` and `high`, the 95 % interval of the
-    test MASE over clients, weeks and seeds; `kind` (a sharing scheme or "baseline"); `best`,
-    whether it is the cell of lowest validation MASE of its scheme, or a baseline; `front`, whether
-    it is on the Pareto front of error and bytes of its state.
-    """
-    table = points(tables)
-    beside = tables.baseline_scores.reset_index()
-    naive = beside.loc[beside["baseline"] == "persistence", ["state"]]
-    named = {"sharing": BASELINE, "model": BASELINE, "label": baseline_label("persistence")}
-    naive = naive.assign(**named, mase=1.0, megabytes=0.0)  # by definition, without an interval
-    table = pd.concat([table, naive], ignore_index=True)
-    rows = [
-        {"state": state, "model": model, **dict(zip(AXES, combination, strict=True))}
-        | {"low": low, "high": high, "validation": validation}
-        for model in MODELS
-        for state, of_state in scores(tables, model, baselines=model == MODELS[0]).items()
-        for combination, validation, (low, high) in zip(
-            of_state.combinations,
-            of_state.validation,
-            (_interval(of_state.weekly[k].swapaxes(0, 1)) for k in range(len(of_state.weekly))),
-            strict=True,
-        )
-    ]
-    measured = pd.DataFrame(rows)
-    measured.loc[measured["sharing"] == BASELINE, "model"] = BASELINE
-    table = table.merge(measured, "left", ["state", "model", *AXES])
-    table = table.assign(kind=table["sharing"], best=table["model"] == BASELINE, front=False)
-    ranked = table[table["validation"].notna()].groupby(["state", "sharing", "model"])
-    table.loc[ranked["validation"].idxmin(), "best"] = True
-    for _, here in table.groupby("state"):
-        table.loc[here.index, "front"] = front(here["megabytes"], here["mase"])
-    return table
-
-
-def _interval(weekly: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """The 95 % interval of a forecaster, given its MASE (clients, seeds, weeks)."""
-    comparison = Comparison(("",), {"": weekly})
-    return comparison.interval if comparison.scored else (np.nan, np.nan)
-
-
-def _forecasters(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
-    """Test error of the best cell of each sharing scheme and of the baselines."""
-    columns = ["state", "label", "kind", "model", "mase", "low", "high", "validation", "megabytes"]
-    table = compared(tables)[[*columns, "best", "front"]].sort_values("mase", kind="stable")
-    params, where = _controls(tables, models=True)
-    kinds = alt.Scale(domain=_kinds(tables))
-    base = (
-        alt.Chart(alt.NamedData("forecasters"))
-        .transform_filter(f"datum.best && isValid(datum.mase) && {where}")
-        .encode(
-            y=alt.Y("label:N", sort={"field": "mase", "op": "min"}, title=None),
-            color=alt.Color("kind:N", scale=kinds),
-            tooltip=[
-                _tip("label", "Forecaster", "N"),
-                _tip("mase", "Test MASE"),
-                _tip("low", "95 % from"),
-                _tip("high", "to"),
-                _tip("validation", "Validation MASE"),
-                _tip("megabytes", f"MB per {tables.study.participant}"),
-            ],
-        )
-    )
-    dots = base.mark_point(filled=True, size=60, opacity=1)
-    layers = [
-        base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q"),
-        dots.encode(x=_X, shape=alt.Shape("kind:N", scale=kinds)),
-        _line_at_one("x"),
-    ]
-    about = (
-        "Test MASE at the last round of the best cell of each sharing scheme, chosen on validation,"
-        " and of the baselines, with 95 % intervals over clients, weeks and seeds. Dotted:"
-        " persistence."
-    )
-    most = table[table["best"]].groupby("state")["label"].nunique().max()
-    return _chart(layers, params, about, 20 * most), {"forecasters": _rows(table)}
 
 
 def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
@@ -226,7 +131,8 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     ]
     schemes, (params, where) = tables.study.grid.sharing, _controls(tables)
     if len(schemes) > 1:
-        options = alt.binding_select(options=schemes, name="Sharing scheme ")
+        labels = [scheme(tables.study, name) for name in schemes]
+        options = alt.binding_select(options=schemes, labels=labels, name="Sharing scheme ")
         params.append(alt.param("scheme", value=schemes[0], bind=options))
     of_scheme = "datum.sharing === scheme" if len(schemes) > 1 else "true"
     picked = alt.selection_point("picked", fields=["optimiser"], bind="legend")
@@ -273,21 +179,27 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
 def _pareto(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Test error against bytes."""
     params, where = _controls(tables)
-    table = points(tables)
+    kinds = {name: scheme(tables.study, name) for name in tables.study.grid.sharing}
+    kinds |= {BASELINE: "baseline"}
+    table = points(tables).assign(front=False)
+    table["kind"] = table["sharing"].map(kinds)
+    for _, here in table.groupby("state"):
+        table.loc[here.index, "front"] = front(here["megabytes"], here["mase"])
     y, sent = _errors([*table["mase"], 1.0], "Test MASE"), table["megabytes"]
+    least = float(sent[sent > 0].min()) if sent.any() else 1.0
     x = alt.X(
         "megabytes:Q",
         title=f"MB per {tables.study.participant} in all rounds",
-        scale=alt.Scale(type="symlog", constant=0.1),
-        axis=alt.Axis(values=[0, *_ticks(max(sent.max() / 100, 0.1), sent.max())], format="~g"),
+        scale=alt.Scale(type="symlog", constant=least),
+        axis=alt.Axis(values=[0, *_ticks(least, sent.max())], format="~g"),
     )
-    base = alt.Chart(alt.NamedData("forecasters")).encode(x=x, y=y)
+    base = alt.Chart(alt.NamedData("points")).encode(x=x, y=y)
     marks = alt.Scale(domain=[*MODELS, BASELINE], range=["circle", "cross", "diamond"])
     dots = (
         base.transform_filter(f"isValid(datum.mase) && {where}")
         .mark_point(size=55, filled=True)
         .encode(
-            color=alt.Color("kind:N", scale=alt.Scale(domain=_kinds(tables))),
+            color=alt.Color("kind:N", scale=alt.Scale(domain=list(kinds.values()))),
             shape=alt.Shape("model:N", scale=marks, legend=alt.Legend(values=list(MODELS))),
             tooltip=[
                 _tip("label", "Forecaster", "N"),
@@ -306,61 +218,19 @@ def _pareto(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         " optimisers. Baselines send nothing, except pooled raw data. The line is the Pareto front;"
         " dotted: persistence."
     )
-    return _chart([steps, dots, _line_at_one("y")], params, about, 300), {}
-
-
-def _by_client(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
-    """Test error of each client: the best cell of each scheme, and the best baseline."""
-    rows: list[dict[str, Any]] = []
-    best, last = tables.best_baselines, tables.study.federation.rounds
-    for state in tables.study.data.states:
-        sides = {}
-        for scheme in tables.study.grid.sharing:
-            if cell := tables.best("local", state=state, sharing=scheme):
-                equal = {"split": "test", "model": "local", "round": last, **without_seed(cell)}
-                records = tables.records(["client", "mase"], **equal)
-                sides[scheme, tables.name(cell)] = records.groupby("client")["mase"].mean()
-        if state in best:
-            table = tables.baselines
-            here = (table["state"] == state) & (table["split"] == "test")
-            own = table[here & (table["baseline"] == best[state])].set_index("client")["mase"]
-            sides[BASELINE, baseline_label(best[state])] = own
-        for (kind, label), mase in sides.items():
-            named = {"state": state, "kind": kind, "label": label}
-            rows += [named | {"client": str(c), "mase": _number(v)} for c, v in mase.items()]
-    rows.sort(key=lambda row: (row["mase"] is None, row["mase"] or 0.0))
-    names = list(dict.fromkeys(row["client"] for row in rows))
-    kinds, (params, where) = alt.Scale(domain=_kinds(tables)), _controls(tables)
-    dots = (
-        alt.Chart(alt.NamedData("clients"))
-        .transform_filter(f"isValid(datum.mase) && {where}")
-        .mark_point(filled=True, size=55, opacity=0.9)
-        .encode(
-            x=_X,
-            y=alt.Y("client:N", sort=names, title=None),
-            color=alt.Color("kind:N", scale=kinds),
-            shape=alt.Shape("kind:N", scale=kinds),
-            tooltip=[
-                _tip("client", tables.study.participant.capitalize(), "N"),
-                _tip("kind", "Scheme", "N"),
-                _tip("label", "Forecaster", "N"),
-                _tip("mase", "Test MASE"),
-            ],
-        )
-    )
-    about = (
-        f"Test MASE of each {tables.study.participant} at the last round: local models of the best"
-        " cell of each sharing scheme, and the best baseline that sends no data, all chosen on"
-        " validation. Dotted: persistence."
-    )
-    most = max(tables.study.data.clients_of(state) for state in tables.study.data.states)
-    return _chart([dots, _line_at_one("x")], params, about, 18 * most), {"clients": rows}
+    columns = ["state", "label", "kind", "model", "mase", "megabytes", "front"]
+    rows = [
+        row | {"mase": _number(row["mase"]), "megabytes": _number(row["megabytes"])}
+        for row in table[columns].to_dict("records")
+    ]
+    layers = [steps, dots, _line_at_one("y")]
+    return _chart(layers, params, about, 300), {"points": rows}
 
 
 def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Loads and forecasts of one week, client by client."""
     study, rows = tables.study, []
-    ends = next(iter(intervals.columns(tables).items()), None)
+    ends = next(iter(tables.intervals.items()), None)
     several, room = len(study.data.states) > 1, MOST_NUMBERS
     for state in study.data.states:
         cell = tables.shown_cell(state)
@@ -368,7 +238,7 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
             continue
         of_state = forecasts(tables, cell, tables.best_baselines.get(state))
         left = room // len(study.data.states)
-        for client in sorted(detailed(tables, state)):
+        for client in sorted(of_state["client"].unique()):
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
             lines = {
                 "load": week["truth"],
@@ -435,22 +305,14 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     return _chart(layers, params, about, 280), {"weeks": rows}
 
 
-def _controls(tables: Tables, models: bool = False) -> tuple[list[alt.Parameter], str]:
-    """Controls above a chart: the state, if there are several, and the model; and the condition
-    that a row is one of those chosen."""
-    states, params, where = tables.study.data.states, [], ["true"]
-    if len(states) > 1:
-        options = alt.binding_select(options=states, name="State ")
-        params.append(alt.param("state", value=states[0], bind=options))
-        where.append("datum.state === state")
-    if models:
-        options = alt.binding_select(options=list(MODELS), name="Model ")
-        params.append(alt.param("model", value=MODELS[0], bind=options))
-        # What trains alone has local models only, and baselines have one.
-        alone = [s for s in tables.study.grid.sharing if s not in tables.study.federated]
-        one_model = " || ".join(f"datum.kind === {json.dumps(k)}" for k in [*alone, BASELINE])
-        where.append(f"(datum.model === model || {one_model})")
-    return params, " && ".join(where)
+def _controls(tables: Tables) -> tuple[list[alt.Parameter], str]:
+    """The control of the state above a chart, if there are several, and the condition that a row
+    belongs to the chosen one."""
+    states = tables.study.data.states
+    if len(states) == 1:
+        return [], "true"
+    options = alt.binding_select(options=states, name="State ")
+    return [alt.param("state", value=states[0], bind=options)], "datum.state === state"
 
 
 def _chart(
@@ -486,25 +348,9 @@ def _line_at_one(axis: str) -> alt.Chart:
     return line
 
 
-def _kinds(tables: Tables) -> list[str]:
-    """The kinds of forecasters in the order of their colours."""
-    return [*tables.study.grid.sharing, BASELINE]
-
-
 def _tip(field: str, title: str, kind: str = "Q") -> alt.Tooltip:
     number: dict[str, Any] = {"format": ".4~g"} if kind == "Q" else {}
     return alt.Tooltip(f"{field}:{kind}", title=title, **number)
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table as JSON values."""
-    return [
-        {
-            str(key): _number(value) if isinstance(value, float) else value
-            for key, value in row.items()
-        }
-        for row in table.to_dict("records")
-    ]
 
 
 def _numbers(values: Sequence[float] | pd.Series[float]) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""A forest plot: a row per comparison, with its difference and interval on a common axis.
+"""The table of comparisons: each in words, with its difference and interval on a common axis.
 
 The page draws it with HTML and CSS, so that its text stays legible on a narrow screen. This module
 computes the positions. Only comparisons that the study names have a verdict.
@@ -13,12 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plfl.report.rendering import span, ticks
+from plfl.report.rendering import ticks
 from plfl.results.claims import COUNTED, LOADS, estimate, scope
 from plfl.study import Study
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
 """A symbol for each verdict, so that colour is not its only sign."""
+HEADINGS = {
+    "claim": "Claims of the study",
+    "federation": "The best federation against others, without verdicts",
+    "axis": "Values of the axes against the first one, without verdicts",
+}
+"""Headings of comparisons by what they are about."""
 _WIDE = 20
 """The axis is compressed if the longest bar ends at this multiple of the median bar's end, or
 further out."""
@@ -88,17 +94,13 @@ class Row:
     effect: str
     """The difference with its interval; empty if there is none."""
     p: str
-    scope: str
-    """The data that it is based on."""
-    without: str
-    """The range of the difference without one of the states."""
     at: float | None
     """Position of the difference; None if it is not on the axis."""
     start: float | None
     """Positions of the ends of the interval; None if it has none."""
     end: float | None
     evidence: str
-    """How the difference came about, and what would decide the claim."""
+    """Which forecasters were compared, on which data, and what would decide the claim."""
 
 
 @dataclass(frozen=True)
@@ -106,27 +108,31 @@ class Forest:
     """The plot."""
 
     scale: Scale
-    rows: list[Row]
+    groups: dict[str, list[Row]]
+    """The rows below each heading."""
     judged: bool
-    """Whether its comparisons have verdicts."""
-
-    @property
-    def by_state(self) -> bool:
-        """Whether there are ranges without one of the states."""
-        return any(row.without for row in self.rows)
+    """Whether any comparison has a verdict."""
+    data: str
+    """The data that most comparisons are based on."""
 
 
 def forest(study: Study, comparisons: pd.DataFrame) -> Forest | None:
-    """The plot of some comparisons of a study; None if there are none."""
+    """The plot of the comparisons of a study; None if there are none."""
     if comparisons.empty:
         return None
     drawn = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
     scale = Scale.of(drawn[["difference", "low", "high"]].to_numpy(float).ravel())
-    rows = [_row(study, row, scale) for _, row in comparisons.iterrows()]
-    return Forest(scale, rows, bool((comparisons["verdict"] != "").any()))
+    data = comparisons.apply(scope, axis=1, meters=study.participant == "meter")
+    most = str(data.mode().iloc[0])
+    comparisons = comparisons.assign(data=data.where(data != most, ""))
+    groups = {
+        HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
+        for about, rows in comparisons.groupby("about", sort=False)
+    }
+    return Forest(scale, groups, bool((comparisons["verdict"] != "").any()), most)
 
 
-def _row(study: Study, row: pd.Series, scale: Scale) -> Row:
+def _row(row: pd.Series, scale: Scale) -> Row:
     place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
     at, start, end = (
         scale.at(row[column])
@@ -135,7 +141,8 @@ def _row(study: Study, row: pd.Series, scale: Scale) -> Row:
         for column in ("difference", "low", "high")
     )
     sides = f"{row['chosen']} against {row['chosen_than']}" if row["chosen_than"] else ""
-    told = [row["reason"] or sides, row["needed"].rstrip(".")]
+    data = f"based on {row['data']}" * bool(row["data"])
+    told = [row["reason"] or sides, data, row["needed"].rstrip(".")]
     sentences = [text[0].upper() + text[1:] for text in told if text]
     return Row(
         f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
@@ -143,8 +150,6 @@ def _row(study: Study, row: pd.Series, scale: Scale) -> Row:
         MARKS.get(row["verdict"], ""),
         estimate(row),
         f"{row['p']:.2g}" if math.isfinite(row["p"]) else "",
-        scope(row, study.participant == "meter"),
-        span(row["lowest"], row["highest"]),
         at,
         start,
         end,

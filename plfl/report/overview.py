@@ -16,7 +16,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from plfl.baselines import BASELINE, find, rivals
 from plfl.federated.privacy.statement import statements
 from plfl.report import heat_map
-from plfl.report.clients import score
 from plfl.report.figures.style import (
     PAGE,
     colour,
@@ -29,13 +28,14 @@ from plfl.report.figures.style import (
 )
 from plfl.report.forest import forest
 from plfl.report.page import source_of
-from plfl.report.rendering import drawing, link, write_page
+from plfl.report.rendering import drawing, link, score, write_page
+from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
-from plfl.results.overview import BEST, INTERVALS, KINDS, MAP, METERS, Overview, along, shown
+from plfl.results.overview import BEST, MAP, METERS, Overview, along
 from plfl.results.power import notes
 from plfl.results.tables import fitting
-from plfl.results.words import baseline_label, client_label, method_label, server_label
+from plfl.results.words import method_label
 from plfl.study import Study
 from plfl.study.axes import Axis
 
@@ -260,37 +260,25 @@ def write(results: Path, figures: Path, out: Path) -> None:
     Variants whose own pages exist are linked. The same results give the same bytes.
     """
     overview = Overview(results)
+    study = overview.study
     with fitting(results):
-        best = overview.table(BEST).fillna({"cell": ""})
-        about = dict(list(overview.comparisons.groupby("about")))
-        none = overview.comparisons[:0]
         write_page(
             out,
             "overview.html.jinja",
             overview.about,
-            study=overview.study,
-            source=source_of(overview.study),
-            places=overview.about["variants"],
+            study=study,
+            source=source_of(study),
             links={label: _link(results / label, out) for label in overview.about["variants"]},
-            claims=forest(overview.study, about.get("claim", none)),
-            dated=in_sentences(overview.study, results),
-            notes=notes(overview.study),
+            compared=forest(study, overview.comparisons),
+            dated=in_sentences(study, results),
+            notes=notes(study),
             found=list(found(overview)),
             map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
             map_caption=heat_map.CAPTION,
-            map_axes=shown(overview.study),
-            places_of_map=overview.table(MAP).to_dict("records"),
-            kinds=KINDS,
-            amount=heat_map.amount,
             meters=_meters(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
-            along=along(overview.study)[0],
-            others=list(along(overview.study)[1]),
-            scores=list(_scores(overview)),
-            best=best.to_dict("records"),
-            of_intervals=_of_intervals(best),
-            effects=forest(overview.study, about.get("axis", none)),
+            standings=standings(overview.table(BEST), study.axes),
             files={name: (link(results / name, out), text) for name, text in FILES.items()},
         )
 
@@ -336,34 +324,3 @@ def _link(folder: Path, out: Path) -> str | None:
     """The link to the page of a variant, if it has one."""
     page = folder / "index.html"
     return link(page, out) if page.is_file() else None
-
-
-def _scores(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
-    """The rows of the table of all scores: a forecaster, then its score at each value."""
-    axis, others = along(overview.study)
-    table = overview.scores
-    keys = [name for name in table if name not in ("value", "mase", "std")]
-    for _, part in table.groupby(keys, sort=False):
-        about = part.iloc[0]
-        place = [str(about[column]) for column in [*others, "state", "sharing"]]
-        scored = part.set_index("value").reindex(list(axis.choices))
-        texts = [score(*pair) for pair in scored[["mase", "std"]].to_numpy(float)]
-        yield place + _algorithms(about), texts
-
-
-def _algorithms(row: pd.Series[Any]) -> list[str]:
-    """Labels of the method, both optimisers and the model of a row; of a baseline its name."""
-    if row["sharing"] == BASELINE:
-        return [baseline_label(row["method"]), "", "", ""]
-    optimisers = client_label(row["client_opt"]), server_label(row["server_opt"])
-    return [method_label(row["method"]), *optimisers, row["model"]]
-
-
-def _of_intervals(best: pd.DataFrame) -> dict[str, str]:
-    """The columns of `best.csv` with scores of intervals, and their headings."""
-    columns = [str(column) for column in best if INTERVALS.fullmatch(str(column))]
-    kinds = {column: column.split("_") for column in columns}
-    return {
-        column: "CRPS" if kind == "scaled" else f"{kind.capitalize()}, {rest} %"
-        for column, (kind, rest) in kinds.items()
-    }

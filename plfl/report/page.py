@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from plfl.data.dataset import YEAR
-from plfl.report.answer import KINDS, answer, sentences
+from plfl.data.dataset import WEEK, YEAR
+from plfl.report.answer import KINDS, answer
 from plfl.report.charts import as_script, charts, library
-from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
 from plfl.report.forest import forest
-from plfl.report.grid import grid
-from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
-from plfl.report.rendering import figures_of, link, write_page
-from plfl.report.standings import standings, without_seed
+from plfl.report.rendering import figures_of, link, score, write_page
+from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
+from plfl.results.collect import SEASONS
+from plfl.results.contest import Variant
+from plfl.results.overview import best_cells
 from plfl.results.power import notes
 from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
+MARGINS = {
+    "none": "Intervals are as the models learnt them.",
+    "personal": "Intervals have margins that every client computed from its own validation set.",
+    "adaptive": "Intervals have margins that every client computed from its own validation set. In "
+    "the test set they follow its loads: wider after a load outside, narrower after one inside.",
+    "shared": "Intervals of federations have margins that the server chose among those of the "
+    "clients; baselines, and clients that train alone, have their own.",
+}
+"""What the page says about `task.conformal`."""
 FILES = {
     "summary.csv": "scores of every cell",
     "records.parquet": "scores, losses and bytes of every client and round",
@@ -46,47 +55,42 @@ def write(results: Path, figures: Path, out: Path) -> None:
     the same bytes.
     """
     tables = Tables(results)
+    study, variant = tables.study, Variant("", {}, tables)
     with fitting(results):
-        compared = comparisons.read(results, tables.study)
-        about = dict(list(compared.groupby("about")))
-        none = compared[:0]
+        compared = comparisons.read(results, study, [variant])
         interactive = charts(tables)
+        seen = dict.fromkeys(tables.have_seen_the_data, ", trained on these data before")
         write_page(
             out,
             "page.html.jinja",
             tables.about,
             tables=tables,
-            one=tables.study.participant,
-            MOST=MOST,
-            study=tables.study,
-            source=source_of(tables.study),
+            one=study.participant,
+            study=study,
+            source=source_of(study),
             sources=[
                 (state, path, digest)
                 for state, receipt in tables.about.get("sources", {}).items()
                 for path, digest in receipt["files"].items()
             ],
-            standings=standings(tables),
+            standings=standings(best_cells(variant), seen=seen),
             failed=_failed(tables),
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
-            intervals=intervals(tables),
-            shares=shares(tables),
-            sorted_by=SCORES[sorted_by(tables)],
-            margins=MARGINS[tables.study.task.margins],
-            answer=answer(tables, compared),
+            margins=MARGINS[study.task.margins],
+            answer=answer(variant, compared),
             kinds=KINDS,
-            sentences=sentences(tables),
-            findings=forest(tables.study, about.get("federation", none)),
-            claims=forest(tables.study, about.get("claim", none)),
-            dated=in_sentences(tables.study, results),
-            notes=notes(tables.study),
+            compared=forest(study, compared),
+            dated=in_sentences(study, results),
+            notes=notes(study),
             trials=int(tables.summary["trials"].max()),
-            grid=grid(tables),
-            clients=_clients(tables),
+            schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],
+            references=list(_naive(tables).values())
+            + ["Best baseline"] * (not tables.baselines.empty),
+            clients=[client for state in study.data.states for client in _clients(tables, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),
-            clients_shown=clients_shown(tables),
             figures=figures_of(tables, figures),
             keeps_models=tables.about.get("engine", "simulator") == "simulator",
             charts=interactive["specs"],
@@ -111,13 +115,6 @@ def source_of(study: Study) -> str:
     else:
         of = f"generated by plfl with seed {data.sample.seed}, not measured"
     return f"{data.origin[0].upper()}{data.origin[1:]}, {of}"
-
-
-def _clients(tables: Tables) -> list[dict[str, Any]]:
-    """The rows of the table of clients."""
-    of_baselines = baseline_mase(tables)
-    states = tables.study.data.states
-    return [client for state in states for client in _clients_of(tables, state, of_baselines)]
 
 
 def _failed(tables: Tables) -> dict[str, str]:
@@ -157,27 +154,48 @@ def _short_series(tables: Tables) -> str:
     )
 
 
-def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The clients with their test MASE in the best cell of each sharing scheme, then of the best
-    baseline."""
-    study = tables.study
-    columns = []
+def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
+    """The clients of a state with their test MASE in the best cell of each sharing scheme, then of
+    the best baseline."""
+    study, here = tables.study, tables.clients[tables.clients["state"] == state]
+    columns: list[pd.Series[float] | None] = []
     for scheme in study.grid.sharing:
         cell = tables.best("local", state=state, sharing=scheme)
         columns.append(None if cell is None else _over_seeds(tables, cell))
-    if not of_baselines.empty:
-        here, best = of_baselines.loc[state], tables.best_baseline(state)
-        columns.append(here[best] if best else pd.Series(np.nan, here.index))
-    here = tables.clients[tables.clients["state"] == state]
+    if tables.baselines.empty:
+        by_name = here.set_index("client")
+        columns += [by_name[f"{name}_mase_test"] for name in _naive(tables)]
+    else:
+        rows = tables.baselines[tables.baselines["baseline"] == tables.best_baseline(state)]
+        rows = rows[(rows["state"] == state) & (rows["split"] == "test")]
+        columns.append(rows.set_index("client")["mase"].reindex(here["client"]))
     peaks = _peaks(tables, state)
-    for number, row in enumerate(here.to_dict("records"), 1):
-        scores = [
-            "diverged" if column is None else score(column[row["client"]]) for column in columns
-        ]
-        about = {"name": str(row["client"]), "rows": int(row["rows"])}
-        loads = {name: load(row[name]) for name in ("mean", "std")}
-        peak = peaks.get(row["client"], "n/a")
-        yield {"state": state, "number": number, "scores": scores, "peak": peak} | about | loads
+    for row in here.to_dict("records"):
+        yield {
+            "state": state,
+            "name": str(row["client"]),
+            "scores": [
+                "diverged" if column is None else score(column[row["client"]]) for column in columns
+            ],
+            "peak": peaks.get(row["client"], "n/a"),
+            "weeks": f"{row['rows'] * row['interval'] / WEEK:.1f}",
+            **{name: f"{row[name]:#.4g}".rstrip(".") for name in ("mean", "std")},
+        }
+
+
+def _naive(tables: Tables) -> dict[str, str]:
+    """The forecasts that the clients of a deployed study report, whose data stay with them, and
+    their headings."""
+    named = {name: f"Load a {name.removeprefix('naive_')} before" for name in SEASONS}
+    known = {name: text for name, text in named.items() if f"{name}_mase_test" in tables.clients}
+    return known if tables.baselines.empty else {}
+
+
+def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:
+    """Test MASE of each client's own model at the last round, mean over seeds."""
+    last = {"split": "test", "model": "local", "round": tables.study.federation.rounds}
+    scores = tables.records(["client", "mase"], **last, **_of_all_seeds(cell))
+    return scores.groupby("client")["mase"].mean()
 
 
 def _peaks(tables: Tables, state: str) -> dict[str, str]:
@@ -187,7 +205,7 @@ def _peaks(tables: Tables, state: str) -> dict[str, str]:
     if cell is None or not tables.has_peaks:
         return {}
     columns = ["peak_error", "peak_hours"]
-    rows = tables.errors(["client", *columns], model="local", **without_seed(cell))
+    rows = tables.errors(["client", *columns], model="local", **_of_all_seeds(cell))
     means = rows.groupby("client")[columns].mean().dropna()
     return {
         str(client): f"{100 * error:.1f}\N{NO-BREAK SPACE}%, {hours:.1f}\N{NO-BREAK SPACE}h"
@@ -195,10 +213,5 @@ def _peaks(tables: Tables, state: str) -> dict[str, str]:
     }
 
 
-def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:
-    """Test MASE of the local model of each client at the last round, mean over seeds."""
-    last = tables.study.federation.rounds
-    table = tables.records(
-        ["client", "mase"], split="test", model="local", round=last, **without_seed(cell)
-    )
-    return table.groupby("client")["mase"].mean()
+def _of_all_seeds(cell: Cell) -> dict[str, str]:
+    return {axis: value for axis, value in asdict(cell).items() if axis != "seed"}

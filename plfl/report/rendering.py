@@ -6,7 +6,7 @@ import base64
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,6 @@ from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
-from plfl.report.clients import score
 from plfl.report.figures import caption, shown
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, method_label, spaced
@@ -43,7 +42,7 @@ def templates(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"number": spaced, "varied": varied, "score": score}
+    environment.globals |= {"number": spaced, "score": score}
     environment.globals |= {"with_interval": with_interval, "span": span}
     environment.globals |= {"method_label": method_label, "baseline_label": baseline_label}
     return environment
@@ -75,13 +74,10 @@ def link(path: Path, out: Path) -> str:
     return quote(Path(os.path.relpath(path, out.parent)).as_posix())
 
 
-def varied(rows: Iterable[object], *names: str) -> list[str]:
-    """The attributes in which the rows of a table differ; dashes and empty entries do not count.
-
-    Other attributes need no column.
-    """
-    values = {name: {str(getattr(row, name)) for row in rows} - {"–", "", "{}"} for name in names}
-    return [name for name, found in values.items() if len(found) > 1]
+def score(value: float, sd: float = math.nan) -> str:
+    """A MASE in print, with its standard deviation if there is one."""
+    text = f"{value:.3f}" if math.isfinite(value) else "n/a"
+    return f"{text} ± {sd:.3f}" if math.isfinite(sd) else text
 
 
 def with_interval(row: Mapping[Any, Any], name: str) -> str:

@@ -1,6 +1,10 @@
-"""Collect the files of single cells into the tables of a study."""
+"""Collect the files of single cells into the tables of a study, with their means over clients: the
+rows of summary.csv and targets.csv."""
+
+from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -25,7 +29,6 @@ from plfl.results.records import (
     write_csv,
     write_table,
 )
-from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
@@ -162,3 +165,223 @@ def conclude(
     write_csv(summary, folder / "summary.csv")
     libraries = {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
     write_about(folder, git, libraries | dict(engine or {}), about)
+
+
+# -- means over clients ----------------------------------------------------------------------------
+
+GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
+"""Columns of the hyperparameters of a training and of the cost of selecting them; see `records`."""
+
+
+def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
+    """Test scores of every cell and model at two rounds: the last one, and the one with the lowest
+    validation MASE.
+
+    Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
+    is undefined where the persistence error is zero. A cell with a forecast that is not finite has
+    diverged: its scores are NaN at that round. The costs of a training are the same in all its
+    rows: in total, and until its test MASE reaches the `target` (1: that of persistence); see
+    `costs`.
+    """
+    rounds = _over_clients(records[records["split"] != "train"])
+    training = [*CELL, "model"]
+    validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
+    test = rounds[rounds["split"] == "test"].drop(columns="split")
+    scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
+    summary = _chosen(scored, training).join(costs(records), on=training)
+    summary = summary.join(costs_to_target(records, test, target), on=training)
+    summary["diverged"] = summary["mae_mean"].isna()
+    summary["data"] = source
+    first = [*CELL, "model", "chosen", "round"]
+    return summary[[*first, *(column for column in summary if column not in first)]]
+
+
+def _chosen(scored: pd.DataFrame, training: list[str]) -> pd.DataFrame:
+    """The rows of the last round of each training and of its round of lowest validation MASE.
+
+    If no round has a validation MASE, the second one is the last round, too.
+    """
+    number = scored.groupby(training, sort=False).ngroup()
+    last = scored.index.to_series().groupby(number).last()
+    by_score = scored["validation_mase"].dropna().sort_values(kind="stable").index.to_series()
+    best = by_score.groupby(number).first().reindex(last.index).fillna(last).astype(int)
+    rows = np.column_stack([last, best]).ravel()
+    chosen = np.tile(["last", "best_validation"], len(last))
+    return scored.loc[rows].reset_index(drop=True).assign(chosen=chosen)
+
+
+def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
+    """Scores over clients: one row per cell, model, round and split, rounds in their order."""
+    groups = evaluated.groupby([*CELL, "model", "round", "split"], sort=False)
+    table = groups.agg(
+        mase_mean=("mase", "mean"),
+        mase_median=("mase", "median"),
+        mase_clients=("mase", "count"),
+        mae_mean=("mae", "mean"),
+        rmse_mean=("rmse", "mean"),
+        **{f"{name}_mean": (name, "mean") for name in further_scores(evaluated)},
+        mase_worst_tenth=("mase", lambda mase: metrics.worst_tenth(mase.to_numpy(float))),
+        # Unlike a mean, this does not skip NaN, so it detects a forecast that is not finite.
+        worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
+        **{name: (name, "first") for name in GIVEN},
+    )
+    further = [f"{name}_mean" for name in further_scores(evaluated)]
+    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", *further]
+    scores_only.append("mase_worst_tenth")
+    table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
+    return table.reset_index()
+
+
+def further_scores(table: pd.DataFrame) -> list[str]:
+    """The scores over all targets that a table has besides `mase`, `mae` and `rmse`."""
+    wanted = re.compile(r"nrmse|wape|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
+    return [str(column) for column in table if wanted.fullmatch(str(column))]
+
+
+def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Scores of each target, one row per target and combination of `keys`, means over clients.
+
+    Columns: `keys`, `rows_ahead`, and the scores that the table has for single targets; empty if
+    windows have one target. See `plfl.tasks.metrics.of_split`.
+    """
+    found = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
+    columns = [match for match in found if match]
+    means = scored.groupby(keys, sort=False)[[match[0] for match in columns]].mean()
+    tables = [
+        means[[match[0] for match in columns if int(match[2]) == rows]]
+        .rename(columns=lambda name: str(name).rpartition("_h")[0])
+        .assign(rows_ahead=rows)
+        for rows in dict.fromkeys(int(match[2]) for match in columns)
+    ]
+    if not tables:
+        return pd.DataFrame()
+    table = pd.concat(tables).sort_index(kind="stable").reset_index()
+    return table[[*keys, "rows_ahead", *(c for c in table if c not in (*keys, "rows_ahead"))]]
+
+
+def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Rows for the summary: test scores of every baseline in every state, means over clients.
+
+    Returns:
+        One row per state and baseline with those columns of `summarise` that apply. `seed` and
+        `round` are empty. A baseline without a forecast for at least one client has no scores.
+    """
+    rows = []
+    for (state, name), table in baselines.groupby(["state", "baseline"], sort=False):
+        by_split = dict(list(table.groupby("split")))
+        validation, test = by_split["validation"], by_split["test"]
+        row = {"state": state, "sharing": BASELINE, "method": name}
+        row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE, "chosen": "last"}
+        if test["mae"].notna().all():
+            row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
+            row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
+            row |= {f"{score}_mean": test[score].mean() for score in further_scores(test)}
+            row["mase_worst_tenth"] = metrics.worst_tenth(test["mase"].to_numpy(float))
+        row["mase_clients"] = test["mase"].count()
+        if validation["mae"].notna().all():
+            row["validation_mase"] = validation["mase"].mean()
+        row |= {"trials": 1, "bytes_down": 0, "bytes_up": test["bytes"].sum()}
+        rows.append(row | {"diverged": False, "data": source})
+    return pd.DataFrame(rows)
+
+
+def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
+    """The summary: the rows of cells, then those of baselines; integer columns stay integers."""
+    whole = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
+    below = baselines.reindex(columns=cells.columns)
+    return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
+
+
+# -- what a cell costs -----------------------------------------------------------------------------
+
+
+def costs(records: pd.DataFrame) -> pd.DataFrame:
+    """The costs of each training over all rounds, indexed by cell and model.
+
+    Returns:
+        - `bytes_down`, `bytes_up`: over all clients;
+        - `epochs`: passes over its training windows that a client makes, mean over clients;
+        - `staleness`: rounds since a client last took part, mean over clients and rounds; 0 if all
+          take part in every round. A client that drops out of a round does not take part in it;
+        - `seconds`: duration of all rounds that have participants;
+        - `waiting`: seconds per round that a participant waits for the others, on average. The last
+          two are present only if time is simulated.
+    """
+    train = records[records["split"] == "train"]
+    found = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
+    clients = records.groupby(_TRAINING)["client"].nunique()
+    found["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
+    found["staleness"] = _staleness(records)
+    if "round_seconds" in records:
+        there = train[train["loss"].notna()]
+        waiting = (there["round_seconds"] - there["seconds"]).groupby(
+            [there[axis] for axis in _TRAINING]
+        )
+        seconds = _of_rounds(train).groupby(_TRAINING).sum()
+        found = found.assign(seconds=seconds, waiting=waiting.mean())
+    return found
+
+
+def _staleness(records: pd.DataFrame) -> pd.Series[float]:
+    """Rounds since a client last took part, mean over clients and rounds, of each training."""
+    training = records["split"] == "train"
+    sent = training & (records["bytes_up"] > 0)
+    any_sent = sent.groupby([records[axis] for axis in _TRAINING]).transform("any")
+    heard = sent.where(any_sent, training & records["loss"].notna())
+    there = records.loc[heard, [*_ROUND, "client"]].drop_duplicates().sort_values("round")
+    of_client = there.groupby([*_TRAINING, "client"])["round"]
+    last, of_training = of_client.max(), records.groupby(_TRAINING)
+    rounds, clients = of_training["round"].max(), of_training["client"].nunique()
+    end = rounds.reindex(last.droplevel("client").index).to_numpy() + 1
+    waited = _waits(of_client.diff().fillna(there["round"]))
+    total = waited.groupby([there[axis] for axis in _TRAINING]).sum()
+    total += _waits(end - last).groupby(_TRAINING).sum()
+    total = total.reindex(rounds.index, fill_value=0)
+    absent = clients.sub(last.groupby(_TRAINING).size(), fill_value=0)
+    total += absent * _waits(rounds + 1)
+    return total / (rounds * clients)
+
+
+def _waits(apart: pd.Series[float]) -> pd.Series[float]:
+    """1 + 2 + … + (d − 1): the staleness that a client adds between two of its rounds, d apart."""
+    return apart * (apart - 1) / 2
+
+
+def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:
+    """Duration of each round in seconds, by training and round."""
+    rounds: pd.Series[float] = train.groupby(_ROUND)["round_seconds"].first()
+    return rounds
+
+
+def costs_to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The costs of each training until its test MASE reaches the target, by cell and model.
+
+    `test`: test scores over clients: the cell, `model`, `round` and `mase_mean`.
+
+    Returns:
+        `rounds_to_target`, `bytes_to_target` (all clients, both directions) and, if time is
+        simulated, `seconds_to_target`; NaN if no evaluated round reaches the target.
+    """
+    train = records[records["split"] == "train"]
+    sent = (train["bytes_down"] + train["bytes_up"]).groupby([train[a] for a in _ROUND]).sum()
+    spent = sent.rename("bytes_to_target").to_frame()
+    if "round_seconds" in records:
+        spent["seconds_to_target"] = _of_rounds(train)
+    spent = spent.groupby(_TRAINING).cumsum()
+    reached = test[test["mase_mean"] <= target].groupby(_TRAINING)["round"].min()
+    first = reached.rename("rounds_to_target").reset_index()
+    # A round without participants has no rows: the costs so far are those of the previous round.
+    sorted_by = "rounds_to_target"
+    prices = pd.merge_asof(
+        first.sort_values(sorted_by),
+        spent.reset_index().sort_values("round"),
+        left_on=sorted_by,
+        right_on="round",
+        by=_TRAINING,
+    ).drop(columns="round")
+    every = pd.MultiIndex.from_frame(test[_TRAINING].drop_duplicates())
+    return prices.set_index(_TRAINING).reindex(every)
+
+
+_TRAINING = [*CELL, "model"]
+_ROUND = [*_TRAINING, "round"]

@@ -101,6 +101,13 @@ def duel(
     return found if found.comparison.scored else None
 
 
+def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | None:
+    """The best federation against the best without one, in one state or in all; None if the study
+    lacks one of them."""
+    states = [state] if state else []
+    return duel(study, group, [words.FEDERATION], [words.ALONE], states=states)
+
+
 def gains(found: Contest) -> Iterator[dict[str, Any]]:
     """What each client gains from the first set of forecasters.
 

@@ -9,9 +9,10 @@ client gains there, and `comparisons.csv` all comparisons (`plfl.results.compari
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ import pandas as pd
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.results import words
-from plfl.results.comparisons import FILE, ORIGINS, duel, gains, places, read, table
-from plfl.results.contest import Contest, Variant
+from plfl.results.comparisons import FILE, ORIGINS, duel, gains, lead, places, read, table
+from plfl.results.contest import Candidate, Contest, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
 from plfl.results.scores import AXES, Forecaster, best
 from plfl.results.statistics import Comparison
@@ -33,8 +34,8 @@ from plfl.study.axes import Axis
 
 BEST = "best.csv"
 MAP, METERS = "map.csv", "meters.csv"
-INTERVALS = re.compile(r"(scaled_crps|(?:coverage|width)_[\d.]+)(_mean)?")
-"""Columns of tables with the test scores of intervals."""
+INTERVALS = re.compile(r"scaled_crps|(?:coverage|width)_[\d.]+(_least)?")
+"""Columns of `best.csv` with the test scores of intervals."""
 KINDS = ("alone", "federated", "raw")
 """The kinds of ways of forecasting, by what clients exchange: nothing, models, raw data."""
 
@@ -66,63 +67,93 @@ def gather(
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:
-    """The best optimisers of each state, sharing scheme, method and model, by validation MASE.
+    """The best optimisers of each state, sharing scheme, method and model, by validation MASE; then
+    the baselines.
 
-    Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `cell`, its name without
-    the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % interval `low`,
-    `high` over clients, weeks and seeds, and `std`, the standard deviation over seeds;
-    `validation_mase`, `seeds`, `clients`; `bytes` that cross between all clients and the server in
-    a training, in both directions; if intervals are forecast, the means of their test scores over
-    clients and seeds, such as `coverage_90`. In the rows of baselines, `sharing` and `model` are
-    `baseline`, and `method` is the baseline. Scores are NaN if every combination diverged.
+    Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `forecaster`, its name
+    in words; `crosses`, what clients send: nothing, models or raw data; `cell`, its name without
+    the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % interval `low`, `high`
+    over clients, weeks and seeds, and `std`, the standard deviation over seeds; `wape`;
+    `validation_mase`, `hyperparameters`, `seeds`, `clients`; `bytes` that cross between all clients
+    and the server in a training, in both directions; if intervals are forecast, the means of their
+    test scores over clients and seeds, such as `coverage_90`, and the least coverage of a client,
+    `coverage_90_least`. In the rows of baselines, `sharing` and `model` are `baseline`, and
+    `method` is the baseline. Scores are NaN if every combination diverged.
     """
-    rows: list[dict[str, Any]] = []
-    row: dict[str, Any]
-    states = variant.tables.study.data.states
-    for state in states:
-        for sharing, method in variant.tables.kinds():
-            for model in variant.models(sharing, method):
-                row = {"state": state, "sharing": sharing, "method": method, "model": model}
-                of_state = variant.scores[model][state]
-                if found := best(of_state.those(sharing=sharing, method=method)):
-                    row |= _scored(found)
-                    summarised = variant.summarised(model, row["cell"])
-                    row["bytes"] = (summarised["bytes_down"] + summarised["bytes_up"]).mean()
-                    row |= _of_intervals(summarised)
-                rows.append(row)
-    for means in variant.tables.baseline_scores.reset_index().to_dict("records"):
-        state, name = means["state"], means["baseline"]
+    rows = itertools.chain(_best_of_cells(variant), _of_baselines(variant))
+    table = pd.DataFrame([variant.columns | row for row in rows])
+    always = ["cell", "mase", "low", "high", "std", "validation_mase", "hyperparameters", "bytes"]
+    return table.reindex(columns=list(dict.fromkeys([*table.columns, *always])))
+
+
+def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
+    tables, study = variant.tables, variant.tables.study
+    last: dict[str, Any] = {"split": "test", "round": study.federation.rounds}
+    for state, (sharing, method) in itertools.product(study.data.states, tables.kinds()):
+        for model in variant.models(sharing, method):
+            row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
+            row |= {"model": model, "crosses": words.CROSSES[words.kind(study, sharing)]}
+            found = best(variant.scores[model][state].those(sharing=sharing, method=method))
+            if found is None:
+                yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}
+                continue
+            means = variant.summarised(model, found.name)
+            here = {"state": state, "model": model} | dict(zip(AXES, found.axes, strict=True))
+            covered = _covered(tables)
+            by_client = tables.records(["client", *covered], **last, **here) if covered else None
+            row |= {"forecaster": Candidate(variant, replace(found, model=model)).label}
+            row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
+            row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
+            yield row | _scored(found) | _further(means, by_client)
+
+
+def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
+    tables, table = variant.tables, variant.tables.baselines
+    for about in tables.baseline_scores.reset_index().to_dict("records"):
+        state, name = about["state"], about["baseline"]
+        rows = table[(table["state"] == state) & (table["baseline"] == name)]
+        rows = rows[rows["split"] == "test"]
+        (found,) = variant.scores["local"][state].those(sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
-        scored = {"mase": means["mase_mean"], "validation_mase": means["validation_mase"]}
-        table = variant.tables.baselines
-        here = (table["state"] == state) & (table["baseline"] == name) & (table["split"] == "test")
-        scored |= {"bytes": means["bytes"]} | _of_intervals(table[here])
-        rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
-    return pd.DataFrame([variant.columns | row for row in rows])
+        row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
+        row |= {"bytes": about["bytes"]} | _scored(found)
+        yield row | _further(rows, rows[["client", *_covered(tables)]])
 
 
-def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
-    """Means of the scores of intervals in a table, which may have none; NaN if one is missing."""
-    matches = {str(column): INTERVALS.fullmatch(str(column)) for column in table}
-    return {m[1]: float(table[column].mean(skipna=False)) for column, m in matches.items() if m}
+def _covered(tables: Tables) -> list[str]:
+    """The columns of the records with the coverage of an interval."""
+    return [name for name in tables.record_columns if re.fullmatch(r"coverage_[\d.]+", name)]
 
 
-def _scored(one: Forecaster) -> dict[str, Any]:
-    own = Comparison((one.name,), {one.state: one.weekly})
-    if not own.scored:
-        return {"cell": one.name}
-    by_seed = own.scored[one.state].mean(axis=0)
-    low, high = own.interval
-    return {
-        "cell": one.name,
-        "mase": by_seed.mean(),
-        "low": low,
-        "high": high,
-        "std": by_seed.std(ddof=1) if len(by_seed) > 1 else np.nan,
-        "validation_mase": one.validation,
-        "seeds": len(one.seeds),
-        "clients": len(own.scored[one.state]),
+def _further(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, float]:
+    """WAPE and the scores of intervals, if there are any; NaN if one is missing.
+
+    `by_client`: the coverage for each client and seed, if there are intervals.
+    """
+    kept = {str(column).removesuffix("_mean"): column for column in means}
+    found = {
+        name: float(means[column].mean(skipna=False))
+        for name, column in kept.items()
+        if name == "wape" or INTERVALS.fullmatch(name)
     }
+    if by_client is None:
+        return found
+    least = by_client.groupby("client").mean().min(skipna=False)
+    return found | {f"{column}_least": float(value) for column, value in least.items()}
+
+
+def _scored(forecaster: Forecaster) -> dict[str, Any]:
+    trained = not forecaster.is_baseline
+    comparison = Comparison((), {forecaster.state: forecaster.weekly}, trained)
+    row = {"cell": forecaster.shown, "validation_mase": forecaster.validation}
+    if not comparison.scored:
+        return row
+    by_seed = comparison.scored[forecaster.state].mean(axis=0)
+    low, high = comparison.interval
+    row |= {"mase": by_seed.mean(), "low": low, "high": high}
+    row |= {"std": by_seed.std(ddof=1) if trained and len(by_seed) > 1 else np.nan}
+    row |= {"seeds": len(forecaster.seeds)} if trained else {}
+    return row | {"clients": len(comparison.scored[forecaster.state])}
 
 
 def shown(study: Study) -> list[Axis]:
@@ -145,9 +176,9 @@ def _maps(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     rows, meters = [], []
     for _, group in places(study, found):
         place = {c: v for c, v in group[0].place.items() if c != ORIGINS}
-        row, lead = _of_place(study, group)
+        row, contest = _of_place(study, group)
         rows.append(place | row)
-        meters += [place | gain for gain in gains(lead)] if lead else []
+        meters += [place | gain for gain in gains(contest)] if contest else []
     columns = [*(axis.column for axis in shown(study)), "state", "client", "mase_alone"]
     columns += ["mase_federated", "gain", "low", "high", "percent", "kwh_a_month"]
     return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(meters, columns=columns)}
@@ -162,16 +193,16 @@ def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], C
     own = {"best": own[first] if first else None} | own
     row: dict[str, Any] = {name: one.label(0) if one else "" for name, one in own.items()}
     row |= {f"mase_{name}": one.error(0) if one else np.nan for name, one in own.items()}
-    lead = duel(study, group, sides["federated"], sides["alone"])
+    contest = lead(study, group)
     price = duel(study, group, sides["raw"], sides[first]) if first else None
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, found in (("lead", lead), ("price", price)):
+    for name, found in (("lead", contest), ("price", price)):
         of = found.row if found else {}
         row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
     row |= {f"bytes_{name}": one.bytes(0) if one else np.nan for name, one in own.items()}
     if own["best"]:
         row |= {name: own["best"].row[name] for name in ("clients", "states", "origins", "weeks")}
-    return row, lead
+    return row, contest
 
 
 def along(study: Study) -> tuple[Axis, dict[str, str]]:
@@ -199,33 +230,6 @@ class Overview:
     def study(self) -> Study:
         """The study."""
         return Study.recorded(self.about["study"], str(self.folder / "study.json"))
-
-    @cached_property
-    def scores(self) -> pd.DataFrame:
-        """Test MASE at the last round of every combination of the grid and of every baseline along
-        the axis with most values.
-
-        Columns: the other axes, the state and the combination, `model`, `value` (on that axis);
-        `mase` and `std`, mean and standard deviation over seeds of the mean over clients; NaN if a
-        seed diverged. Where clients train alone, repeated methods and models are left out.
-        """
-        table = self.table("summary.csv")
-        table = table[table["chosen"] == "last"]
-        axis, others = along(self.study)
-        grids = {label: v.combinations for label, v in self.study.variants.items()}
-
-        def repeated(row: pd.Series[Any]) -> bool:
-            grid, combination = grids[row["variant"]], tuple(row[AXES])
-            if row["sharing"] == BASELINE:
-                return False
-            alone = grid.trains_alone(row["sharing"], row["method"]) and row["model"] == "global"
-            return alone or grid.repeats(*combination)
-
-        table = table[~table.apply(repeated, axis=1)].rename(columns={axis.column: "value"})
-        keys = [*others, "state", *AXES, "model", "value"]
-        of_seeds = table.groupby(keys, sort=False)["mase_mean"]
-        found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
-        return found.reset_index()
 
     @cached_property
     def comparisons(self) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Cell, Study
+from plfl.tasks.loads import Loads
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class Tables:
         """Test scores of each target of a window; None if windows have one.
 
         One row per cell and model, or baseline (`method` is its name), and target: `rows_ahead`,
-        and means over clients, see `plfl.results.summary.by_target`. A deployed study has none.
+        and means over clients, see `plfl.results.collect.by_target`. A deployed study has none.
         """
         path = Path(self.folder) / "targets.csv"
         if self.study.windows.horizons == 1 or not path.is_file():
@@ -190,6 +191,13 @@ class Tables:
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """As `records`, for forecasts.parquet: a week of the test set, in kWh per interval."""
         return self._rows("forecasts.parquet", columns, equal)
+
+    @property
+    def intervals(self) -> dict[str, tuple[str, str]]:
+        """The columns of forecasts.parquet with the lower and the upper end of each interval of
+        local models, by the share that it should cover in percent, the widest first."""
+        task = self.study.task
+        return task.ends("local") if isinstance(task, Loads) else {}
 
     def errors(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """As `records`, for errors.parquet: sums of absolute errors by day, in kWh per interval."""
@@ -398,30 +406,8 @@ class Tables:
             intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
-    def scheme_label(self, sharing: str) -> str:
-        """What a sharing scheme shares, in a few words: "LSTM shared, MLP personal"."""
-        if join := self.study.joins(sharing):
-            return "raw data sent" if join == "raw" else "unseen clients"
-        patterns = self.study.shared[sharing]
-        if not patterns:
-            return "nothing shared"
-        if patterns == ["*"]:
-            return "all shared"
-        names = self.study.layout.names
-        parts = dict.fromkeys(name.split(".")[0] for name in names)  # "lstm" of "lstm.weight_ih"
-        shared = set(self.study.parameters(patterns))
-        whole = [part for part in parts if {n for n in names if n.startswith(f"{part}.")} <= shared]
-        if len(parts) <= 3 and shared == {n for n in names if n.split(".")[0] in whole}:
-            words = [f"{_PARTS.get(part, part)} shared" for part in whole]
-            words += [f"{_PARTS.get(part, part)} personal" for part in parts if part not in whole]
-            return ", ".join(words)
-        listed = ", ".join(patterns)
-        return f"{listed} shared" if len(listed) <= 24 else f"{listed[:22]}… shared"
-
 
 _BASELINE = ["state", "baseline"]
-_PARTS = {"lstm": "LSTM", "mlp": "MLP"}
-"""Parts of models whose names are abbreviations."""
 
 
 def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:

@@ -68,6 +68,8 @@ _KINDS = {
     ALONE: "the best without a federation",
     RAW: "the best on the raw data of all clients",
 }
+CROSSES = {FEDERATION: "models", ALONE: "nothing", RAW: "raw data"}
+"""What the clients of each kind of forecasters exchange."""
 
 
 def listed(words: Iterable[str], joined: str = "and") -> str:
@@ -103,25 +105,25 @@ def value(axis: Axis, label: str, participant: str = "client") -> str:
 
 
 def scheme(study: Study, sharing: str) -> str:
-    """What a sharing scheme shares: "everything shared", "local training"."""
-    blocks = {name: _scheme(block) for name, block in study.sharing.items()}
-    words = blocks[sharing]
-    alike = [name for name in study.grid.sharing if blocks[name] == words]
+    """What a sharing scheme shares: "everything shared", "local training"; with its name if others
+    share the same."""
+    words = shares(study, sharing)
+    alike = [name for name in study.grid.sharing if shares(study, name) == words]
     return words if len(alike) == 1 else f"{words} ({sharing})"
 
 
-def _scheme(block: Scheme | Sequence[str]) -> str:
+def shares(study: Study, sharing: str) -> str:
+    """What a sharing scheme shares, without its name."""
+    block = study.sharing[sharing]
     if isinstance(block, Scheme):
         raw = block.join == "raw"
         return "a network on the raw data of all" if raw else "received without taking part"
+    if not block:
+        return "local training"
     if list(block) == ["*"]:
         return "everything shared"
-    shared = listed(block) if block else ""
-    return (
-        f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
-        if block
-        else ("local training")
-    )
+    shared = listed(block)
+    return f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
 
 
 def baseline(name: str) -> str:
@@ -204,7 +206,7 @@ def kind(study: Study, name: str) -> str:
     sharing, _, rest = name.removesuffix("-global").partition("-")
     if sharing == BASELINE:
         crosses = baselines.find(rest).crosses
-        return {"nothing": ALONE, "models": FEDERATION, "raw data": RAW}[crosses]
+        return next(kind for kind, sent in CROSSES.items() if sent == crosses)
     if sharing == "*":
         return ""
     if study.combinations.shares_nothing(sharing):

@@ -188,8 +188,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
     places = overview.about["variants"]
     with fitting(results):
         lines = Lines(overview)
-        about = dict(list(overview.comparisons.groupby("about")))
-        none = overview.comparisons[:0]
         write_page(
             out,
             "variants.html.jinja",
@@ -207,8 +205,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
             ],
             about_baselines=ABOUT_BASELINES,
-            claims=forest(overview.study, about.get("claim", none)),
-            effects=forest(overview.study, about.get("axis", none)),
+            compared=forest(overview.study, overview.comparisons),
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
                 for stem, caption in CAPTIONS.items()

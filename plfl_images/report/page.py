@@ -58,7 +58,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         local=_standings(found, "local"),
         baselines=_baselines(found),
         about_baselines=ABOUT_BASELINES,
-        claims=forest(found.study, compared[compared["about"] == "claim"]),
+        compared=forest(found.study, compared),
         tail=classification.TAIL,
         drawings=[
             (drawing(figures / f"{stem}.svg", caption), caption)

@@ -14,7 +14,7 @@ from plfl import plugins
 from plfl.base.errors import ResultsError
 from plfl.cli import main as cli
 from plfl.publish import citation
-from plfl.results.models import read_models, write_models
+from plfl.results.records import read_models, write_models
 from plfl.study import Study
 from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results

@@ -15,8 +15,8 @@ from plfl.config.sections import Simulation
 from plfl.experiments.train import train
 from plfl.federated.clock import Clock
 from plfl.optimizers.client.adam import Adam
+from plfl.results.collect import summarise
 from plfl.results.records import CELL
-from plfl.results.summary import summarise
 from plfl_reproductions.methods.fafed import FaFed
 from plfl_reproductions.methods.ifca import Ifca
 from tests.helpers import tiny

@@ -14,7 +14,7 @@ from plfl.experiments.baselines import evaluate
 from plfl.experiments.stored_baselines import storable
 from plfl.forecast.model import ForecastModel, load
 from plfl.pipeline.models import keep_baseline
-from plfl.results.models import read_arrays
+from plfl.results.records import read_arrays
 from plfl.study import Study
 from plfl.tasks import task_of
 from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables

@@ -15,7 +15,7 @@ import plfl
 from plfl.cli.main import main
 from plfl.experiments.train import train
 from plfl.forecast.contents import describe
-from plfl.results.models import write_models
+from plfl.results.records import write_models
 from plfl.study import Study
 from tests.test_workflow import write_meters
 

@@ -14,8 +14,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.contents import describe
 from plfl.forecast.model import ForecastModel, load
-from plfl.results.models import read_models, write_models
-from plfl.results.records import CellResult
+from plfl.results.records import CellResult, read_models, write_models
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

@@ -13,9 +13,9 @@ import pandas as pd
 
 from plfl.baselines import BASELINE, find
 from plfl.federated.clock import takes_time
+from plfl.results.collect import summarise, summarise_baselines, with_baselines
 from plfl.results.records import CELL, MODELS, write_table
 from plfl.results.statistics import Array
-from plfl.results.summary import summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
 from plfl.study import FORMAT, Cell, Study
 

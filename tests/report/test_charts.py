@@ -12,9 +12,7 @@ import pandas as pd
 import pytest
 
 from plfl.report import charts
-from plfl.report.charts import as_script, compared, library
-from plfl.results.scores import scores
-from plfl.results.statistics import Comparison
+from plfl.report.charts import as_script, library
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label
 from tests.helpers import fake_results
@@ -37,7 +35,7 @@ def found(tables: Tables) -> dict[str, Any]:
 
 
 def test_every_chart_is_valid_and_finds_its_data(found: dict[str, Any]) -> None:
-    assert list(found["specs"]) == ["forecasters", "convergence", "pareto", "by_client", "week"]
+    assert list(found["specs"]) == ["convergence", "pareto", "week"]
     for name, spec in found["specs"].items():
         alt.LayerChart.from_dict(spec)  # validates
         assert spec["description"].endswith("."), name
@@ -72,48 +70,26 @@ def test_names_cannot_end_the_script() -> None:
     assert "</script" not in library()
 
 
-def test_forecasters_have_the_scores_of_the_tables(tables: Tables, found: dict[str, Any]) -> None:
-    rows = pd.DataFrame(found["datasets"]["forecasters"])
+def test_the_front_has_the_best_of_each_state(found: dict[str, Any]) -> None:
+    for _, here in pd.DataFrame(found["datasets"]["points"]).groupby("state"):
+        on_front = here[here["front"]].sort_values("megabytes")
+        assert on_front["mase"].is_monotonic_decreasing
+        assert on_front["mase"].iloc[-1] == here["mase"].min()
+
+
+def test_points_have_the_scores_of_the_tables(tables: Tables, found: dict[str, Any]) -> None:
+    rows = pd.DataFrame(found["datasets"]["points"])
     per_state = 2 * (2 * 4) + 2  # two models of P1 and P2 with all optimisers; P3 has no server
-    assert len(rows) == 2 * (per_state + len(fake_results.BASELINES))
+    scored = [name for name in fake_results.BASELINES if name != "persistence"]
+    assert len(rows) == 2 * (per_state + len(scored))
     lost = rows[rows["label"] == "P1 · Prox + FedAvg"]
     assert lost.set_index(["state", "model"])["mase"].isna().to_dict() == {
         ("CA", "local"): True, ("CA", "global"): True,
         ("IL", "local"): False, ("IL", "global"): False,
     }  # fmt: skip
-    for state in ("CA", "IL"):
-        here = rows[(rows["state"] == state) & rows["best"]]
-        assert here["label"].is_unique or set(here["model"]) == {"local", "global", "baseline"}
-        for scheme in ("P1", "P2", "P3"):
-            cell = tables.best("local", state=state, sharing=scheme)
-            assert cell is not None
-            (row,) = here[(here["kind"] == scheme) & (here["model"] == "local")].to_dict("records")
-            mase = tables.scores("local", "last").loc[state, *cell.combination]
-            assert row["mase"] == pytest.approx(mase["mase_mean"], rel=1e-3)
-            assert row["validation"] == pytest.approx(mase["validation_mase"], rel=1e-3)
-        of_baselines = here[here["kind"] == "baseline"].set_index("label")["mase"]
-        for name, score in tables.baseline_scores.loc[state]["mase_mean"].items():
-            assert of_baselines[baseline_label(str(name))] == pytest.approx(score, rel=1e-3)
-
-
-def test_intervals_are_over_clients_weeks_and_seeds(tables: Tables) -> None:
-    table = compared(tables)
-    for state, of_state in scores(tables, "global").items():
-        cell = {"sharing": "P2", "client_opt": "adam", "server_opt": "fedavgadaptive"}
-        (forecaster,) = of_state.those(**cell)
-        expected = Comparison((forecaster.name,), {state: forecaster.weekly})
-        equal = pd.Series({"state": state, "model": "global", **cell})
-        (row,) = table[(table[equal.index] == equal).all(axis=1)].to_dict("records")
-        assert row["mase"] == pytest.approx(expected.effect)
-        assert (row["low"], row["high"]) == pytest.approx(expected.interval)
-        assert row["low"] < row["mase"] < row["high"]
-
-
-def test_the_front_has_the_best_of_each_state(tables: Tables) -> None:
-    for _, here in compared(tables).groupby("state"):
-        on_front = here[here["front"]].sort_values("megabytes")
-        assert on_front["mase"].is_monotonic_decreasing
-        assert on_front["mase"].iloc[-1] == here["mase"].min()
+    of_ca = rows[(rows["state"] == "CA") & (rows["kind"] == "baseline")].set_index("label")["mase"]
+    for name, score in tables.baseline_scores.loc["CA"]["mase_mean"].drop("persistence").items():
+        assert of_ca[baseline_label(str(name))] == pytest.approx(score, rel=1e-3)
 
 
 def test_curves_are_means_of_the_records(tables: Tables, found: dict[str, Any]) -> None:
@@ -129,21 +105,6 @@ def test_curves_are_means_of_the_records(tables: Tables, found: dict[str, Any]) 
     ).groupby("round")["mase"].mean()  # fmt: skip
     assert row["round"] == records.index.tolist()
     np.testing.assert_allclose(row["mase"], records, rtol=1e-3)
-
-
-def test_every_client_has_its_scores(tables: Tables, found: dict[str, Any]) -> None:
-    rows = pd.DataFrame(found["datasets"]["clients"]).set_index(["state", "client", "kind"])
-    assert len(rows) == 2 * 3 * 4
-    cell = tables.best("local", state="IL", sharing="P3")
-    assert cell is not None
-    for client, mase in tables.test_scores(cell).items():
-        records = tables.records(
-            ["mase"], client=client, split="test", model="local", round=4, sharing="P3",
-            client_opt=cell.client_opt, server_opt=cell.server_opt,
-        )  # fmt: skip
-        assert len(records) == 2 and mase in set(records["mase"])
-        shown = rows.loc[("IL", client, "P3"), "mase"]
-        assert shown == pytest.approx(records["mase"].mean(), rel=1e-3)
 
 
 def test_weeks_are_those_of_the_tables(tables: Tables, found: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label
+from plfl.results.words import baseline_label, shares
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config as constructed
@@ -261,7 +261,7 @@ def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> No
     sent = tables.records(["sharing", "method", "bytes_up", "bytes_down"], split="train")
     (axis,) = draw("fig2_bytes", tables)["fig2_bytes"].axes
     names = [label.get_text() for label in axis.get_yticklabels()]
-    assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3: nothing shared"
+    assert names[:2] == ["P1, FedOpt", "P1, SCAFFOLD"] and names[-1] == "P3: local training"
     expected = []
     for scheme, method in tables.traffic.index:
         rows = sent[(sent["sharing"] == scheme) & (sent["method"] == method)]
@@ -313,7 +313,9 @@ def test_heat_maps_say_what_the_tables_say(
             assert labels == list(map(baseline_label, means.index))
             (frame,) = _frames(axis)
             assert means.index[int(frame[0])] == tables.best_baseline(state)
-    assert grid[0, 0].get_title().startswith("P1: all shared" if config == "SMALL" else "head:")
+    assert (
+        grid[0, 0].get_title().startswith("P1: everything shared" if config == "SMALL" else "head:")
+    )
 
 
 def _frames(axis: Axes) -> list[tuple[float, float]]:
@@ -338,9 +340,9 @@ def test_a_failed_optimiser_does_not_make_all_others_look_alike() -> None:
     assert scale(np.full(3, np.nan)).vmax == 1
 
 
-def test_the_heading_says_what_is_shared_and_what_is_personal(results: Results) -> None:
-    assert results("SMALL").scheme_label("P2") == "LSTM shared, MLP personal"
-    assert results("METERS").scheme_label("head") == "lstm.*, mlp.0.* shared"
+def test_the_heading_says_what_is_shared(results: Results) -> None:
+    assert shares(results("SMALL").study, "P2") == "body shared"
+    assert shares(results("METERS").study, "head") == "lstm.* and mlp.0.* shared"
 
 
 # The other figures

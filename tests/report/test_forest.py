@@ -46,18 +46,39 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
     plot = forest(
         tiny.study(),
         comparisons(
-            {"claim": "c1", "text": "A beats B", "difference": 0.5, "low": 0.2, "high": 0.8}
+            {
+                "about": "claim",
+                "claim": "c1",
+                "text": "A beats B",
+                "difference": 0.5,
+                "low": 0.2,
+                "high": 0.8,
+            }
             | {"verdict": "holds", "p": 0.004, "reason": "a against b"},
-            {"place": "1 week of history", "text": "A against B", "difference": -0.4}
+            {
+                "about": "federation",
+                "place": "1 week of history",
+                "text": "A against B",
+                "difference": -0.4,
+            }
             | {"low": -0.5, "high": -0.3, "chosen": "a", "chosen_than": "b"},
-            {"claim": "c2", "text": "Bytes", "score": "bytes", "difference": 0.0581}
+            {
+                "about": "claim",
+                "claim": "c2",
+                "seeds": 5.0,
+                "text": "Bytes",
+                "score": "bytes",
+                "difference": 0.0581,
+            }
             | {"verdict": "holds", "low": 0.0581, "high": 0.0581},
         ),
     )
     assert plot is not None and plot.judged
-    first, second, counted = plot.rows
+    assert [len(rows) for rows in plot.groups.values()] == [2, 1]
+    first, counted, second = (row for rows in plot.groups.values() for row in rows)
     assert (first.text, first.mark, first.p) == ("A beats B (c1)", "✓", "0.004")
-    assert (first.effect, first.scope) == ("+0.5 [+0.2, +0.8]", "12 clients, 5 weeks, 3 seeds")
+    assert (first.effect, plot.data) == ("+0.5 [+0.2, +0.8]", "12 clients, 5 weeks, 3 seeds")
+    assert counted.evidence == "Based on 12 clients, 5 weeks, 5 seeds."
     assert (second.text, second.verdict, second.mark) == ("1 week of history: A against B", "", "")
     assert (first.evidence, second.evidence) == ("A against b.", "A against b.")
     assert first.start is not None and first.at is not None and first.end is not None

@@ -7,7 +7,6 @@ import pytest
 from plfl.report.figures import available, draw
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.report.test_page import _page, _pictures
 
 SKIPPING: dict[str, Any] = {
     **fake_results.METHODS,
@@ -46,16 +45,3 @@ def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
 @pytest.mark.parametrize("name", ["clusters", "convergence", "fig2_bytes", "pareto", "ranks"])
 def test_every_figure_draws(name: str, tables: Tables) -> None:
     assert name in available(tables.study) and draw(name, tables)
-
-
-def test_the_page_has_no_row_for_it(tables: Tables) -> None:
-    out = tables.folder / "index.html"
-    _pictures(tables.folder.parent / "figures")
-    rows = [row for table in _page(out, charts=False).tables for row in table if "SlowMo" in row]
-    assert {row[1] for row in rows} == {
-        f"{method} · {client}"
-        for method in ("FedOpt", "FedProx", "IFCA", "FedRep")
-        for client in ("SGD", "Prox")
-        if (method, client) != ("FedProx", "Prox")
-    }
-    assert not any("diverged" in row for row in rows)

@@ -17,7 +17,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
-from plfl.results.collect import JobFiles, collect, describe_clients
+from plfl.results.collect import JobFiles, collect, describe_clients, summarise
 from plfl.results.records import (
     CELL,
     CellResult,
@@ -28,7 +28,6 @@ from plfl.results.records import (
     read_table,
     write_table,
 )
-from plfl.results.summary import summarise
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from plfl.experiments.train import train
-from plfl.results import summary
+from plfl.results import collect
+from plfl.results.collect import summarise
 from plfl.results.records import CELL
-from plfl.results.summary import summarise
 from tests.helpers import tiny
 
 AXES = dict(zip(CELL, ["CA", "P1", "fedopt", "sgd", "fedavg", 1], strict=True))
@@ -51,7 +51,7 @@ def test_staleness_is_the_age_of_what_the_server_has_heard(
     present: dict[int, str], staleness: float
 ) -> None:
     records = table(present, {max(present): 1.0})
-    assert summary.costs(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
+    assert collect.costs(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
 
 
 @pytest.mark.parametrize(("sent", "missing"), [(10, "bytes_up"), (0, "loss")])
@@ -60,7 +60,7 @@ def test_who_drops_out_has_not_taken_part(sent: int, missing: str) -> None:
     records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=sent)
     dropped = (records["round"] == 2) & (records["client"] == "b")
     records.loc[dropped, missing] = 0 if missing == "bytes_up" else np.nan
-    assert summary.costs(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
+    assert collect.costs(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
 
 
 def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
@@ -68,7 +68,7 @@ def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
     records.loc[(records["round"] == 1) & (records["client"] == "b"), "seconds"] = 5.0
     first = records[(records["round"] == 1) & (records["client"] == "a")]
     records = pd.concat([records, first.assign(client="c", seconds=0.0, loss=np.nan)])
-    for found in summary.costs(records).to_dict("records"):
+    for found in collect.costs(records).to_dict("records"):
         assert found["seconds"] == 10
         assert found["waiting"] == pytest.approx((2 + 0 + 2) / 3)
 
@@ -76,22 +76,22 @@ def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
 def test_epochs_are_summed_over_rounds_and_averaged_over_clients() -> None:
     # a: two rounds of half a pass; b: one; c, which is only scored: none.
     records = table({1: "ab", 2: "a"}, {2: 1.0})
-    assert summary.costs(records)["epochs"].tolist() == [(1.0 + 0.5 + 0.0) / 3] * 2
+    assert collect.costs(records)["epochs"].tolist() == [(1.0 + 0.5 + 0.0) / 3] * 2
 
 
 def test_the_price_of_a_target_is_what_was_spent_until_it_was_reached() -> None:
     timed = {"seconds": 3.0, "round_seconds": 5.0}
     records = table({1: "abc", 2: "ab", 3: "a"}, {1: 1.2, 2: 0.9, 3: 0.4}, **timed)
-    found = summary.costs_to_target(records, scores(records), 1.0).reset_index().set_index("model")
+    found = collect.costs_to_target(records, scores(records), 1.0).reset_index().set_index("model")
     assert found.loc["local", ["rounds_to_target", "bytes_to_target"]].tolist() == [2, 100]
     assert found.loc["local", "seconds_to_target"] == 10
     assert found.loc["global", ["rounds_to_target", "bytes_to_target"]].tolist() == [3, 120]
-    assert summary.costs_to_target(records, scores(records), 0.1).isna().all(axis=None)
+    assert collect.costs_to_target(records, scores(records), 0.1).isna().all(axis=None)
 
 
 def test_a_round_without_participants_costs_nothing() -> None:
     records = table({1: "abc"}, {2: 0.9})
-    found = summary.costs_to_target(records, scores(records), 1.0)
+    found = collect.costs_to_target(records, scores(records), 1.0)
     assert found["bytes_to_target"].dropna().tolist() == [60]
 
 

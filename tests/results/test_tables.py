@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, ResultsError
+from plfl.results.collect import summarise_baselines
 from plfl.results.scores import scores
-from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results

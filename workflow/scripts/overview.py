@@ -8,7 +8,7 @@ exit_on_ctrl_c()
 
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting
-from plfl.report.make import make
+from plfl.report.reporting import make
 from plfl.results.overview import gather
 
 if __name__ == "__main__":

@@ -36,8 +36,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
-from plfl.results.models import fill
-from plfl.results.records import MODELS, Margins, Models
+from plfl.results.records import MODELS, Margins, Models, fill
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)

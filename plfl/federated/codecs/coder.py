@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.named import Chain
-from plfl.config.sections import ChannelSettings
+from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
 from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
 
@@ -78,7 +78,7 @@ class Coder:
 
     def __init__(
         self,
-        settings: ChannelSettings,
+        settings: Settings,
         lengths: Iterable[int],
         x0: Tensor,
         clients: int,

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
 from plfl.results.tables import Tables
-from plfl.results.words import method_label, spaced
+from plfl.results.words import method_label, shares, spaced
 
 OUTPUTS = ("fig2_bytes",)
 CAPTION = (
@@ -27,7 +27,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     names = [
         f"{fit(scheme, 18)}, {method_label(method)}"
         if several and not study.combinations.trains_alone(scheme, method)
-        else fit(f"{scheme}: {tables.scheme_label(scheme)}", 22, lines=3)
+        else fit(f"{scheme}: {shares(tables.study, scheme)}", 22, lines=3)
         for scheme, method in traffic.index
     ]
     figure, ((axis,),) = panels(1, 1, (COLUMN, 0.9 + (0.2 if several else 0.45) * len(names)))

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from plfl.baselines import BASELINE
-from plfl.report import intervals
 from plfl.report.figures.style import COLOURS, PAGE, best_baselines, fit, note, panels
 from plfl.results.tables import Tables
 
@@ -27,7 +26,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     assert targets is not None, "such a study has no figure of this name"
     states, best = study.data.states, tables.best_baselines
     targets = targets.assign(hours=targets["rows_ahead"] * study.data.interval / 60)
-    widest = next(iter(intervals.columns(tables)), None)
+    widest = next(iter(tables.intervals), None)
     scores = {"mase": ("Test MASE", 1.0)}
     if widest:
         scores[f"coverage_{widest}"] = (f"Coverage, {widest} % interval", float(widest) / 100)

@@ -26,7 +26,13 @@ from plfl.report.figures.style import (
 )
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, client_label, method_label, server_label
+from plfl.results.words import (
+    baseline_label,
+    client_label,
+    method_label,
+    server_label,
+    shares,
+)
 from plfl.study import Cell
 
 OUTPUTS = ("pareto",)
@@ -52,7 +58,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     size = PAGE, 1.7 * len(states) + 0.8
     figure, axes = panels(len(states), len(costs), size, sharex="col", sharey="row")
     schemes = {
-        scheme: fit(f"{scheme}: {tables.scheme_label(scheme)}", 34)
+        scheme: fit(f"{scheme}: {shares(tables.study, scheme)}", 34)
         for scheme in tables.study.grid.sharing
     }
     table = table.assign(scheme=table["sharing"].map(schemes).fillna(BASELINE))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from plfl.base.files import atomic
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label
+from plfl.results.words import baseline_label, shares
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -105,8 +105,8 @@ def fit(text: str, width: int, lines: int = 1) -> str:
 
 
 def heading(tables: Tables, scheme: str, letters: int) -> str:
-    """A sharing scheme above a panel: "P2: LSTM shared, MLP personal", on up to three lines."""
-    shared = tables.scheme_label(scheme)
+    """A sharing scheme above a panel: "P2: body shared", on up to three lines."""
+    shared = shares(tables.study, scheme)
     whole = f"{scheme}: {shared}"
     if len(whole) <= letters:
         return fit(whole, letters)

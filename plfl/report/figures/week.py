@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from plfl.base.errors import ResultsError
-from plfl.report import intervals
 from plfl.report.figures.style import COLOURS, PAGE, best_baselines, fit, note, panels
 from plfl.results.records import REMEDY
 from plfl.results.tables import Tables
@@ -45,7 +44,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     median test MASE. The baseline is the state's best one.
     """
     states, best = tables.study.data.states, tables.best_baselines
-    ends = intervals.columns(tables)
+    ends = tables.intervals
     figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.4))
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
@@ -92,7 +91,7 @@ def forecasts(tables: Tables, cell: Cell, baseline: str | None, **client: str) -
     Raises:
         ResultsError: the tables lack the week.
     """
-    columns = [column for pair in intervals.columns(tables).values() for column in pair]
+    columns = [column for pair in tables.intervals.values() for column in pair]
     wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(wanted, **client, **asdict(cell))
     about = "".join(f"client {name} and " for name in client.values())

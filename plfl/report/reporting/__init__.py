@@ -117,3 +117,25 @@ available = partial(registry.available, __name__, Reporting)
 def of(study: Study) -> Reporting:
     """The reporting of a study."""
     return registry.find(__name__, Reporting, study.task.examples)()
+
+
+def figures_of(results: Path, study: Study) -> Path:
+    """The folder of the figures of a study whose results folder is `results`."""
+    return results.resolve().parents[len(Path(study.name).parts)] / study.figures
+
+
+def make(results: Path, drawn: Path, path: Path) -> None:
+    """Draw the figures of the study in folder `results` into `drawn`, and write its page to `path`.
+
+    Raises:
+        PlflError: a file cannot be written.
+    """
+    from plfl.results.overview import is_overview, study_of
+
+    its = of(study_of(results))
+    if is_overview(results):
+        its.write_overview(results, drawn, path)
+        return
+    for _ in its.draw(results, drawn):
+        pass
+    its.write(results, drawn, path)

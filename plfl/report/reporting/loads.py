@@ -48,7 +48,7 @@ class Loads(Reporting):
         return found.scores, found.forecasts, found.errors
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
-        from plfl.results.summary import summarise
+        from plfl.results.collect import summarise
 
         summary = summarise(records, study.data.source)
         last = summary[summary["chosen"] == "last"].set_index("model")

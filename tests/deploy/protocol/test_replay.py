@@ -14,7 +14,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.forecast import model as forecast_model
 from plfl.forecast.contents import describe
 from plfl.optimizers import server as servers
-from plfl.results.models import write_models
+from plfl.results.records import write_models
 from plfl.study import Study
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
