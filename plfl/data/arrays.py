@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
-    *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
+    *(SyntaxError, TokenError, RuntimeError, ArithmeticError),
 )
 
 
@@ -91,7 +91,7 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
     """The result of `make` on the arrays that `save` wrote. Large ones stay in the file.
 
     Raises:
-        DataError: the file is missing or damaged.
+        DataError: the file is missing or damaged, or there is too little memory.
     """
     try:
         with ZipFile(path) as archive:
@@ -103,6 +103,10 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
                     for member in archive.infolist()
                 }
             )
+    except MemoryError:  # checksums have found no damage, so the lengths of arrays are right
+        raise DataError(
+            f"{path}: there is too little memory to read it; close other programs"
+        ) from None
     except DAMAGE as error:
         raise DataError(
             f"{path}: is damaged ({error}); make it again with `plfl study … --forcerun windows`"

@@ -164,7 +164,7 @@ def read_table(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, page_checksum_verification=True)
     except DAMAGE as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
 
 
 def join_tables(
@@ -213,10 +213,11 @@ def schema(path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except DAMAGE as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
 
 
-def _unreadable(path: Path, error: Exception) -> ResultsError:
+def unreadable(path: Path, error: Exception) -> ResultsError:
+    """The error of a table that cannot be read, given the one that reading it raised."""
     if isinstance(error, MemoryError):
         return ResultsError(f"{path}: there is too little memory to read it; close other programs")
     return ResultsError(f"{path}: cannot be read ({error}); {REMEDY}")

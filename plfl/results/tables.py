@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, ResultsError
-from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table
+from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Cell, Study
 from plfl.tasks.loads import Loads
@@ -428,7 +428,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
+        raise unreadable(path, error) from None
 
 
 @contextmanager
