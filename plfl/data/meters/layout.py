@@ -199,13 +199,13 @@ def _time(table: Table) -> tuple[tuple[str, ...], str | None]:
         return ("timestamp",), None
     of_starts = _of_starts(times)
     if len(times) == 1:
-        if not clocks or _has_clock(cells[times[0]]):
+        if not clocks or has_clock(cells[times[0]]):
             return (times[0],), None
         if len(clocks) == 1:
             return (times[0], clocks[0]), None
         if clock := _of_starts(clocks):
             return (times[0], clock), "start"
-    elif of_starts and _has_clock(cells[of_starts]):
+    elif of_starts and has_clock(cells[of_starts]):
         return (of_starts,), "start"
     elif of_starts and (clock := _of_starts(clocks)):
         return (of_starts, clock), "start"
@@ -228,7 +228,7 @@ def _of_starts(names: Sequence[str]) -> str | None:
     return starts[0] if len(starts) == len(ends) == 1 else None
 
 
-def _has_clock(column: pd.Series) -> bool:
+def has_clock(column: pd.Series) -> bool:
     """Whether a column of dates has times of day other than midnight."""
     clock = r"\d:\d\d(?!:?\d*$)|[1-9]\d?:\d\d|0\d:\d[1-9]"
     return column.dtype.kind == "M" or bool(column.astype(str).str.contains(clock).any())

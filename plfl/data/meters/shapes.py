@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from plfl.config.sections import Meters
 from plfl.data.meters import stamps
-from plfl.data.meters.layout import dates_in, unit_of
+from plfl.data.meters.layout import dates_in, has_clock, unit_of
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.tables import DATED, Table
@@ -61,8 +61,8 @@ def _by_days(table: Table, meters: Meters) -> Table:
     `load`; other tables as they are."""
     found = _columns_of_day(list(map(str, table.cells)))
     dates = dates_in(table)
-    if found is None or len(dates) != 1:
-        return table
+    if found is None or len(dates) != 1 or has_clock(table.cells[dates[0]]):
+        return table  # such as a column for each of 24 meters
     columns, minutes, stamp = found
     times = stamps.parse(table, tuple(dates), meters)
     days = pd.DatetimeIndex(times.stamps.dt.tz_localize(None))
