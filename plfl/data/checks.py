@@ -1,7 +1,11 @@
 """Checks that the series of every source must pass before training."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 
@@ -97,6 +101,24 @@ def is_register(load: pd.Series) -> bool:
     return bool(falls[:-SWAPS].sum() < RARE * rises[:-SWAPS].sum())
 
 
+def are_two_registers(values: NDArray[np.float64]) -> bool:
+    """Whether known readings are those of two registers in turns: those in even and odd rows, or
+    those below and above the widest step between values."""
+    if len(values) <= 2 * ENOUGH_CHANGES:
+        return False
+    ordered = np.sort(values)
+    is_high = values > ordered[np.diff(ordered).argmax()]
+    is_odd = np.arange(len(values)) % 2 > 0
+    return any(
+        (np.diff(is_first) != 0).mean() > RARE
+        and all(
+            (np.diff(part) > 0).sum() >= ENOUGH_CHANGES and is_register(pd.Series(part))
+            for part in (values[is_first], values[~is_first])
+        )
+        for is_first in (is_high, is_odd)
+    )
+
+
 def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:
     """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
 
@@ -126,3 +148,12 @@ def _count(wrong: np.ndarray, noun: str) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things in words: `1 value`, `2 values`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+@contextmanager
+def collected(problems: list[str]) -> Iterator[None]:
+    """Add an error to a list of problems, so that one message can have all of them."""
+    try:
+        yield
+    except DataError as error:
+        problems.append(str(error))

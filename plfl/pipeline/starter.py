@@ -7,11 +7,10 @@ from typing import Any
 import yaml
 
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
+from plfl.data.checks import collected, counted
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
-from plfl.data.meters.series import collected
 from plfl.pipeline.shipped import root, write_new
 from plfl.study import Study
 

@@ -222,7 +222,7 @@ def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Exports]
 def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Exports]) -> None:
     """In a wide file all meters have the same stamps, so the problem is listed once."""
     lines = ["t,a,b", *text(hours("2021-03-01 01:00"), loads(), loads(seed=1))]
-    with pytest.raises(DataError, match=r"^1 problem,.*\n.*Etc/GMT-1.*\(the same for 2 meters\)$"):
+    with pytest.raises(DataError, match=r"^1 problem,.*\n.*Etc/GMT-1[^\n]*$"):
         bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
 
 

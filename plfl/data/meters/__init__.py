@@ -19,13 +19,13 @@ import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import is_register
+from plfl.data.checks import collected, is_register
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_name, client_names, is_series, known
 from plfl.data.meters.paths import of_state as files
-from plfl.data.meters.series import collected, finished
+from plfl.data.meters.series import finished
 
 __all__ = [
     "client_name",

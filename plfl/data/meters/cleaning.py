@@ -1,11 +1,15 @@
-"""From the raw readings of one meter to a regular series in kWh at interval ends in UTC."""
+"""From the raw readings of meters to regular series in kWh at interval ends in UTC.
+
+Meters whose readings are in the same rows are cleaned together, because they have the same times.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,9 +19,14 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import ENOUGH_CHANGES, counted, is_register
-from plfl.data.meters.faults import differences, without_jumps, without_outages
-from plfl.data.meters.gaps import longest_gap, runs
+from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, collected, counted, is_register
+from plfl.data.meters.faults import (
+    differences,
+    longest_gap,
+    runs,
+    without_jumps,
+    without_outages,
+)
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
     Instants,
@@ -40,18 +49,27 @@ _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
 """Changes to a meter that need no warning; `fill_gaps` warns of gaps."""
+Done = defaultdict[str, NDArray[np.int64]]
+"""Changes by name: number of readings of each meter."""
+
+
+def nothing_done(meters: int) -> Done:
+    """No changes to so many meters."""
+    return defaultdict(lambda: np.zeros(meters, np.int64))
 
 
 @dataclass
 class Piece:
-    """The readings of one meter in one file."""
+    """The readings of meters in the same rows of a file."""
 
     table: Table
     times: Times
-    readings: pd.Series
-    """Numbers, indexed by line and named like their column; NaN where a reading is missing."""
+    readings: pd.DataFrame
+    """Numbers by line, a column per meter; NaN where a reading is missing."""
     inputs: pd.DataFrame
-    """Inputs of the model in the same form, in the units of their features."""
+    """Inputs of the model in the same rows, in the units of their features."""
+    columns: Mapping[str, str]
+    """The column of each meter in the file, the first one if several are added."""
 
 
 @dataclass
@@ -82,154 +100,136 @@ class Meter:
         )
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Meters and their files, for messages."""
+
+    names: Sequence[str]
+    pieces: Sequence[Piece]
+
+    def __call__(self, rows: pd.DataFrame, at: int) -> str:
+        """The place of a row in its file, and the meters."""
+        return f"{self.line(rows, at)}: {self.who}"
+
+    def line(self, rows: pd.DataFrame, at: int) -> str:
+        """The file and the line of a row."""
+        return self._piece(rows, at).table.at(rows["_line"].iloc[at])
+
+    def is_local(self, rows: pd.DataFrame, at: int) -> bool:
+        """Whether the stamp of a row is a local time."""
+        return self._piece(rows, at).times.offset is None
+
+    @property
+    def who(self) -> str:
+        """The meters in words."""
+        return self.names[0] if len(self.names) == 1 else counted(len(self.names), "meter")
+
+    @property
+    def leave_out(self) -> str:
+        """The key that leaves the meters out, the first of them if there are many."""
+        more = f" and {len(self.names) - 8} more" if len(self.names) > 8 else ""
+        return f"data.meters.leave_out: {flow(list(self.names[:8]))}{more}"
+
+    def _piece(self, rows: pd.DataFrame, at: int) -> Piece:
+        return self.pieces[int(rows["_piece"].iloc[at])]
+
+
 def clean(
-    name: str,
+    names: Sequence[str],
     pieces: Sequence[Piece],
     zone: ZoneInfo,
     meters: Meters,
     interval: int | None,
-    weather: pd.DataFrame | None = None,
-) -> Meter:
-    """The series of a meter.
+    weather: pd.DataFrame | None,
+    problems: list[str],
+) -> dict[str, Meter]:
+    """The series of meters whose readings are in the same rows.
 
     Args:
-        name: the name of the meter, for messages.
-        pieces: its readings.
-        zone: its time zone.
-        meters: how its readings are understood.
-        interval: minutes between the rows of the series; None: those between the readings.
+        names: the names of the meters.
+        pieces: their readings.
+        zone: their time zone.
+        meters: how their readings are understood.
+        interval: minutes between the rows of a series; None: those between the readings.
         weather: further inputs, indexed by the time in UTC from which they are known.
+        problems: what is wrong with some of the meters is added to it.
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
-    done: Counter[str] = Counter()
-    here = _Place(name, pieces)
-    placed = [in_utc(piece, zone, meters, done).assign(_piece=i) for i, piece in enumerate(pieces)]
-    readings = _in_range(pd.concat(placed), zone, meters, done)
-    if readings.empty:
-        raise DataError(f"{pieces[0].table.path}: {name}: no readings; {here.leave_out}")
-    readings = _in_order(here, readings, meters, done)
-    values = readings["_value"].dropna()
-    if len(values) < 2:
-        raise DataError(f"{here(readings, 0)}: fewer than two readings; {here.leave_out}")
-    standard = standard_offset(zone)
-    minutes = _minutes(values, meters)
-    readings = readings.assign(_minutes=minutes.reindex(readings.index).ffill().bfill())
-    if meters.stamp == "start":
-        readings.index += pd.to_timedelta(readings["_minutes"], unit="min").array
-    known = readings[readings["_value"].notna()]
-    raw = _raw(here, known, interval, standard)
-    target = interval or raw
-    if target not in _INTERVALS or target % raw:
-        raise DataError(
-            f"{here(known, 0)}: its readings are {raw:g} minutes apart"
-            + (f", data.meters.interval is {target}" if interval else "")
-            + "; set data.meters.interval to 15, 30 or 60, a multiple of that"
-        )
-    _refuse_changes(here, known, raw, target, done)
-    _note_clocks(here, readings, raw, zone, done)
-    for piece in pieces:
-        _note_unit(piece, meters, done)
-    _note_starts(readings, raw, meters, done)
-    if "cumulative" not in meters.model_fields_set and len(values) > ENOUGH_CHANGES:
-        _refuse_register(here, known)
-    load = _load(readings, raw, target, standard, meters, done)
-    if load.notna().sum() < 2:
-        raise DataError(f"{here(known, 0)}: fewer than two readings; {here.leave_out}")
-    if meters.cut:
-        load = _without_long_gaps(load, target, meters, done)
-    _check_values(here, readings, load, target, meters)
-    inputs = _inputs(here, readings, raw, target, standard, pd.DatetimeIndex(load.index))
-    if weather is not None:
-        joined = _joined(here, weather, pd.DatetimeIndex(load.index), target, meters.max_gap)
-        lengths = runs(joined.isna().any(axis=1).to_numpy())[1]
-        done["without weather"] += int(lengths[lengths * target > meters.max_gap].sum())
-        inputs = inputs.join(joined)
-    gaps = runs(load.isna().to_numpy())[1]
-    done["missing"] += int(gaps.sum())
-    done["gaps"] += len(gaps)
-    return Meter(load, inputs, target, zone, +done)
+    done, here = nothing_done(len(names)), _Place(names, pieces)
+    parts = [in_utc(piece, zone, meters, done) for piece in pieces]
+    rows = pd.concat([about.assign(_piece=at) for at, (about, _) in enumerate(parts)])
+    values = pd.concat([readings[list(names)] for _, readings in parts])
+    is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, meters)
+    if not is_inside.all():
+        done["outside since and until"] += int((~is_inside).sum())
+        rows, values = rows[is_inside], values[is_inside]
+    if rows.empty:
+        raise DataError(f"{pieces[0].table.path}: {here.who}: no readings; {here.leave_out}")
+    rows, values = _in_order(here, rows, values, meters, done)
+    cleaned: dict[str, Meter] = {}
+    for columns in _with_equal_times(values):
+        part = nothing_done(len(columns))
+        part.update({what: counts[columns] for what, counts in done.items()})
+        place = replace(here, names=[names[column] for column in columns])
+        with collected(problems):
+            alike = _Alike(place, rows, values.iloc[:, columns], zone, meters, interval, part)
+            cleaned |= alike.meters(weather, problems)
+    return cleaned
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A meter and its files, for messages."""
+def in_utc(
+    piece: Piece, zone: ZoneInfo, meters: Meters, done: Done
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a piece and its readings, both at their stamps in UTC, in any order.
 
-    name: str
-    pieces: Sequence[Piece]
-
-    def __call__(self, readings: pd.DataFrame, at: int) -> str:
-        """The place of a reading in its file."""
-        return f"{self.line(readings, at)}: {self.name}"
-
-    def line(self, readings: pd.DataFrame, at: int) -> str:
-        """The file and the line of a reading."""
-        return self._piece(readings, at).table.at(readings["_line"].iloc[at])
-
-    def typed(self, readings: pd.DataFrame, at: int) -> str:
-        """A reading as written in its file."""
-        piece = self._piece(readings, at)
-        cell = piece.table.cells[str(piece.readings.name)].loc[readings["_line"].iloc[at]]
-        return f"{cell:g}" if isinstance(cell, float) else str(cell).strip()
-
-    def local(self, readings: pd.DataFrame, at: int) -> bool:
-        """Whether the stamp of a reading is a local time."""
-        return self._piece(readings, at).times.offset is None
-
-    @property
-    def leave_out(self) -> str:
-        """The key that leaves the meter out."""
-        return f"data.meters.leave_out: {flow([self.name])}"
-
-    def _piece(self, readings: pd.DataFrame, at: int) -> Piece:
-        return self.pieces[int(readings["_piece"].iloc[at])]
-
-
-def in_utc(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
-    """The readings of a piece at their stamps in UTC, in any order.
-
-    Columns: the inputs, and each reading's `_value`, `_line` and stamp as written, without an
-    offset (`_wall`). Padding in the hour that clocks skip in spring is left out.
+    The rows have the inputs, the `_line` and the stamp as written, without an offset (`_wall`).
+    Padding in the hour that clocks skip in spring is left out.
 
     Raises:
         DataError: a reading is at a local time that does not exist.
     """
-    stamps = pd.DatetimeIndex(piece.times.stamps.loc[piece.readings.index])
-    readings = piece.inputs.assign(
-        _value=piece.readings.to_numpy(),
-        _line=piece.readings.index,
-        _wall=stamps.tz_localize(None),
-    )
+    values = piece.readings
+    stamps = pd.DatetimeIndex(piece.times.stamps.loc[values.index])
+    rows = piece.inputs.assign(_line=values.index, _wall=stamps.tz_localize(None))
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         done["newest first"] += len(stamps)
-        readings, stamps = readings.iloc[::-1], stamps[::-1]
+        rows, values, stamps = rows.iloc[::-1], values.iloc[::-1], stamps[::-1]
     if stamps.tz is not None:
-        _note_offset(piece, zone, done)
-        return readings.set_axis(stamps)
-    values = readings["_value"].to_numpy()
-    is_reading = ~(np.isnan(values) | (values == 0))
+        # The zone determines the time of day for models.
+        written = piece.times.offset
+        if written and written != stamps.min().tz_convert(zone).utcoffset():
+            sign, size = "-" if written < timedelta(0) else "+", abs(written)
+            what = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
+            done[f"{what} (is that the meter's zone?)"] += len(stamps)
+        return rows.set_axis(stamps), values.set_axis(stamps)
+    numbers = values.to_numpy()
+    is_known = ~np.isnan(numbers)
+    is_reading = (is_known & (numbers != 0)).any(axis=1)
     found = instants(stamps, zone, pd.Timedelta(0))
     if meters.stamp == "end" and ((found.skipped & is_reading).any() or found.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
-        usual = _usual(stamps[~np.isnan(values)]) or 0
+        usual = _usual(stamps[is_known.any(axis=1)]) or 0
         other = instants(stamps, zone, pd.Timedelta(minutes=usual))
         if not ((other.skipped & is_reading).any() or other.lone.any()):
             found = other
     if (real := found.skipped & is_reading).any():
         at = int(real.argmax())
         raise DataError(
-            f"{piece.table.at(readings['_line'].iloc[at])}: {stamps[at]} does not exist in "
+            f"{piece.table.at(rows['_line'].iloc[at])}: {stamps[at]} does not exist in "
             f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
             f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes"
         )
     done["padding of the hour that clocks skip dropped"] += int(found.skipped.sum())
     done["readings of the repeated hour that are there once"] += int(found.lone.sum())
     if (lost := found.twins & ~_in_line(stamps, found)).any():
-        readings["_value"] = readings["_value"].mask(lost)
+        values = values.copy()
+        values.loc[lost] = np.nan
         done["readings of the repeated hour, whose order is lost, made gaps"] += int(lost.sum())
-    return readings.set_axis(found.utc)[~found.skipped]
+    kept = ~found.skipped
+    return rows.set_axis(found.utc)[kept], values.set_axis(found.utc)[kept]
 
 
 def _in_line(stamps: pd.DatetimeIndex, found: Instants) -> NDArray[np.bool_]:
@@ -243,49 +243,16 @@ def _in_line(stamps: pd.DatetimeIndex, found: Instants) -> NDArray[np.bool_]:
     return is_ordered
 
 
-def _note_offset(piece: Piece, zone: ZoneInfo, done: Counter[str]) -> None:
-    """Note UTC offsets that differ from those of the zone, which determines the time of day for
-    models."""
-    written = piece.times.offset
-    if written and written != piece.times.stamps.min().tz_convert(zone).utcoffset():
-        sign, size = "-" if written < timedelta(0) else "+", abs(written)
-        what = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
-        done[f"{what} (is that the meter's zone?)"] += len(piece.readings)
-
-
-def _note_unit(piece: Piece, meters: Meters, done: Counter[str]) -> None:
-    """Note readings that the file says are in another unit than the one they are read in."""
-    stated = unit_of(piece.table, str(piece.readings.name))
-    if stated not in (None, meters.unit):
-        what = f"readings in {stated} by their header, but read as {meters.unit}"
-        done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
-
-
-def _note_starts(readings: pd.DataFrame, minutes: int, meters: Meters, done: Counter[str]) -> None:
-    """Note whole days of stamps that begin at midnight, unless the user says what stamps mark."""
-    if "stamp" in meters.model_fields_set or meters.cumulative:
-        return
-    first, last = readings["_wall"].iloc[0], readings["_wall"].iloc[-1]
-    end = last + pd.Timedelta(minutes=minutes)
-    if first == first.normalize() and end == end.normalize():
-        what = f"stamps from {first:%H:%M} to {last:%H:%M}, read as ends of intervals"
-        done[f"{what} (should data.meters.stamp be start?)"] += len(readings)
-
-
-def _in_range(
-    readings: pd.DataFrame, zone: ZoneInfo, meters: Meters, done: Counter[str]
-) -> pd.DataFrame:
-    """The readings of the intervals between `meters.since` and `until`."""
-    ends = pd.DatetimeIndex(readings.index)
+def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, meters: Meters) -> NDArray[np.bool_]:
+    """Which intervals are between `meters.since` and `until`."""
     if meters.stamp == "start":
         ends += pd.Timedelta(minutes=_usual(ends) or 0)
-    keep = np.ones(len(readings), dtype=bool)
+    keep = np.ones(len(ends), dtype=bool)
     if meters.since is not None:
         keep &= ends > _instant(meters.since, zone, is_first=True)
     if meters.until is not None:
         keep &= ends <= _instant(meters.until, zone, is_first=False)
-    done["outside since and until"] += int((~keep).sum())
-    return readings if keep.all() else readings[keep]
+    return keep
 
 
 def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
@@ -294,50 +261,71 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
 
 
 def _in_order(
-    here: _Place, readings: pd.DataFrame, meters: Meters, done: Counter[str]
-) -> pd.DataFrame:
-    """Readings in order of time, one for each time."""
-    if not readings.index.is_monotonic_increasing:
+    here: _Place, rows: pd.DataFrame, values: pd.DataFrame, meters: Meters, done: Done
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows and readings in order of time, one for each time."""
+    if not rows.index.is_monotonic_increasing:
         if len(here.pieces) == 1:
-            done["sorted"] += len(readings)
-        readings = readings.sort_index(kind="stable")
-    if readings.index.is_unique:
-        return readings
+            done["sorted"] += len(rows)
+        order = np.argsort(rows.index, kind="stable")
+        rows, values = rows.iloc[order], values.iloc[order]
+    if rows.index.is_unique:
+        return rows, values
     # A missing reading does not contradict another one.
-    different = np.zeros(len(readings), dtype=bool)
-    twice = readings.index.duplicated(keep=False)
-    filled = readings["_value"][twice].groupby(level=0).transform("nunique")
-    different[twice] = filled > 1
-    if different.any() and meters.duplicates is None:
-        raise DataError(_ambiguous(here, readings, different))
-    has_value = readings["_value"].notna()
-    known = readings[has_value | ~readings.index.isin(readings.index[has_value])]
+    of_times = values.groupby(level=0)
+    is_different = (of_times.max() > of_times.min()).reindex(values.index).to_numpy()
+    if is_different.any() and meters.duplicates is None:
+        raise DataError(_ambiguous(here, rows, values, is_different))
     rule = meters.duplicates or "first"
-    single = known[~known.index.duplicated(keep="last" if rule == "last" else "first")]
-    if rule == "mean":
-        single = single.assign(_value=known["_value"].groupby(level=0).mean())
-    unequal = int(readings.index[different].nunique())
-    equal = len(readings) - len(single) - int(different.sum()) + unequal
-    done["equal duplicates dropped"] += equal
-    done[f"times with different readings ({rule} kept)"] += unequal
-    return single
+    single = of_times.agg(rule)
+    times = is_different[~rows.index.duplicated()].sum(axis=0)
+    done["equal duplicates dropped"] += len(rows) - len(single) - is_different.sum(axis=0) + times
+    done[f"times with different readings ({rule} kept)"] += times
+    return rows.groupby(level=0).agg("last" if rule == "last" else "first"), single
 
 
-def _ambiguous(here: _Place, readings: pd.DataFrame, different: NDArray[np.bool_]) -> str:
-    at = int(different.argmax())
-    wall, times = readings["_wall"].iloc[at], len(set(readings.index[different]))
-    fixed = clock_change(wall) if here.local(readings, at) else None
+def _ambiguous(
+    here: _Place, rows: pd.DataFrame, values: pd.DataFrame, is_different: NDArray[np.bool_]
+) -> str:
+    """What is wrong with different readings for the same time."""
+    at, column = map(int, np.unravel_index(is_different.argmax(), is_different.shape))
+    if are_two_registers(values.iloc[:, column].dropna().to_numpy()):
+        return _of_two_registers(here, rows)
+    wall, times = rows["_wall"].iloc[at], rows.index[np.asarray(is_different.any(axis=1))].nunique()
+    fixed = clock_change(wall) if here.is_local(rows, at) else None
     clock = (
         f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
         if fixed
         else ""
     )
     return (
-        f"{here.line(readings, at + 1)}: differs from "
-        f"{here.line(readings, at)} for the same time, {wall} ({counted(times, 'such time')}); "
+        f"{here.line(rows, at + 1)}: differs from "
+        f"{here.line(rows, at)} for the same time, {wall} ({counted(times, 'such time')}); "
         f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
         "are mixed up, set data.meters.columns.load"
     )
+
+
+def _of_two_registers(here: _Place, rows: pd.DataFrame) -> str:
+    return (
+        f"{here(rows, 0)}: the readings are those of two registers in turns; write each into a "
+        "column of its own, or name the column that tells them apart in data.meters.columns.meter"
+    )
+
+
+def _with_equal_times(values: pd.DataFrame) -> Iterator[list[int]]:
+    """The positions of columns with readings at the same times. Columns whose intervals may change
+    are alone, because their readings tell which do."""
+    alike: dict[bytes, list[int]] = {}
+    is_known = values.notna().to_numpy()
+    for column, known in enumerate(is_known.T):
+        alike.setdefault(known.tobytes(), []).append(column)
+    for columns in alike.values():
+        steps = np.diff(pd.DatetimeIndex(values.index).asi8[is_known[:, columns[0]]])
+        if (steps == steps[:1]).all():
+            yield columns
+        else:
+            yield from ([column] for column in columns)
 
 
 def _usual(index: pd.DatetimeIndex) -> float | None:
@@ -352,20 +340,23 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     return np.asarray(index.as_unit("us").asi8 / 1e6)
 
 
-def _minutes(values: pd.Series, meters: Meters) -> pd.Series:
-    """The length of the interval of each reading in minutes, given known readings in order.
+def _minutes(known: pd.DataFrame, meters: Meters) -> tuple[pd.Series, NDArray[np.bool_]]:
+    """The length of the interval of each reading in minutes, given known readings in order, of one
+    meter unless all steps between them are equal; and which readings may have another one.
 
     A step between two readings is an interval if it is the usual step; if steps of its length
     follow each other more often than missing readings would make them; or if the readings beside
-    such steps are larger in proportion. Other steps span missing readings.
+    such steps are larger in proportion. Other steps span missing readings; but if a single reading
+    is that large beside one of half an hour or an hour, it may cover it.
     """
-    index = pd.DatetimeIndex(values.index)
+    index = pd.DatetimeIndex(known.index)
+    in_doubt = np.zeros(len(index), bool)
     is_start = meters.stamp == "start"
     steps = np.diff(_seconds(index)) / 60
     usual = _usual(index) or 0
     is_interval = steps == usual
     if is_interval.all():
-        return pd.Series(usual, index)
+        return pd.Series(usual, index), in_doubt
     run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
     follow = np.bincount(run)[run]
     lengths, of_length, counts = np.unique(steps, return_inverse=True, return_counts=True)
@@ -376,190 +367,338 @@ def _minutes(values: pd.Series, meters: Meters) -> pd.Series:
     found = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
     is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
     if not meters.cumulative and meters.unit not in _POWER:
-        energy = pd.Series(values.to_numpy()[:-1] if is_start else values.to_numpy()[1:])
+        energy = known.iloc[:, 0].reset_index(drop=True)
+        energy = energy.iloc[:-1] if is_start else energy.iloc[1:].reset_index(drop=True)
         beside = energy.where(steps == usual)
-        ratio = energy / (beside.ffill() + beside.bfill()) * 2
+        # Of a reading of the whole step, this is about 1 or more.
+        excess: pd.Series = energy / (beside.ffill() + beside.bfill()) * 2 / np.sqrt(steps / usual)
         for length in lengths[(lengths > usual) & (counts >= _ENOUGH)]:
-            if ratio[steps == length].median() > np.sqrt(length / usual):
+            if excess[steps == length].median() > 1:
                 is_interval |= steps == length
+        is_longer = (steps > usual) & np.isin(steps, _INTERVALS) & ~is_interval
+        in_doubt[slice(-1) if is_start else slice(1, None)] = is_longer & (excess > 1)
     ends = [np.inf]
     reach = np.concatenate([steps, ends] if is_start else [ends, steps])
-    known = np.concatenate([is_interval, [False]] if is_start else [[False], is_interval])
-    minutes = pd.Series(np.where(known, reach, np.nan), index)
+    is_told = np.concatenate([is_interval, [False]] if is_start else [[False], is_interval])
+    minutes = pd.Series(np.where(is_told, reach, np.nan), index)
     minutes = minutes.ffill().bfill() if is_start else minutes.bfill().ffill()
     # A reading does not cover the one before it.
-    return minutes.where((reach >= minutes) | (reach < minutes.min()), reach)
+    return minutes.where((reach >= minutes) | (reach < minutes.min()), reach), in_doubt
 
 
-def _raw(here: _Place, readings: pd.DataFrame, target: int | None, standard: timedelta) -> int:
-    """The shortest of the intervals, in minutes, whose ends must lie on a regular grid of the
-    standard time."""
-    lengths, counts = np.unique(readings["_minutes"], return_counts=True)
-    usual, step = float(lengths[counts.argmax()]), float(lengths[0])
-    if usual > max(_INTERVALS) or step != round(step):
+class _Alike:
+    """Meters with readings at the same times, on the way from readings to series."""
+
+    def __init__(
+        self,
+        here: _Place,
+        rows: pd.DataFrame,
+        values: pd.DataFrame,
+        zone: ZoneInfo,
+        keys: Meters,
+        interval: int | None,
+        done: Done,
+    ):
+        """Find out the intervals.
+
+        Args:
+            here: the meters.
+            rows: what is known of each row, in order of time.
+            values: the readings in these rows.
+            zone: the time zone.
+            keys: how readings are understood.
+            interval: minutes between the rows of a series; None: those between the readings.
+            done: changes to the readings are added to it.
+
+        Raises:
+            DataError: the intervals cannot be used.
+        """
+        self.here, self.zone, self.keys, self.done = here, zone, keys, done
+        self.standard = standard_offset(zone)
+        is_known = values.iloc[:, 0].notna().to_numpy()
+        if is_known.sum() < 2:
+            raise DataError(f"{here(rows, 0)}: fewer than two readings; {here.leave_out}")
+        minutes, in_doubt = _minutes(values[is_known], keys)
+        if keys.stamp == "start":
+            reach = minutes.reindex(rows.index).ffill().bfill()
+            rows = rows.set_axis(rows.index + pd.to_timedelta(reach, unit="min").array)
+        done["readings beside a gap that may be of all of it, made gaps"] += int(in_doubt.sum())
+        self.rows, self.known_rows = rows, rows[is_known]
+        self.known = values[is_known].set_axis(self.known_rows.index)
+        self.known.loc[in_doubt] = np.nan
+        self.minutes = minutes.to_numpy()
+        """Length of the interval of each known reading."""
+        self.raw = self._shortest(interval)
+        self.target = interval or self.raw
+        if self.target not in _INTERVALS or self.target % self.raw:
+            raise DataError(
+                f"{here(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
+                + (f", data.meters.interval is {interval}" if interval else "")
+                + "; set data.meters.interval to 15, 30 or 60, a multiple of that"
+            )
+        self._refuse_changes()
+
+    def _shortest(self, interval: int | None) -> int:
+        """The shortest of the intervals, in minutes, whose ends must lie on a regular grid of the
+        standard time."""
+        here, rows = self.here, self.known_rows
+        lengths, counts = np.unique(self.minutes, return_counts=True)
+        usual, step = float(lengths[counts.argmax()]), float(lengths[0])
+        if usual > max(_INTERVALS) or step != round(step):
+            raise DataError(
+                f"{here(rows, 0)}: its readings are {usual:g} minutes apart; {here.leave_out}, "
+                "or export it with readings every 15, 30 or 60 minutes"
+            )
+        ends = _seconds(pd.DatetimeIndex(rows.index) + self.standard) / 60
+        phases = ends % step
+        values, counts = np.unique(phases, return_counts=True)
+        phase = values[counts.argmax()]
+        # Half hours may end at :15 and :45, unless they are summed.
+        is_summed = interval is not None and interval != step
+        is_allowed = phase % (step if is_summed else min(step, 15)) == 0
+        is_off = (phases != phase) | (not is_allowed)
+        if len(lengths) > 1:
+            is_off |= (self.minutes % step > 0) | (ends % self.minutes > 0)
+        if is_off.any():
+            at = int(np.argmax(is_off))
+            raise DataError(
+                f"{here(rows, at)}: {rows['_wall'].iloc[at]} is off the grid of {step:g} "
+                f"minutes ({counted(int(is_off.sum()), 'such line')}); round or remove the stamps, "
+                f"or {here.leave_out}"
+            )
+        return round(step)
+
+    def _refuse_changes(self) -> None:
+        """Refuse intervals that are longer than the rows of the series; note others that change."""
+        changes = np.flatnonzero(np.diff(self.minutes)) + 1
+        if not len(changes):
+            return
+        longest = int(self.minutes.max())
+        if self.target % longest == 0:
+            what = f"readings of up to {longest} minutes among those of {self.raw}"
+            self.done[what] += int((self.minutes > self.raw).sum())
+            return
+        at = int(changes[0])
+        remedy = f"set data.meters.interval: {longest}"
+        if longest not in _INTERVALS:
+            remedy = "leave one part out with data.meters.since or data.meters.until"
         raise DataError(
-            f"{here(readings, 0)}: its readings are {usual:g} minutes apart; {here.leave_out}, "
-            "or export it with readings every 15, 30 or 60 minutes"
+            f"{self.here(self.known_rows, at)}: the interval changes from {self.minutes[at - 1]:g} "
+            f"to {self.minutes[at]:g} minutes at {self.known_rows['_wall'].iloc[at]} "
+            f"({counted(len(changes), 'change')}); {remedy}"
         )
-    index = pd.DatetimeIndex(readings.index) + standard
-    minutes = _seconds(index) / 60
-    phases = minutes % step
-    values, counts = np.unique(phases, return_counts=True)
-    phase = values[counts.argmax()]
-    # Half hours may end at :15 and :45, unless they are summed.
-    is_summed = target is not None and target != step
-    allowed = phase % (step if is_summed else min(step, 15)) == 0
-    off = (phases != phase) | (not allowed)
-    if len(lengths) > 1:
-        off |= (readings["_minutes"] % step > 0) | (minutes % readings["_minutes"] > 0)
-    if off.any():
-        at = int(np.argmax(off))
-        raise DataError(
-            f"{here(readings, at)}: {readings['_wall'].iloc[at]} is off the grid of {step:g} "
-            f"minutes ({counted(int(off.sum()), 'such line')}); round or remove the stamps, or "
-            f"{here.leave_out}"
+
+    def meters(self, weather: pd.DataFrame | None, problems: list[str]) -> dict[str, Meter]:
+        """The cleaned meters, with inputs that are joined to them. What is wrong with one of them
+        is added to the problems."""
+        keys, done = self.keys, self.done
+        self._note_doubts()
+        load = self._load()
+        is_known = load.notna().to_numpy()
+        ends = pd.DatetimeIndex(load.index)
+
+        @cache
+        def inputs_between(first: int, last: int) -> pd.DataFrame:
+            return self._inputs(ends[first : last + 1], weather)
+
+        cleaned: dict[str, Meter] = {}
+        for at, name in enumerate(self.here.names):
+            place = replace(self.here, names=[name])
+            with collected(problems):
+                self._refuse_registers(place, self.known.iloc[:, at])
+                inside = np.flatnonzero(is_known[:, at])
+                if len(inside) < 2:
+                    raise DataError(
+                        f"{place(self.known_rows, 0)}: fewer than two readings; {place.leave_out}"
+                    )
+                first, last = int(inside[0]), int(inside[-1])
+                done["missing at the beginning or end"][at] += len(load) - (last + 1 - first)
+                if keys.cut:
+                    first, last = self._longest_part(is_known[:, at], first, last)
+                    cut_off = len(inside) - int(is_known[first : last + 1, at].sum())
+                    done["readings outside of the longest part cut off"][at] += cut_off
+                series = load.iloc[first : last + 1, at].rename("load")
+                self._check_values(place, self.known.iloc[:, at], series)
+                inputs = inputs_between(first, last)
+                if weather is not None:
+                    lengths = runs(inputs[list(weather)].isna().any(axis=1).to_numpy())[1]
+                    long = lengths[lengths * self.target > keys.max_gap]
+                    done["without weather"][at] += int(long.sum())
+                gaps = runs(~is_known[first : last + 1, at])[1]
+                done["missing"][at] += int(gaps.sum())
+                done["gaps"][at] += len(gaps)
+                changes = {what: int(counts[at]) for what, counts in done.items()}
+                cleaned[name] = Meter(series, inputs, self.target, self.zone, +Counter(changes))
+        return cleaned
+
+    def _note_doubts(self) -> None:
+        """Note clocks, units and ends of intervals that may be understood wrongly."""
+        here, keys, done = self.here, self.keys, self.done
+        walls = pd.DatetimeIndex(self.rows["_wall"])
+        offsets = {walls[0].replace(month=m, day=1, tzinfo=self.zone).utcoffset() for m in (1, 7)}
+        if len(offsets) == 1:  # a clock that never changes
+            steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
+            for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
+                clock = clock_change(walls[at])
+                if clock and here.is_local(self.rows, at):
+                    what = f"gap of an hour when clocks change in {clock}"
+                    done[f"{what} (is data.meters.timezone right?)"] += 1
+        for piece in here.pieces:
+            for at, name in enumerate(here.names):
+                stated = unit_of(piece.table, piece.columns[name])
+                if stated not in (None, keys.unit):
+                    what = f"readings in {stated} by their header, but read as {keys.unit}"
+                    done[f"{what} (is data.meters.unit right?)"][at] += len(piece.readings)
+        end = walls[-1] + pd.Timedelta(minutes=self.raw)
+        is_told = "stamp" in keys.model_fields_set or keys.cumulative
+        if not is_told and walls[0] == walls[0].normalize() and end == end.normalize():
+            what = f"stamps from {walls[0]:%H:%M} to {walls[-1]:%H:%M}, read as ends of intervals"
+            done[f"{what} (should data.meters.stamp be start?)"] += len(walls)
+
+    def _refuse_registers(self, place: _Place, readings: pd.Series) -> None:
+        """Ask whether readings that look like those of a cumulative register are; refuse those of
+        two registers."""
+        is_asked = "cumulative" not in self.keys.model_fields_set
+        if len(readings) <= ENOUGH_CHANGES or not (is_asked or self.keys.cumulative):
+            return
+        is_one = is_register(readings)
+        if not is_one and are_two_registers(readings.dropna().to_numpy()):
+            raise DataError(_of_two_registers(place, self.known_rows))
+        if is_one and is_asked:
+            often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
+            raise DataError(
+                f"{place(self.known_rows, 0)}: the readings {often}, like those of a cumulative "
+                "register; set data.meters.cumulative: true, or data.meters.cumulative: false if "
+                "they are loads"
+            )
+
+    def _load(self) -> pd.DataFrame:
+        """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
+        keys, done = self.keys, self.done
+        ends = self.known_rows.index
+        is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
+        done["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
+        if keys.cumulative:
+            columns = {
+                name: self._used(self.known.iloc[:, at], at)
+                for at, name in enumerate(self.here.names)
+            }
+            load = pd.DataFrame(columns).rename_axis("timestamp").asfreq(f"{self.raw}min")
+        else:
+            load = self._on_grid(self.known, self.minutes)
+        hours = self.raw / 60 if keys.unit in _POWER else 1.0
+        load *= _KWH[keys.unit or "kWh"] * hours
+        if keys.max_jump is not None:
+            kept = load.apply(without_jumps, limit=keys.max_jump)
+            done["jumps made gaps"] += (kept.isna().sum() - load.isna().sum()).to_numpy()
+            load = kept
+        if self.raw != self.target:
+            # A gap if one of the readings is missing.
+            parts = self.target // self.raw
+            load = load.groupby(self._rows_of(load.index)).sum(min_count=parts)
+            load = load.rename_axis("timestamp").asfreq(f"{self.target}min")
+        if keys.zero_run is not None:
+            kept = load.apply(without_outages, minutes=self.target, hours=keys.zero_run)
+            lost = kept.isna().sum() - load.isna().sum()
+            done["zeros of outages made gaps"] += lost.to_numpy()
+            load = kept
+        return load
+
+    def _used(self, register: pd.Series, at: int) -> pd.Series:
+        """What a register, the one at a position, counted in each interval. What it counted while
+        readings are missing is spread evenly over a gap that may be filled, and within a row of the
+        series; NaN in other gaps."""
+        changes: Counter[str] = Counter()
+        used = differences(register, changes)
+        minutes = np.diff(_seconds(pd.DatetimeIndex(used.index)), prepend=np.nan) / 60
+        minutes[0] = self.raw
+        missing = minutes - self.raw
+        ends = self._rows_of(used.index)
+        starts = self._rows_of(used.index - pd.to_timedelta(missing, unit="min"))
+        is_spread = (missing > 0) & ((missing <= self.keys.max_gap) | (starts == ends))
+        is_lost = (missing > 0) & ~is_spread
+        changes["missing readings of the register, whose use is spread evenly"] = round(
+            missing[is_spread].sum() / self.raw
         )
-    return round(step)
+        if is_lost.any():
+            energy = used[is_lost].sum() * _KWH[self.keys.unit or "kWh"]
+            changes[
+                f"{energy:.6g} kWh that the register counted in gaps longer than "
+                f"data.meters.max_gap: {int(missing[is_lost].max())} are no loads; gaps"
+            ] = int(is_lost.sum())
+        for what, number in changes.items():
+            self.done[what][at] += number
+        used = used.mask(is_lost)
+        return self._on_grid(used.to_frame(), minutes).iloc[:, 0]
 
+    def _rows_of(self, ends: pd.Index) -> pd.DatetimeIndex:
+        """The ends of the rows of a series, which begin at whole multiples of their length in
+        standard time, to which the ends of shorter intervals belong."""
+        return (pd.DatetimeIndex(ends) + self.standard).ceil(f"{self.target}min") - self.standard
 
-def _refuse_changes(
-    here: _Place, readings: pd.DataFrame, raw: int, target: int, done: Counter[str]
-) -> None:
-    """Refuse intervals that are longer than the rows of the series; note others that change."""
-    minutes = readings["_minutes"].to_numpy()
-    changes = np.flatnonzero(np.diff(minutes)) + 1
-    if not len(changes):
-        return
-    longest = int(minutes.max())
-    if target % longest == 0:
-        done[f"readings of up to {longest} minutes among those of {raw}"] += int(
-            (minutes > raw).sum()
-        )
-        return
-    at = int(changes[0])
-    remedy = f"set data.meters.interval: {longest}"
-    if longest not in _INTERVALS:
-        remedy = "leave one part out with data.meters.since or data.meters.until"
-    raise DataError(
-        f"{here(readings, at)}: the interval changes from {minutes[at - 1]:g} to "
-        f"{minutes[at]:g} minutes at {readings['_wall'].iloc[at]} "
-        f"({counted(len(changes), 'change')}); {remedy}"
-    )
+    def _on_grid(self, readings: pd.DataFrame, minutes: NDArray[np.float64]) -> pd.DataFrame:
+        """Readings on a regular grid. Of an interval that is longer than its step, all parts have
+        the same energy; NaN where nothing is known."""
+        parts = (minutes / self.raw).astype(int)
+        ends = pd.DatetimeIndex(np.repeat(readings.index, parts))
+        after = np.repeat(np.cumsum(parts), parts) - 1 - np.arange(parts.sum())
+        values = readings.to_numpy()
+        if self.keys.unit not in _POWER:
+            values = values / parts[:, None]
+        ends = (ends - pd.to_timedelta(after * self.raw, unit="min")).rename("timestamp")
+        grid = pd.DataFrame(np.repeat(values, parts, axis=0), ends, readings.columns)
+        return grid.asfreq(f"{self.raw}min")
 
+    def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
+        """The inputs in the rows of the load: means of the known values in an interval, constants,
+        and the weather.
 
-def _refuse_register(here: _Place, readings: pd.DataFrame) -> None:
-    """Ask whether readings that look like those of a cumulative register are."""
-    if not is_register(readings["_value"]):
-        return
-    falls = (np.diff(readings["_value"]) < 0).any()
-    often = "hardly ever decrease" if falls else "never decrease"
-    raise DataError(
-        f"{here(readings, 0)}: the readings {often}, like those of a cumulative register; set "
-        "data.meters.cumulative: true, or data.meters.cumulative: false if they are loads"
-    )
+        Raises:
+            DataError: a constant has no value, or several; or there is no weather.
+        """
+        inputs = self.rows[list(self.here.pieces[0].inputs)]
+        constants = {
+            role: _constant(self.here, self.rows, role)
+            for role in map(str, inputs)
+            if role in STATIC
+        }
+        if self.raw != self.target:
+            inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
+        inputs = inputs.reindex(index).assign(**constants)
+        if weather is None:
+            return inputs
+        return inputs.join(_joined(self.here, weather, index, self.target, self.keys.max_gap))
 
+    def _longest_part(self, is_known: NDArray[np.bool_], first: int, last: int) -> tuple[int, int]:
+        """The first and the last row of the longest part, between these rows, without a gap that
+        the study would not fill."""
+        starts, lengths = runs(~is_known[first : last + 1])
+        long = lengths * self.target > self.keys.max_gap
+        begins = [first, *(first + (starts + lengths)[long]).tolist()]
+        ends = [*(first + starts[long]).tolist(), last + 1]
+        begin, end = max(zip(begins, ends, strict=True), key=lambda part: part[1] - part[0])
+        return begin, end - 1
 
-def _note_clocks(
-    here: _Place, readings: pd.DataFrame, minutes: int, zone: ZoneInfo, done: Counter[str]
-) -> None:
-    """Note gaps of an hour where clocks go forward in some zone: a fixed zone may be wrong."""
-    walls = pd.DatetimeIndex(readings["_wall"])
-    if len({walls[0].replace(month=month, day=1, tzinfo=zone).utcoffset() for month in (1, 7)}) > 1:
-        return  # the meter's clock does change
-    steps = np.diff(_seconds(pd.DatetimeIndex(readings.index))) / 60
-    for at in map(int, np.flatnonzero(steps == minutes + 60) + 1):
-        clock = clock_change(walls[at])
-        if clock and here.local(readings, at):
-            what = f"gap of an hour when clocks change in {clock}"
-            done[f"{what} (is data.meters.timezone right?)"] += 1
-
-
-def _load(
-    readings: pd.DataFrame,
-    raw: int,
-    target: int,
-    standard: timedelta,
-    meters: Meters,
-    done: Counter[str],
-) -> pd.Series:
-    """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
-    known = readings[readings["_value"].notna()]
-    outside = (readings.index < known.index[0]) | (readings.index > known.index[-1])
-    done["missing at the beginning or end"] += int(outside.sum()) - meters.cumulative
-    values, minutes = known["_value"], known["_minutes"]
-    if meters.cumulative:
-        values = differences(values, done)
-        minutes = pd.Series(
-            [raw, *np.diff(_seconds(pd.DatetimeIndex(values.index))) / 60], values.index
-        )
-        # What is known of a longer time counts if it belongs to one row.
-        ends = _rows(values.index, target, standard)
-        starts = _rows(
-            values.index - pd.to_timedelta(minutes - raw, unit="min").array, target, standard
-        )
-        values = values.mask((minutes > raw) & (starts != ends))
-    load = _on_grid(values, minutes, raw, is_power=meters.unit in _POWER)
-    hours = raw / 60 if meters.unit in _POWER else 1.0
-    load *= _KWH[meters.unit or "kWh"] * hours
-    if meters.max_jump is not None:
-        load = _faults(load, without_jumps(load, meters.max_jump), "jumps made gaps", done)
-    if raw != target:
-        # A gap if one of the readings is missing.
-        load = load.groupby(_rows(load.index, target, standard)).sum(min_count=target // raw)
-        load = load.rename_axis("timestamp").asfreq(f"{target}min")
-    if meters.zero_run is not None:
-        kept = without_outages(load, target, meters.zero_run)
-        load = _faults(load, kept, "zeros of outages made gaps", done)
-    rows = len(load)
-    load = load.loc[load.first_valid_index() : load.last_valid_index()]
-    done["missing at the beginning or end"] += rows - len(load)
-    return load
-
-
-def _rows(index: pd.Index, minutes: int, standard: timedelta) -> pd.DatetimeIndex:
-    """The ends of the rows of a series, which begin at whole multiples of their length in standard
-    time, to which the ends of shorter intervals belong."""
-    return (pd.DatetimeIndex(index) + standard).ceil(f"{minutes}min") - standard
-
-
-def _on_grid(values: pd.Series, minutes: pd.Series, raw: int, is_power: bool) -> pd.Series:
-    """Readings on a regular grid. Of an interval that is longer than its step, all parts have the
-    same energy; NaN where nothing is known."""
-    parts = (minutes / raw).astype(int).to_numpy()
-    before = np.concatenate([np.arange(count)[::-1] for count in parts]) * raw
-    ends = pd.DatetimeIndex(np.repeat(values.index, parts)) - pd.to_timedelta(before, unit="min")
-    spread = values.to_numpy() if is_power else values.to_numpy() / parts
-    return pd.Series(np.repeat(spread, parts), ends.rename("timestamp"), name="load").asfreq(
-        f"{raw}min"
-    )
-
-
-def _faults(load: pd.Series, kept: pd.Series, what: str, done: Counter[str]) -> pd.Series:
-    """The load without its faults, which are counted."""
-    done[what] += int(kept.isna().sum() - load.isna().sum())
-    return kept
-
-
-def _inputs(
-    here: _Place,
-    readings: pd.DataFrame,
-    raw: int,
-    target: int,
-    standard: timedelta,
-    index: pd.DatetimeIndex,
-) -> pd.DataFrame:
-    """The inputs in the rows of the load: means of the known values in an interval, and constants.
-
-    Raises:
-        DataError: a constant has no value, or several.
-    """
-    inputs = readings[list(here.pieces[0].inputs)]
-    constants = {
-        role: _constant(here, readings, role) for role in map(str, inputs) if role in STATIC
-    }
-    if raw != target:
-        inputs = inputs.groupby(_rows(inputs.index, target, standard)).mean()
-    return inputs.reindex(index).assign(**constants)
+    def _check_values(self, place: _Place, readings: pd.Series, load: pd.Series) -> None:
+        """Refuse negative and constant loads."""
+        values = load.to_numpy()
+        is_negative = values < 0
+        if is_negative.any() and not self.keys.allow_negative:
+            end = load.index[is_negative][0]
+            is_part = readings.index > end - pd.Timedelta(minutes=self.target)
+            is_part &= readings.index <= end
+            at = int(np.nanargmin(np.where(is_part, readings, np.inf)))
+            value = f"{readings.iloc[at]:.15g}"
+            raise DataError(
+                f"{place(self.known_rows, at)}: {counted(int(is_negative.sum()), 'negative value')}"
+                f", first {value}; set data.meters.allow_negative: true, "
+                f"data.meters.missing: [{value}], or {place.leave_out}"
+            )
+        if np.nanmin(values) == np.nanmax(values):
+            raise DataError(
+                f"{place(self.known_rows, 0)}: all values are {np.nanmin(values):g} kWh; "
+                f"{place.leave_out}"
+            )
 
 
 def _joined(
@@ -578,7 +717,7 @@ def _joined(
     if empty := [str(role) for role in found if found[role].isna().all()]:
         times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
         raise DataError(
-            f"{here.pieces[0].table.path}: {here.name}: data.meters.weather has no "
+            f"{here.pieces[0].table.path}: {here.who}: data.meters.weather has no "
             f"{', '.join(empty)} from {times}; give the weather of that time, or {here.leave_out}"
         )
     last = int(np.flatnonzero(found.notna().all(axis=1))[-1])
@@ -603,39 +742,3 @@ def _constant(here: _Place, readings: pd.DataFrame, role: str) -> float:
             f"{values[other[0]]:g}; it must be one number per building"
         )
     return float(first)
-
-
-def _without_long_gaps(
-    load: pd.Series, minutes: int, meters: Meters, done: Counter[str]
-) -> pd.Series:
-    """The longest part without a gap that the study would not fill."""
-    starts, lengths = runs(load.isna().to_numpy())
-    long = lengths * minutes > meters.max_gap
-    firsts = [0, *(starts + lengths)[long].tolist()]
-    ends = [*starts[long].tolist(), len(load)]
-    first, end = max(zip(firsts, ends, strict=True), key=lambda part: part[1] - part[0])
-    kept = load.iloc[first:end]
-    lost = int(load.notna().sum() - kept.notna().sum())
-    done["readings outside of the longest part cut off"] += lost
-    return kept
-
-
-def _check_values(
-    here: _Place, readings: pd.DataFrame, load: pd.Series, minutes: int, meters: Meters
-) -> None:
-    """Refuse negative and constant loads."""
-    negative = np.asarray(load < 0)
-    if negative.any() and not meters.allow_negative:
-        end = load.index[negative][0]
-        inside = readings.index > end - pd.Timedelta(minutes=minutes)
-        inside &= readings.index <= end
-        at = int(np.where(inside, readings["_value"], np.inf).argmin())
-        raise DataError(
-            f"{here(readings, at)}: {counted(int(negative.sum()), 'negative value')}, first "
-            f"{here.typed(readings, at)}; set data.meters.allow_negative: true, "
-            f"data.meters.missing: [{readings['_value'].iloc[at]:.15g}], or {here.leave_out}"
-        )
-    if load.nunique() < 2:
-        raise DataError(
-            f"{here(readings, 0)}: all values are {load.dropna().iloc[0]:g} kWh; {here.leave_out}"
-        )

@@ -6,7 +6,6 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,18 +17,19 @@ from plfl.base.errors import DataError
 from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
+from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc
+from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc, nothing_done
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
-from plfl.data.meters.series import collected
 from plfl.data.meters.shapes import straight
 from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
+_TOGETHER = 1000
+"""Meters that are cleaned at once, after which progress is shown."""
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
 Progress = Callable[[str, int, int], None]
@@ -106,12 +106,20 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     pieces = _pieces(files, meters, names or {}, progress, found)
-    for done, (name, of_meter) in enumerate(pieces.items(), 1):
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for at, (name, of_meter) in enumerate(pieces.items()):
+        key = (meters.timezone_of(name), at // _TOGETHER, *map(id, of_meter))
+        alike.setdefault(key, []).append(name)
+    done = len(pieces)
+    for members in alike.values():
+        first = members[0]
         if progress is not None:
-            progress(name, len(pieces) + done, 2 * len(pieces))
+            progress(first, done, 2 * len(pieces))
+        done += len(members)
         with collected(found.problems):
-            zone = zone_named(meters.timezone_of(name))
-            found.meters[name] = clean(name, of_meter, zone, found.keys[name], interval, weather)
+            zone, keys = zone_named(meters.timezone_of(first)), found.keys[first]
+            cleaned = clean(members, pieces[first], zone, keys, interval, weather, found.problems)
+            found.meters |= cleaned
     unique = len(set(found.names)) == len(found.names)
     if meters.join_files and len(files) > 1 and unique and not found.problems:
         found.problems.append(
@@ -124,11 +132,8 @@ def read_exports(
         found.problems.append(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
-    # Problems that do not name a meter are the same for all meters of a file: each is listed once.
-    count = Counter(line for problem in found.problems for line in problem.splitlines())
-    found.problems = [
-        line if n == 1 else f"{line} (the same for {n} meters)" for line, n in count.items()
-    ]
+    found.meters = {name: found.meters[name] for name in pieces if name in found.meters}
+    found.problems = list(dict.fromkeys("\n".join(found.problems).splitlines()))
     return found
 
 
@@ -240,7 +245,7 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
             raise DataError(f"{path}: has several stations ({of_station.name!r}); keep one of them")
         times, parts = _parts(table, of_station, station, None, Exports())
         (piece,) = parts.values()
-        known = in_utc(piece, zone_named(zone), station, Counter())
+        known, _ = in_utc(piece, zone_named(zone), station, nothing_done(1))
     except DataError as error:
         said = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
         if any(f"data.meters.{key}" in said for key in detected):
@@ -281,7 +286,7 @@ def _check_unique(
     if not again:
         return
     shown = ", ".join(map(repr, again[:3])) + (" …" if len(again) > 3 else "")
-    column = str(before[again[0]][0].readings.name)
+    column = before[again[0]][0].columns[again[0]]
     remedy = f"if every file holds one meter, set data.meters.columns: {flow({'load': column})}; "
     if columns.kind == "one meter" and columns.meter is None:
         remedy = "if they are two meters, rename one of the files; "
@@ -312,42 +317,51 @@ def _parts(
     problems: list[str] = []
     with collected(problems):
         times = stamps.parse(table, columns.time, meters)
+    names: dict[str, str] = {}
     if columns.kind == "wide":
         plain = [_WITH_UNIT.sub("", column) for column in columns.readings]
-        names = dict(zip(columns.readings, plain, strict=True))
-        if len(set(plain)) < len(plain):
-            names = {column: column for column in columns.readings}
-    else:
-        own = _WITH_UNIT.sub("", columns.meter or "")
-        names = {columns.readings[0]: alone or own or client_name(table.path)}
-    shared = {} if columns.name is not None else _registers(names.values(), table, meters)
-    if columns.name is None:
-        found.names += dict.fromkeys(shared.values())
-        names = {c: name for c, name in names.items() if layout.is_chosen(shared[name], meters)}
+        is_unique = len(set(plain)) == len(plain)
+        names = dict(zip(columns.readings, plain if is_unique else columns.readings, strict=True))
+    elif columns.name is None:
+        named = _WITH_UNIT.sub("", columns.meter or "")
+        names = {columns.readings[0]: alone or named or client_name(table.path)}
+    meter_of = _registers(names.values(), table, meters)
+    found.names += dict.fromkeys(meter_of.values())
+    columns_of: dict[str, list[str]] = {}
+    for column, name in names.items():
+        if layout.is_chosen(meter_of[name], meters):
+            columns_of.setdefault(meter_of[name], []).append(column)
+    wanted = [column for several in columns_of.values() for column in several]
+    if columns.name is not None:
+        wanted = [columns.readings[0]]
     with collected(problems):
-        values = _values(table, [*names, *columns.inputs.values()], meters)
+        values = _values(table, [*wanted, *columns.inputs.values()], meters)
     if problems:
         raise DataError("\n".join(problems))
     inputs = pd.DataFrame(
         {role: _converted(role, values[c], meters) for role, c in columns.inputs.items()},
         index=table.cells.index,
     )
-    parts: dict[str, Piece] = {}
     if columns.name is None:
-        for column, name in names.items():
-            piece = Piece(table, times, values[column], inputs)
-            meter = shared[name]
-            parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
-        return times, parts
+        sums = {
+            meter: sum((values[c] for c in more), values[first])
+            for meter, (first, *more) in columns_of.items()
+        }
+        named_by = {meter: first for meter, (first, *_) in columns_of.items()}
+        piece = Piece(table, times, pd.DataFrame(sums), inputs, named_by)
+        return times, dict.fromkeys(columns_of, piece)
     readings = values[columns.readings[0]]
     of_meters = _names(table, columns.name)
     groups = of_meters.groupby(of_meters, sort=False).groups
-    shared = _registers(map(str, groups), table, meters)
-    found.names += dict.fromkeys(shared.values())
+    meter_of = _registers(map(str, groups), table, meters)
+    found.names += dict.fromkeys(meter_of.values())
+    parts: dict[str, Piece] = {}
     for register, lines in groups.items():
-        meter = shared[str(register)]
+        meter = meter_of[str(register)]
         if layout.is_chosen(meter, meters):
-            piece = Piece(table, times, readings.loc[lines], inputs.loc[lines])
+            its_rows = readings.loc[lines].to_frame(meter)
+            its_column = {meter: columns.readings[0]}
+            piece = Piece(table, times, its_rows, inputs.loc[lines], its_column)
             parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
     return times, parts
 
@@ -361,18 +375,17 @@ def _registers(names: Iterable[str], table: Table, meters: Meters) -> dict[str, 
     }
 
 
-def _sum(one: Piece, other: Piece) -> Piece:
-    """The readings of two registers of a meter, at the times of the first one; NaN where the other
+def _sum(first: Piece, second: Piece) -> Piece:
+    """The readings of two registers of a meter, at the times of the first one; NaN where the second
     has none."""
 
-    def by_time(piece: Piece) -> pd.Series:
+    def by_time(piece: Piece) -> pd.DataFrame:
         stamps = piece.times.stamps.loc[piece.readings.index]
         again = stamps.groupby(stamps).cumcount()  # of the hour that clocks repeat, or duplicates
         return piece.readings.set_axis(pd.MultiIndex.from_arrays([stamps, again]))
 
-    total = by_time(one) + by_time(other).reindex(by_time(one).index)
-    readings = pd.Series(total.to_numpy(), one.readings.index, name=one.readings.name)
-    return replace(one, readings=readings)
+    total = by_time(first) + by_time(second).reindex(by_time(first).index)
+    return replace(first, readings=total.set_axis(first.readings.index))
 
 
 def _names(table: Table, column: str) -> pd.Series:

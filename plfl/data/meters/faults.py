@@ -1,4 +1,4 @@
-"""Turns faults of a meter into gaps: outages that are recorded as zero, outliers, and what a
+"""Gaps, and faults that become gaps: outages that are recorded as zero, outliers, and what a
 register shows when it is swapped, reset or not read."""
 
 from collections import Counter
@@ -6,8 +6,6 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-from plfl.data.meters.gaps import runs
 
 BEFORE = 5
 """A reading is compared with the median of this many readings before it."""
@@ -122,3 +120,35 @@ def _digits(values: NDArray[np.float64]) -> int:
     most = _DIGITS - int(np.ceil(np.log10(max(np.abs(values).max(initial=0), 1))))
     exact = (d for d in range(most) if (np.abs(values - values.round(d)) < 10.0**-most).all())
     return next(exact, most)
+
+
+def longest_gap(values: pd.Series, minutes: int) -> str:
+    """The longest gap of a series in words, such as `58.5 days from 2017-01-31 23:45`.
+
+    Args:
+        values: readings on a regular grid, with NaN in gaps.
+        minutes: its step.
+
+    Returns:
+        The words; empty if there is no gap.
+    """
+    starts, lengths = runs(values.isna().to_numpy())
+    return longest(values.index, starts, lengths, minutes) if len(starts) else ""
+
+
+def longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: int) -> str:
+    """The longest of some gaps in words."""
+    at = int(lengths.argmax())
+    total = int(lengths[at]) * minutes
+    words = f"{total} minutes"
+    if total >= 2 * 24 * 60:
+        words = f"{total / 24 / 60:.3g} days"
+    elif total > 2 * 60:
+        words = f"{total / 60:.3g} hours"
+    return f"{words} from {index[starts[at]]:%Y-%m-%d %H:%M}"
+
+
+def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Start positions and lengths of the runs of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
+    return edges[::2], edges[1::2] - edges[::2]
