@@ -623,8 +623,8 @@ class _Alike:
         if is_lost.any():
             energy = used[is_lost].sum() * _KWH[self.keys.unit or "kWh"]
             changes[
-                f"{energy:.6g} kWh that the register counted in gaps longer than "
-                f"data.meters.max_gap: {int(missing[is_lost].max())} are no loads; gaps"
+                f"{energy:.6g} kWh that the register counted while it was not read are no loads "
+                f"(data.meters.max_gap: {int(missing[is_lost].max())} spreads them evenly), gaps"
             ] = int(is_lost.sum())
         for what, number in changes.items():
             self.done[what][at] += number

@@ -23,7 +23,7 @@ from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc, nothing_done
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
-from plfl.data.meters.stamps import Times, zone_named
+from plfl.data.meters.stamps import AmbiguousDatesError, Times, zone_named
 from plfl.data.meters.tables import Table
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
@@ -53,6 +53,8 @@ class Exports:
     local: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters, if they could be
     read."""
+    formats: Sequence[str] = ()
+    """Formats in each of which the stamps of a file can be read, if there are several."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
 
@@ -97,7 +99,7 @@ def read_exports(
         The meters and the problems of all files.
     """
     found = Exports()
-    weather = None
+    keys, weather = meters, None
     if meters.weather is not None:
         with collected(found.problems):
             weather = _weather(meters.weather, meters, found)
@@ -117,9 +119,16 @@ def read_exports(
             progress(first, done, 2 * len(pieces))
         done += len(members)
         with collected(found.problems):
-            zone, keys = zone_named(meters.timezone_of(first)), found.keys[first]
-            cleaned = clean(members, pieces[first], zone, keys, interval, weather, found.problems)
-            found.meters |= cleaned
+            zone = zone_named(meters.timezone_of(first))
+            found.meters |= clean(
+                members,
+                pieces[first],
+                zone,
+                found.keys[first],
+                interval,
+                weather,
+                found.problems,
+            )
     unique = len(set(found.names)) == len(found.names)
     if meters.join_files and len(files) > 1 and unique and not found.problems:
         found.problems.append(
@@ -133,6 +142,15 @@ def read_exports(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
     found.meters = {name: found.meters[name] for name in pieces if name in found.meters}
+    if found.formats:  # what else is wrong, however the dates are read
+        ways = [
+            read_exports(files, keys.model_copy(update={"date_format": form}), interval, names)
+            for form in dict.fromkeys(found.formats)
+        ]
+        found.names = ways[0].names
+        found.problems += [
+            line for line in ways[0].problems if all(line in way.problems for way in ways)
+        ]
     found.problems = list(dict.fromkeys("\n".join(found.problems).splitlines()))
     return found
 
@@ -316,7 +334,11 @@ def _parts(
     """
     problems: list[str] = []
     with collected(problems):
-        times = stamps.parse(table, columns.time, meters)
+        try:
+            times = stamps.parse(table, columns.time, meters)
+        except AmbiguousDatesError as error:
+            found.formats = [*found.formats, *error.formats]
+            raise
     names: dict[str, str] = {}
     if columns.kind == "wide":
         plain = [_WITH_UNIT.sub("", column) for column in columns.readings]

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -70,6 +71,14 @@ _CLOCKS = (
     "America/Santiago",
 )
 _HOUR = pd.Timedelta(hours=1)
+
+
+class AmbiguousDatesError(DataError):
+    """All stamps of a file can be read in each of some `formats`."""
+
+    def __init__(self, message: str, formats: Sequence[str]):
+        super().__init__(message)
+        self.formats = formats
 
 
 @dataclass(frozen=True)
@@ -306,9 +315,10 @@ def _find(table: Table, text: pd.Series) -> str:
     readings = {tuple(_to_time(unique, form)) for form in best}
     if len(readings) > 1:
         ways = " or ".join(f"'{form}'" for form in best)
-        raise DataError(
+        raise AmbiguousDatesError(
             f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
-            f"data.meters.date_format: {ways}"
+            f"data.meters.date_format: {ways}",
+            best,
         )
     return best[0]
 

@@ -4,7 +4,7 @@ Their readings are at the starts of intervals, with a UTC offset, and in units t
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,10 +15,8 @@ NEM_ZONE = "+10:00"
 _KWH = {"wh": 1e-3, "kwh": 1.0, "mwh": 1e3}
 _ESPI = "{http://naesb.org/espi}"
 _ATOM = "{http://www.w3.org/2005/Atom}"
-_WH, _W = "72", "38"
-"""Units of readings in ESPI."""
-_ELECTRICITY = ("", "0", "1", "2")
-"""Commodities in ESPI: unknown, or electricity on either side of a transformer."""
+_WH = "72"
+"""Unit of energy in ESPI."""
 
 
 def is_nem12(line: str) -> bool:
@@ -66,11 +64,11 @@ def nem12(lines: Sequence[str]) -> pd.DataFrame:
 
 
 def green_button(content: bytes) -> pd.DataFrame:
-    """The readings of electricity in a file: `timestamp`, `meter` and `load` in kWh or, of mean
-    power, `load kW`. Meters have the names of the links to their readings.
+    """The readings in a file: `timestamp`, `meter` and `load` in kWh. Meters have the names of the
+    links to their readings.
 
     Raises:
-        ValueError: the file is XML, but has no such readings.
+        ValueError: the file is XML, but its readings are not all of energy in Wh.
     """
     # Entities can grow without bound, and are not needed.
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
@@ -79,62 +77,20 @@ def green_button(content: bytes) -> pd.DataFrame:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
         raise ValueError(str(error)) from None
-    entries = list(root.iter(f"{_ATOM}entry"))
-    types = {
-        link: kind
-        for entry in entries
-        for kind in entry.iter(f"{_ESPI}ReadingType")
-        for link in _links(entry, "self")
+    kinds = {
+        (kind.findtext(f"{_ESPI}uom"), kind.findtext(f"{_ESPI}powerOfTenMultiplier") or "0")
+        for kind in root.iter(f"{_ESPI}ReadingType")
     }
-    of_readings = {
-        link: types[related]
-        for entry in entries
-        if next(entry.iter(f"{_ESPI}MeterReading"), None) is not None
-        for link in _links(entry, "self")
-        for related in _links(entry, "related")
-        if related in types
-    }
-    rows: list[tuple[int, str, float]] = []
-    powers = set()
-    for entry in entries:
-        for block in entry.iter(f"{_ESPI}IntervalBlock"):
-            (link,) = _links(entry, "self")[:1] or [""]
-            meter = link.rpartition("/IntervalBlock")[0]
-            kind = of_readings.get(meter)
-            if kind is None and len(types) == 1:
-                (kind,) = types.values()
-            unit = "" if kind is None else _text(kind, "uom")
-            if (
-                kind is None
-                or unit not in (_WH, _W)
-                or _text(kind, "commodity") not in _ELECTRICITY
-            ):
-                continue
-            powers.add(unit == _W)
-            factor = 10.0 ** int(_text(kind, "powerOfTenMultiplier") or 0) / 1000
-            rows += [(start, meter or "meter", value * factor) for start, value in _values(block)]
-    if not rows:
-        raise ValueError("it has no readings of electricity in Wh or W")
-    if len(powers) > 1:
-        raise ValueError("it has readings both in Wh and in W")
-    table = pd.DataFrame(
-        rows, columns=["timestamp", "meter", "load kW" if True in powers else "load"]
-    )
+    (unit, power), *others = kinds or {("", "0")}
+    if unit != _WH or others:
+        raise ValueError("its readings are not all of electricity in Wh")
+    rows = []
+    for entry in root.iter(f"{_ATOM}entry"):
+        links = [link for link in entry.iter(f"{_ATOM}link") if link.get("rel") == "self"]
+        meter = links[0].get("href", "").partition("/IntervalBlock")[0] if links else ""
+        for reading in entry.iter(f"{_ESPI}IntervalReading"):
+            start = reading.findtext(f"{_ESPI}timePeriod/{_ESPI}start") or ""
+            value = float(reading.findtext(f"{_ESPI}value") or "nan")
+            rows.append((int(start), meter, value * 10.0 ** int(power) / 1000))
+    table = pd.DataFrame(rows, columns=["timestamp", "meter", "load"])
     return table.assign(timestamp=pd.to_datetime(table["timestamp"], unit="s", utc=True))
-
-
-def _links(entry: ElementTree.Element, kind: str) -> list[str]:
-    """The addresses of an entry's links of a kind."""
-    links = entry.iter(f"{_ATOM}link")
-    return [link.get("href", "").rstrip("/") for link in links if link.get("rel") == kind]
-
-
-def _values(block: ElementTree.Element) -> Iterator[tuple[int, float]]:
-    """The starts of the intervals in a block, in seconds since 1970, and their readings."""
-    for reading in block.iter(f"{_ESPI}IntervalReading"):
-        yield int(_text(reading, "timePeriod/start")), float(_text(reading, "value"))
-
-
-def _text(element: ElementTree.Element, path: str) -> str:
-    """The text of the element at a path below another one; empty if there is none."""
-    return (element.findtext("/".join(f"{_ESPI}{part}" for part in path.split("/"))) or "").strip()
