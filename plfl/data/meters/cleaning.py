@@ -158,9 +158,10 @@ def clean(
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
     done, here = nothing_done(len(names)), _Place(names, pieces)
-    parts = [in_utc(piece, zone, meters, done) for piece in pieces]
+    chosen = [replace(piece, readings=piece.readings[list(names)]) for piece in pieces]
+    parts = [in_utc(piece, zone, meters, done) for piece in chosen]
     rows = pd.concat([about.assign(_piece=at) for at, (about, _) in enumerate(parts)])
-    values = pd.concat([readings[list(names)] for _, readings in parts])
+    values = pd.concat([readings for _, readings in parts])
     is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, meters)
     if not is_inside.all():
         done["outside since and until"] += int((~is_inside).sum())

@@ -365,14 +365,15 @@ def _parts(
         index=table.cells.index,
     )
     if columns.name is None:
-        sums = {
-            meter: sum((values[c] for c in more), values[first])
-            for meter, (first, *more) in columns_of.items()
-        }
-        named_by = {meter: first for meter, (first, *_) in columns_of.items()}
-        piece = Piece(table, times, pd.DataFrame(sums), inputs, named_by)
+        sums = [
+            sum((values[column] for column in more), values[first]).to_numpy()
+            for first, *more in columns_of.values()
+        ]
+        together = np.array(sums).reshape(len(sums), -1).T
+        readings = pd.DataFrame(together, table.cells.index, list(columns_of))
+        first_of = {meter: first for meter, (first, *_) in columns_of.items()}
+        piece = Piece(table, times, readings, inputs, first_of)
         return times, dict.fromkeys(columns_of, piece)
-    readings = values[columns.readings[0]]
     of_meters = _names(table, columns.name)
     groups = of_meters.groupby(of_meters, sort=False).groups
     meter_of = _registers(map(str, groups), table, meters)
@@ -381,7 +382,7 @@ def _parts(
     for register, lines in groups.items():
         meter = meter_of[str(register)]
         if layout.is_chosen(meter, meters):
-            its_rows = readings.loc[lines].to_frame(meter)
+            its_rows = values[columns.readings[0]].loc[lines].to_frame(meter)
             its_column = {meter: columns.readings[0]}
             piece = Piece(table, times, its_rows, inputs.loc[lines], its_column)
             parts[meter] = _sum(parts[meter], piece) if meter in parts else piece

@@ -91,7 +91,8 @@ def find(table: Table, meters: Meters) -> Layout:
     # Of several columns with a time, such as start and end, one was chosen.
     rest = [column for column in rest if not (_is_time(table, column) or _is_clock(table, column))]
     measured = [column for column in rest if is_number(table, column)]
-    words = [column for column in rest if column not in {*measured}]
+    numeric = {*measured}  # thousands of columns in wide files
+    words = [column for column in rest if column not in numeric]
     load = given.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
