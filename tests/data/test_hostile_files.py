@@ -16,7 +16,9 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
+from plfl.data import arrays
 from plfl.pipeline.starter import recognise
+from tests.helpers.refusals import naming
 
 LINES = ["time,school"] + [
     f"{stamp:%Y-%m-%d %H:%M},{1 + stamp.hour / 10}"
@@ -129,3 +131,14 @@ def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> No
     (tmp_path / "wide.csv").write_text(text)
     exports, _ = recognise([tmp_path / "wide.csv"], Meters(timezone="UTC"))
     assert len(exports.meters) == 80
+
+
+def test_too_little_memory_is_no_damage(tmp_path: Path) -> None:
+    arrays.save(path := tmp_path / "a.npz", {"load": np.ones(3)})
+
+    def make(content: dict[str, object]) -> None:
+        raise MemoryError(content)
+
+    with naming(DataError, "a.npz", "too little memory") as caught:
+        arrays.load(path, make)
+    assert "damaged" not in str(caught.value)

@@ -218,16 +218,6 @@ def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[...,
     assert read(meter(text))["load"].tolist() == [0.5, 1.25]
 
 
-@pytest.mark.parametrize(
-    ("unit", "interval", "factor"),
-    [("kWh", 15, 1), ("Wh", 15, 1e-3), ("kW", 15, 0.25), ("kW", 60, 1), ("W", 30, 0.5e-3)],
-)
-def test_units(meter: Callable[..., Path], unit: str, interval: int, factor: float) -> None:
-    content = frame(stamps("2018-01-01 01:00", minutes=interval))
-    table = read(meter(content), unit=unit, interval=interval)
-    np.testing.assert_allclose(table["load"], content["load"] * factor, rtol=1e-14)
-
-
 # -- time ----------------------------------------------------------------------------------------
 
 

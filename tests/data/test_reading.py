@@ -95,13 +95,39 @@ def test_the_order_of_rows_changes_nothing(
     assert (found[0].popitem()[1].index - first >= 0 * HOUR).all()
 
 
-def test_a_melted_table_of_days_has_its_readings_where_they_belong(tmp_path: Path) -> None:
-    days, clock = np.divmod(np.arange(21 * 96), 21)[::-1]
-    stamps = pd.Timestamp("2013-06-01") + pd.to_timedelta(days * 24 * 60 + clock * 15, unit="min")
-    content = table(stamps, (0.2 + 0.001 * days + 0.01 * clock).round(3))
-    found = read(tmp_path, content, stamp="start", interval=15)
-    assert (found.index[0], found.iloc[0]) == (pd.Timestamp("2013-06-01 00:15"), 0.2)
-    assert (found.index[-1], found.iloc[-1]) == (pd.Timestamp("2013-06-22"), 1.17)
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    minutes=st.sampled_from([15, 30, 60]),
+    unit=st.sampled_from(["Wh", "kWh", "MWh", "W", "kW", "MW"]),
+    cumulative=st.booleans(),
+    overlap=st.integers(0, 30),
+)
+def test_two_files_and_another_unit_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    minutes: int,
+    unit: str,
+    cumulative: bool,
+    overlap: int,
+) -> None:
+    folder, dice = tmp_path_factory.mktemp("parts"), np.random.default_rng(seed)
+    content = table(times("2013-06-01 01:00", 600, minutes), 1 + loads(600, seed % 99) / 10)
+    content = content.drop(index=dice.choice(600, 5, replace=False)).reset_index(drop=True)
+    if cumulative := cumulative and unit.endswith("h"):
+        content["load"] = content["load"].cumsum().round(3)
+    keys = {"interval": minutes, "cumulative": cumulative}
+    whole = read(folder, content, **keys)
+    (folder / "m.csv").unlink()
+    per_kwh = {"k": 1, "M": 1e-3}.get(unit[0], 1e3) * (1 if unit.endswith("h") else 60 / minutes)
+    scaled = content.assign(load=content["load"] * per_kwh)
+    at = int(dice.integers(50, 550))
+    for name, part in (("a", scaled[:at]), ("b", scaled[at - overlap :])):
+        (folder / name).mkdir()
+        part.to_csv(folder / name / "m.csv", index=False)
+    files = [folder / name / "m.csv" for name in "ab"]
+    (found,) = study(folder, **keys | {"exports": files, "unit": unit, "join_files": True}).values()
+    pd.testing.assert_series_equal(found["load"], whole, rtol=1e-9)
 
 
 def test_the_repeated_hour_of_rows_without_order_is_a_gap(tmp_path: Path) -> None:
@@ -171,6 +197,41 @@ def test_intervals_that_change_are_named_and_can_be_summed(
     np.testing.assert_allclose(found, hourly)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 99),
+    middle=st.lists(
+        st.tuples(st.integers(1, 30), st.sampled_from([15, 30, 60])), min_size=1, max_size=8
+    ),
+    ends=st.sampled_from([15, 30]),
+    stamp=st.sampled_from(["end", "start"]),
+)
+def test_no_mixture_of_intervals_gives_wrong_loads(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    middle: list[tuple[int, int]],
+    ends: int,
+    stamp: str,
+) -> None:
+    """It is refused, or a reading that may be of a longer interval, such as a single hourly one, is
+    a gap, or its energy is in the right hour."""
+    parts = [(40, ends), *middle, (40, ends)]
+    minutes = np.repeat([m for _, m in parts], [h * 60 // m for h, m in parts])
+    content = joined(*parts)
+    content["load"] *= np.random.default_rng(seed).uniform(0.9, 1.1, len(content))
+    if stamp == "start":
+        content["timestamp"] -= pd.to_timedelta(minutes, unit="min")
+    shortest, folder = int(minutes.min()), tmp_path_factory.mktemp("mixture")
+    for interval in (shortest, 60):
+        try:
+            found = read(folder, content, interval=interval, stamp=stamp)
+        except DataError as error:
+            assert interval < 60 and "the interval changes" in str(error)
+            continue
+        np.testing.assert_allclose(found.dropna(), 0.4 * interval / 60, rtol=0.2)
+        assert found.isna().sum() * interval <= 60 * sum(h for h, m in parts if m > shortest)
+
+
 def test_a_missing_reading_is_no_longer_interval(tmp_path: Path) -> None:
     content = joined((24 * 40, 30))
     content = content.drop(index=np.random.default_rng(1).choice(len(content), 100, replace=False))
@@ -219,6 +280,37 @@ def test_registers_are_asked_for_and_their_differences_are_right(
     )
     # Rounding errors do not make equal differences different.
     assert set(found[known]) <= set(np.round(found[known], 3))
+
+
+def test_what_a_register_counts_while_it_is_not_read_is_told_or_spread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    use = np.where(np.arange(48) % 2, 0.1, 0.2)
+    shown = np.where(np.isin(np.arange(48), range(20, 26)), 0, 721.01 + use.cumsum()).round(2)
+    content, total = table(times("2023-01-01 01:00", 48), shown), shown[-1] - shown[0]
+    gap = read(tmp_path, content, cumulative=True)
+    assert gap.sum() == pytest.approx(total - 1.1)
+    told = "1.1 kWh that the register counted while it was not read are no loads"
+    assert f"{told} (data.meters.max_gap: 360 spreads them evenly), gaps: 1" in caplog.text
+    spread = read(tmp_path, content, cumulative=True, max_gap=360)
+    assert spread.sum() == pytest.approx(total)
+    np.testing.assert_allclose(spread[gap.isna().to_numpy()], 1.1 / 7)
+    assert "whose use is spread evenly: 6" in caplog.text
+
+
+@pytest.mark.parametrize("cumulative", [None, True])
+@pytest.mark.parametrize("minutes", [0, 30], ids=["same times", "in turns"])
+@pytest.mark.parametrize("second", [5100, 9000], ids=["overlapping", "apart"])
+def test_two_registers_in_one_column_are_seen(
+    tmp_path: Path, second: float, minutes: int, cumulative: bool | None
+) -> None:
+    ends = times("2023-01-01 01:00", 480)
+    stamps = np.ravel([ends, ends + pd.Timedelta(minutes=minutes)], order="F")
+    shown = np.ravel([5000 + loads(480).cumsum(), second + loads(480, 1).cumsum()], order="F")
+    content = table(pd.DatetimeIndex(stamps), shown.round(2)).drop(index=[200, 301])
+    keys = {} if cumulative is None else {"cumulative": cumulative}
+    with pytest.raises(DataError, match=r"two registers in turns; .* data.meters.columns.meter"):
+        read(tmp_path, content, interval=30 if minutes else 60, **keys)
 
 
 def test_equal_differences_of_a_register_are_equal(tmp_path: Path) -> None:

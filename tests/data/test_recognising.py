@@ -17,6 +17,7 @@ from plfl.data import sources
 from plfl.data.meters.exports import Exports
 from plfl.pipeline.starter import recognise
 from plfl.study import Study
+from tests.helpers.refusals import naming
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 ROWS = 24 * 40
@@ -66,18 +67,6 @@ def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
 
 
 # -- layouts -------------------------------------------------------------------------------------
-
-
-def test_parts_of_a_meter_in_several_files_are_joined(
-    bring: Callable[..., Exports], tmp_path: Path
-) -> None:
-    lines = text(hours(), loads(), loads(seed=1))
-    (tmp_path / "raw").mkdir()
-    # February 1 to 21, and an overlap of a day.
-    (tmp_path / "raw" / "a1.csv").write_text("\n".join(["t,x,y", *lines[:500]]))
-    imported = bring("a0.csv", ["t,x,y", *lines[476:]], join_files=True)
-    same(load(imported, "y"), hours(), loads(seed=1))
-    assert imported.meters["x"].done == {"equal duplicates dropped": 24}
 
 
 def test_parts_of_a_meter_in_files_of_its_own_have_its_name(tmp_path: Path) -> None:
@@ -271,18 +260,6 @@ def test_different_duplicates_need_a_rule(
     }
 
 
-def test_long_gaps_stay_or_are_cut(bring: Callable[..., Exports], tmp_path: Path) -> None:
-    lines = text(hours(), loads())
-    del lines[100:103]
-    lines = ["t,load", *lines]
-    imported = bring("a.csv", lines)
-    assert list(np.flatnonzero(load(imported).isna())) == [100, 101, 102]
-    assert imported.meters["a"].done == {"missing": 3, "gaps": 1}
-    imported = bring("a.csv", lines, cut=True)
-    same(load(imported), hours()[103:], loads()[103:])
-    assert imported.meters["a"].done == {"readings outside of the longest part cut off": 100}
-
-
 def test_only_the_chosen_span_is_written(bring: Callable[..., Exports]) -> None:
     imported = bring(
         *("a.csv", ["t,load", *text(hours(), loads())]),
@@ -402,6 +379,22 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
     ):
         assert sum(message in problem for problem in problems) == 1, (message, problems)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+
+
+def test_an_ambiguous_date_hides_no_other_problem(bring: Callable[..., Exports]) -> None:
+    """All of its days can be months. What is wrong however they are read is told at once."""
+    values = loads(rows=100)
+    values[30] = -5
+    lines = text(hours("2020-02-01", 100), values, [1] * 100, form="%d/%m/%Y %H:%M")
+    with naming(DataError, "2 ways", "line 32: x: 1 negative value", "y: all values are 1 kWh"):
+        bring("a.csv", ["t,x,y", *lines])
+
+
+def test_numbered_meters_are_not_the_hours_of_a_day(bring: Callable[..., Exports]) -> None:
+    columns = [loads(seed=number) for number in range(24)]
+    header = ",".join(f"m{number}" for number in range(1, 25))
+    imported = bring("a.csv", [f"t,{header}", *text(hours(), *columns)])
+    same(load(imported, "m24"), hours(), columns[23])
 
 
 def test_meters_are_chosen_by_name(bring: Callable[..., Exports]) -> None:
