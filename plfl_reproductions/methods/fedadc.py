@@ -23,7 +23,8 @@ to clients that missed it. `downlink: overlapped` saves time (section II-A): whi
 round compute, the server sends its present x and m to those of the next round. When that begins,
 they receive only D̄ and take the server's step themselves. So they wait for d_s numbers instead of
 2 d_s, and receive 3 d_s in total. They also wait for the part of the early transfer that takes
-longer than the computation.
+longer than the computation. The paper's other way, D̄ to all clients in every round, is not here:
+`tracking` computes the same m and sends less.
 """
 
 from dataclasses import dataclass
@@ -65,10 +66,10 @@ class FedADC(FedOpt):
 
     beta_l: float = Field(0.9, ge=0, lt=1)
     """Momentum β_l that the clients follow (the paper: 0.6 to 0.9)."""
-    beta_g: float = Field(0.9, ge=0, lt=1)
-    """Total momentum β_g; the server applies what the clients do not (the paper: β_l)."""
+    beta_g: float | None = Field(0.9, ge=0, lt=1)
+    """Total momentum β_g, which the server completes; null (the paper): β_l."""
     variant: Literal["heavy_ball", "nesterov"] = "heavy_ball"
-    """Whether a local step takes the gradient first (`heavy_ball`) or the momentum (`nesterov`)."""
+    """Whether a local step begins with the gradient (`heavy_ball`) or the momentum."""
     downlink: Literal["momentum", "tracking", "overlapped"] = "momentum"
     """How clients get the server's momentum: with the model (`momentum`), by computing it where
     they can (`tracking`), or with the model, while the round before computes (`overlapped`)."""
@@ -148,7 +149,8 @@ class FedADC(FedOpt):
     def _stepped(self, f: Federation, x: Tensor, m: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """x and m after the server's step along D̄, given those before it."""
         eta = f.client_opt.lr
-        m = (m * (self.beta_g - self.beta_l)).sub_(mean, alpha=1 / eta)
+        left = 0.0 if self.beta_g is None else self.beta_g - self.beta_l
+        m = (m * left).sub_(mean, alpha=1 / eta)
         stepped = {"x": x.clone()}
         f.server.opt.step(stepped, -eta * m)
         return stepped["x"], m

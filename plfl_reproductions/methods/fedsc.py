@@ -15,9 +15,12 @@ The published server averages with the weights `federation.weighting: samples`.
 `federation.participation` is the paper's C: that fraction of each cluster, at least one client, is
 drawn for a round, so that every cluster takes part.
 
-Deviations: the equations follow a secondary summary of the paper. The paper's attribute is the
-frequency of each label. Here it is the frequency of each quantile bin of the training targets; the
-bins are agreed on by all clients.
+Deviations: the equations follow a secondary summary of the paper, which contradicts itself. Its
+Algorithm 1 trains all clusters in parallel from one w and takes one server step, w ← w − η Σ |D_i|
+/ n Δw; its text and abstract pass the model on, as here. It names the cosine similarity of updates
+once, but defines the distance of attributes. The attribute is the frequency of each label, which
+clients encrypt for the server; here it is sent as it is, and for forecasts it is the frequency of
+each quantile bin of the training targets, with bins that all clients agree on.
 """
 
 from typing import Any

@@ -14,9 +14,10 @@ down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training w
 A model that nobody chose stays as it is. θ_1 is the study's initial model. The others are drawn
 from the same distribution with other seeds, because equal models would never separate.
 
-Deviations: the paper evaluates F_i on all of a client's data, which for small models costs many
-times the work of a round. By default a client uses a sample of its windows, drawn anew in every
-round.
+Deviations: `gradient` divides by the participants; the source writes γ/m with all m machines, which
+with partial participation makes γ smaller. The paper evaluates F_i on all of a client's data, which
+for small models costs many times the work of a round. By default a client uses a sample of its
+windows, drawn anew in every round.
 """
 
 from typing import Literal

@@ -52,6 +52,7 @@ Q4 = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1])
         (FedADC(), SGD, AVG, [2, 1.49, 0.790025, 0.2309343125]),
         (FedADC(variant="nesterov"), SGD, AVG, [2, 1.49, 0.8852675, 0.4745884381]),
         (FedADC(beta_l=0.5), SGD, AVG, [2, 1.49, 0.764525, 0.1596618125]),
+        (FedADC(beta_l=0.9, beta_g=None), SGD, AVG, [2, 1.49, 0.790025, 0.2309343125]),
         (FedADC(), SGD, FedAvg(lr=0.5), [2, 1.745, 1.3421, 0.9063305]),
         (FedADCDM(), AVERAGING, AVG, [2, 1.445, 0.67563125, 0.0773750703]),
     ],
