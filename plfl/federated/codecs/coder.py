@@ -18,8 +18,7 @@ on from its state before that round.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -34,17 +33,6 @@ from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
 
 Direction = Literal["down", "up"]
 End = Literal["sender", "receiver"]
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """The last messages, and their decoded values when they are needed: a simulation has both ends
-    and decodes only once."""
-
-    direction: Direction
-    clients: Tensor
-    messages: list[Bytes]
-    values: Callable[[], Rows]
 
 
 class _Streams(Sequence[np.random.Generator]):
@@ -95,7 +83,6 @@ class Coder:
         self.round = 0
         """The round, from 1; 0 before the first, when nothing is coded."""
         self._staged: list[tuple[str, Tensor, Tensor]] = []
-        self._sent: _Sent | None = None
 
     def codes(self, direction: Direction) -> bool:
         """Whether the messages of a direction are coded."""
@@ -107,7 +94,6 @@ class Coder:
         if t != self.round:
             self.round = t
             self._staged.clear()
-            self._sent = None
 
     def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
         """Placeholders of the largest size for messages that the other side sends."""
@@ -134,14 +120,11 @@ class Coder:
             kept = None if kept is None else kept[sound]
         fields = codec.encode(wanted, self.blocks, self._random(direction, some))
         fields = typed(codec.fields(self.blocks), fields)
-        arrays = list(self._packed(direction, fields))
-        for i, array in zip(sound.nonzero()[0], arrays, strict=True):
+        for i, array in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
             messages[i] = torch.from_numpy(array)
-        random = self._random(direction, some)
-        sent = cache(partial(codec.decode, fields, self.blocks, random, chain.memory is not None))
-        self._sent = _Sent(direction, some, arrays, sent)
         if kept is not None:
-            left = wanted - sent() if chain.memory == "ef14" else kept + sent()
+            sent = codec.decode(fields, self.blocks, self._random(direction, some), remembers=True)
+            left = wanted - sent if chain.memory == "ef14" else kept + sent
             self._stage(direction, "sender", some, left)
         return messages
 
@@ -159,7 +142,7 @@ class Coder:
         found = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
         if full.any():
             some = clients[torch.from_numpy(full).to(clients.device)]
-            values = self._values(direction, [a for a in arrays if len(a)], some)
+            values = self._unpacked(direction, [a for a in arrays if len(a)], some)
             kept = None if chain.memory == "ef14" else self._kept(direction, "receiver", some)
             if kept is not None:
                 values = kept + values
@@ -212,15 +195,6 @@ class Coder:
         tails = [entropy.shorten(form[-1], codes) for codes in fields[-1]]
         heads = pack(form[:-1], fields[:-1])
         return map(np.concatenate, zip(heads, tails, strict=True))
-
-    def _values(self, direction: Direction, arrays: list[Bytes], clients: Tensor) -> Rows:
-        """The decoded messages; already known if this process was the last to send them."""
-        last, self._sent = self._sent, None
-        if last is None or last.direction != direction or not torch.equal(last.clients, clients):
-            return self._unpacked(direction, arrays, clients)
-        if not all(map(np.array_equal, last.messages, arrays)):
-            return self._unpacked(direction, arrays, clients)
-        return last.values()
 
     def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
         chain, codec = self._stages(direction)
