@@ -22,6 +22,7 @@ from snakemake.cli import main as snakemake
 import plfl
 from plfl.base.files import hold
 from plfl.cli.main import main as plfl_command
+from plfl.forecast.choice import Forecasters
 from plfl.results.records import CELL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -197,6 +198,164 @@ def test_results_are_scored_beside_predictions_and_become_rows_of_a_leaderboard(
         assert "was made from other data: the error of persistence of a" in capsys.readouterr().err
     finally:
         rows.to_csv(meters)
+
+
+def later_readings(project: Project, days: int, factor: float = 1.0) -> pd.DataFrame:
+    """Readings of meter `a` for the days after those of the project."""
+    load = pd.read_csv(project.folder / "meters/North/a.csv", index_col=0)["load"].to_numpy()
+    stamps = pd.date_range("2024-01-15 00:15", periods=96 * days, freq="15min", name="timestamp")
+    return pd.DataFrame({"load": factor * np.resize(load, len(stamps))}, stamps)
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def updated(project: Project, table: pd.DataFrame) -> int:
+    table.to_csv(project.folder / "a.csv")
+    return plfl_command(["update", str(project.results), str(project.folder / "a.csv")])
+
+
+def test_an_update_without_new_readings_changes_no_bit(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_of(project.results)
+    files = str(project.folder / "meters" / "North")
+    assert plfl_command(["update", str(project.results), files]) == 0
+    assert "nothing is changed" in capsys.readouterr().err
+    assert files_of(project.results) == before
+    # Readings that contradict most of those that are known are another meter's.
+    whole = pd.read_csv(project.folder / "meters/North/a.csv", index_col=0)
+    for wrong, status in ((whole * 1.1, 2), (whole.iloc[:3] * 1.1, 2)):
+        assert updated(project, wrong) == status
+        assert "another meter, unit or time zone" in capsys.readouterr().err
+    assert files_of(project.results) == before
+
+
+def test_an_update_keeps_what_is_better_and_forecasts_with_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.folder)
+    before = files_of(project.results)
+    whole = pd.read_csv("meters/North/a.csv", index_col=0, parse_dates=True)
+    whole.iloc[50] *= 1.5
+    assert updated(project, pd.concat([whole, later_readings(project, 10, 1.3)])) == 0
+    said = capsys.readouterr()
+    assert "a: 960 new readings until 2024-01-25 00:00:00, 1 corrected" in said.err
+    assert "no readings of 2 of the meters: b, c" in said.err
+    (folder,) = (project.results / "updates").iterdir()
+    table = pd.read_csv(folder / "update.csv").set_index("forecaster")
+    (outcome,) = pd.read_csv(io.StringIO(said.out)).itertuples()
+    best = table[["mase_before", "mase_after"]].min(axis=1).idxmin()
+    assert (outcome.client, outcome.now) == ("a", best)
+    is_new = table["kept"] == "new"
+    assert (is_new == (table["mase_after"] < table["mase_before"])).all()
+    assert is_new["lightgbm_lags"] if "lightgbm_lags" in is_new else is_new.any()
+    assert table["training"]["P2"] == "own steps" and table["training"]["naive_day"] == "none"
+    # The study's own files are as they were.
+    after = files_of(project.results)
+    assert {path: after[path] for path in before} == before
+    for row in pd.read_csv(folder / "models" / "index.csv").itertuples():
+        old = plfl.load(project.results / "models" / str(row.file))
+        new = plfl.load(folder / "models" / str(row.file))
+        name = row.cell if row.sharing == "baseline" else row.sharing
+        for client in old.clients:
+            readings = old.read(Path(f"meters/North/{client}.csv"))
+            same = old.predict(readings, client).equals(new.predict(readings, client))
+            assert same == (client != "a" or not is_new[str(name)])
+        assert new.scalings["a"].known == np.datetime64("2024-01-25")
+    # A file with nothing but the new readings is enough, and gives the forecast of the model file.
+    later_readings(project, 12, 1.3)[96 * 10 :].to_csv("a.csv")
+    assert plfl_command(["forecast", "results/own", "a.csv"]) == 0
+    shown = capsys.readouterr()
+    assert f"a: {best}, least error of its last readings" in shown.err
+    everything = pd.concat([whole, later_readings(project, 12, 1.3)])
+    everything.to_csv("a.csv")
+    index = pd.read_csv(folder / "models" / "index.csv")
+    file = index[(index["cell"] == best) | (index["sharing"] == best)]["file"].iloc[0]
+    assert plfl_command(["forecast", str(folder / "models" / file), "a.csv"]) == 0
+    alone = capsys.readouterr().out
+    assert plfl_command(["forecast", "results/own", "a.csv"]) == 0
+    assert capsys.readouterr().out == alone
+    # What it was chosen on is not scored again; what came later is.
+    assert plfl_command(["backtest", "results/own", "a.csv"]) == 0
+    scores = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert scores["first"][0] == "2024-01-25 00:15:00" and scores["forecasts"][0] == 192
+
+
+def test_two_updates_are_one(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plfl.forecast.update.HELD", pd.Timedelta(days=2))
+    whole = later_readings(project, 12, 1.3)
+    copy = tmp_path / "copy"
+    shutil.copytree(project.results, copy)
+    assert updated(project, whole[: 96 * 6]) == updated(project, whole[96 * 5 :]) == 0
+    (project.folder / "all").mkdir()
+    whole.to_csv(project.folder / "all" / "a.csv")
+    assert plfl_command(["update", str(copy), str(project.folder / "all")]) == 0
+    both = [sorted((root / "updates").iterdir())[-1] for root in (project.results, copy)]
+    first, second = (pd.read_parquet(folder / "readings.parquet") for folder in both)
+    pd.testing.assert_frame_equal(first, second)
+    kept = [pd.read_csv(folder / "update.csv").set_index("forecaster")["kept"] for folder in both]
+    index = pd.read_csv(both[0] / "models" / "index.csv")
+    index["name"] = index["sharing"].where(index["sharing"] != "baseline", index["cell"])
+    trained = [name for name in kept[0].index if kept[0][name] == kept[1][name] == "new"]
+    assert trained
+    for name in trained:
+        file = index[index["name"] == name]["file"].iloc[0]
+        assert (both[0] / "models" / file).read_bytes() == (both[1] / "models" / file).read_bytes()
+
+
+def test_a_killed_update_leaves_the_results_as_they_were(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files_of(project.results)
+    with monkeypatch.context() as broken:
+        broken.setattr("plfl.forecast.update.write_table", lambda *_: sys.exit(9))
+        with pytest.raises(SystemExit):
+            updated(project, later_readings(project, 8))
+    unfinished = [path for path in files_of(project.results) if path not in before]
+    assert unfinished and plfl_command(["forecast", str(project.results), "a.csv"]) == 2
+    assert updated(project, later_readings(project, 8)) == 0
+    assert [path.name for path in (project.results / "updates").iterdir()] == ["2024-01-23"]
+    # Models of another training are not what an update began with.
+    for path in (project.results / "models").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[::-1])
+    assert Forecasters(project.results).update is None
+
+
+@pytest.mark.parametrize("days", [8, 20])
+def test_a_new_meter_gets_the_best_of_all_that_suit_its_age(
+    project: Project, days: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_meters(project.folder / "new", "d", days=days)
+    file = project.folder / "new" / "d.csv"
+    assert plfl_command(["forecast", str(project.results), str(file), "--new"]) == 0
+    (told,) = re.findall(
+        r"^d: (\w+), least error of .* kWh ([\d.]+) \((.*)\)$", capsys.readouterr().err, re.M
+    )
+    errors = {told[0]: float(told[1])}
+    errors |= {name: float(error) for name, error in map(str.split, told[2].split(", "))}
+    assert len(errors) == 4 and told[0] == min(errors, key=lambda name: errors[name])
+    if days == 8:  # too young for what would be trained on its readings alone
+        assert {*errors} == {"P1", "P2", "persistence", "naive_day"}
+    # The same errors from the files of the models.
+    index = pd.read_csv(project.results / "models" / "index.csv").query("state == 'North'")
+    names = index["sharing"].where(index["sharing"] != "baseline", index["cell"])
+    files = dict(zip(names, index["file"], strict=True))
+    found = {}
+    for name in errors:
+        model = plfl.load(project.results / "models" / files[name])
+        readings = model.read(file)
+        known = readings if days == 8 else readings[: -len(readings) // 5]
+        adapted = model.adapt(known, "d", 0 if days == 8 else None)
+        forecasts = adapted.predict(readings, early=True)
+        if days == 20:
+            forecasts = forecasts[forecasts["made_at"] >= known.index[-1]]
+        found[name] = (forecasts["forecast"] - readings["load"]).abs()
+    again = pd.DataFrame(found).dropna().mean()
+    np.testing.assert_allclose(again[[*errors]], [*errors.values()], atol=0.0051)
 
 
 SHOWN = {"collect", "figures", "page", "track", "models"}

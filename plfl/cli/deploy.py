@@ -208,11 +208,11 @@ def _forecasts(options: argparse.Namespace) -> None:
     elif options.readings is None:
         raise PlflError("--model: needs --readings, the file with the newest readings")
     else:
-        from plfl.forecast.choice import Kept
+        from plfl.forecast.choice import Forecasters
         from plfl.forecast.model import load
 
         if file.is_dir():
-            choice = Kept(file).of(name)
+            choice = Forecasters(file).of(name)
             _say(f"{name}: {choice.name}, {choice.why}")
             file = choice.file
         model = load(file)

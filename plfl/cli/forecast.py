@@ -14,7 +14,7 @@ from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, for_eac
 if TYPE_CHECKING:
     import pandas as pd
 
-    from plfl.forecast.choice import Kept
+    from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import ForecastModel
 
 EXAMPLES = """
@@ -85,11 +85,11 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print or write the forecasts; what else there is to say goes to the standard error. Returns
     the exit status."""
-    from plfl.forecast.choice import Kept
+    from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
     from plfl.forecast.output import Form, as_csv, write
 
-    kept = Kept(options.file) if options.file.is_dir() else None
+    kept = Forecasters(options.file) if options.file.is_dir() else None
     _check(options, kept is not None)
     reader = kept.any_model if kept else load(options.file)
     client = options.client
@@ -101,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
 
     def forecast(name: str, readings: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         model = _model(kept, reader, name, readings, options)
+        if kept and not (options.newcomer or options.all):
+            readings = kept.with_earlier(name, readings, model.look_back)
         return _forecasts(model, name, readings, options), model.name
 
     made = for_each_meter(tables, problems, forecast)
@@ -137,25 +139,26 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
 
 
 def _model(
-    kept: Kept | None,
+    kept: Forecasters | None,
     reader: ForecastModel,
     client: str,
     readings: pd.DataFrame,
     options: argparse.Namespace,
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
-    model = reader
-    if kept:
-        minutes = len(readings) * reader.interval
-        new, wanted = options.newcomer, options.wanted
-        choice = kept.of_new(minutes, wanted) if new else kept.of(client, wanted)
-        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
-        model = kept.model(choice)
     if not options.newcomer:
-        return model
+        if kept is None:
+            return reader
+        choice = kept.of(client, options.wanted)
+        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
+        return kept.model(choice.file)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
-    model = model.adapt(readings, client, options.epochs)
+    if kept is None:
+        model = reader.adapt(readings, client, options.epochs)
+    else:
+        choice, model = kept.of_new(client, readings, options.wanted, options.epochs)
+        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
     if options.save is not None:
         model.save(options.save)
         print(f"wrote {options.save}", file=sys.stderr)

@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import yaml
 
@@ -14,6 +14,9 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Meters
 from plfl.study import Study
+
+if TYPE_CHECKING:  # the command line starts without pandas
+    from plfl.pipeline import starter
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies
@@ -45,6 +48,12 @@ def add(commands: Commands) -> None:
     )
     text = "name of the study of these meters; default: meters"
     parser.add_argument("--name", default="meters", help=text)
+    parser.add_argument(
+        "--ahead",
+        choices=["hour", "day"],
+        default="day",
+        help="with `meters`: forecast the next hour, or the next day; default: %(default)s",
+    )
     keys = parser.add_argument_group(
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
@@ -105,7 +114,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     if exports:
-        path = _of_exports(exports, given, Path(f"{options.name}.yaml"))
+        path = _of_exports(exports, given, Path(f"{options.name}.yaml"), options.ahead)
     else:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
@@ -115,7 +124,9 @@ def run(options: argparse.Namespace) -> None:
         print(f"  plfl {command} {shlex.quote(str(path))}")
 
 
-def _of_exports(exports: list[Path], given: dict[str, Any], path: Path) -> Path:
+def _of_exports(
+    exports: list[Path], given: dict[str, Any], path: Path, ahead: starter.Ahead
+) -> Path:
     """Write a study of raw exports, and print what they hold.
 
     Raises:
@@ -128,7 +139,7 @@ def _of_exports(exports: list[Path], given: dict[str, Any], path: Path) -> Path:
     try:
         meters = _meters(given)
         with progress_bar("read", "step") as progress:
-            found, study = starter.recognise(exports, meters, progress)
+            found, study = starter.recognise(exports, meters, progress, ahead)
         starter.write(path, study)
     except ConfigError as error:
         raise DataError("\n".join(map(as_options, error.problems))) from None
@@ -136,6 +147,12 @@ def _of_exports(exports: list[Path], given: dict[str, Any], path: Path) -> Path:
         raise DataError(as_options(str(error))) from None
     for line in found.report():
         print(as_options(line))
+    for name in starter.too_short(found):
+        command = f"plfl forecast results/{path.stem} {shlex.quote(str(found.files[name]))} --new"
+        print(
+            f"{name}: takes no part, with less than two weeks of readings; after the study, "
+            f"forecast it as a new meter:\n  {command} --client {shlex.quote(name)}"
+        )
     print()
     return path
 

@@ -1,6 +1,7 @@
 """Fitted baselines as arrays, which forecast later readings: data only, no code."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,9 @@ from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.data.units import Unit
 from plfl.experiments.baselines import MODULES, fits
+from plfl.study import Study
+from plfl.tasks import task_of
+from plfl.tasks.quantiles import Quantiles
 
 Arrays = dict[str, NDArray[Any]]
 """What the forecasts of a client need: `trees_0`, … (LightGBM's own text, one for each level, as
@@ -23,6 +27,12 @@ of a forecast without quantiles of its own; nothing for a naive forecast."""
 def storable(names: list[str]) -> list[str]:
     """The baselines that can be stored: those of every study for which clients send nothing."""
     return [name for name in names if name in STANDARD and STANDARD[name].crosses == "nothing"]
+
+
+def boosting_of(study: Study) -> trees.Boosting:
+    """How the trees of a study are trained: for its quantiles, if it forecasts any."""
+    boosting, task = trees.Boosting.of(study.baselines), task_of(study)
+    return replace(boosting, levels=task.levels) if isinstance(task, Quantiles) else boosting
 
 
 def fit(name: str, dataset: Dataset, boosting: trees.Boosting) -> tuple[list[Arrays], Predict]:

@@ -1,6 +1,8 @@
-"""The errors of forecasts for later readings."""
+"""The errors of forecasts for later readings, and whether a meter's errors have grown."""
 
 from __future__ import annotations
+
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
@@ -9,22 +11,43 @@ from plfl.base.errors import DataError
 from plfl.data.dataset import WEEK
 from plfl.forecast.model import ForecastModel
 
+FEWEST = 2
+"""Weeks that must be known, before and after, to say whether the errors have grown."""
 
-def scored(model: ForecastModel, client: str, readings: pd.DataFrame) -> dict[str, object]:
-    """The mean absolute errors of the forecasts for readings that neither training nor validation
-    has seen, and of the load a day and a week before.
 
-    All are errors of the same forecasts: those for which every one of them is known.
+class Scores(TypedDict):
+    """Errors of the same forecasts, those for which all of them are known."""
+
+    first: pd.Timestamp
+    last: pd.Timestamp
+    forecasts: int
+    mae: float
+    """Mean absolute error in kWh per interval."""
+    naive_day: float
+    """That of the load a day before."""
+    naive_week: float
+    """That of the load a week before."""
+    percent_of_load: float
+    """WAPE: the sum of the errors over that of the loads."""
+    mase: float
+    """`mae` over the error of the last reading."""
+
+
+def pairs(
+    model: ForecastModel, client: str, readings: pd.DataFrame, after: pd.Timestamp | None = None
+) -> pd.DataFrame:
+    """Loads and forecasts after a time, by default of readings that neither training nor validation
+    has seen.
 
     Returns:
-        `first` and `last` time, `forecasts`, `mae` (kWh per interval), `naive_day` and `naive_week`
-        (the same), `percent_of_load` (WAPE: the sum of the errors over that of the loads) and
-        `mase` (over the error of the last reading).
+        A row for each forecast for which everything is known, indexed by its time: `truth`,
+        `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, a day
+        and a week before.
 
     Raises:
         DataError: there are no such readings.
     """
-    after = pd.Timestamp(model.scalings[client].known)
+    after = pd.Timestamp(model.scalings[client].known) if after is None else after
     forecasts = model.predict(readings, client)
     load = readings["load"]
     at = pd.DatetimeIndex(forecasts.index)
@@ -35,24 +58,29 @@ def scored(model: ForecastModel, client: str, readings: pd.DataFrame) -> dict[st
         "naive_day": at - pd.Timedelta(days=1),
         "naive_week": at - pd.Timedelta(minutes=WEEK),
     }
-    table = pd.DataFrame({name: load.reindex(stamps).to_numpy() for name, stamps in known.items()})
-    table["forecast"] = forecasts["forecast"].to_numpy()
+    columns = {name: load.reindex(stamps).to_numpy() for name, stamps in known.items()}
+    columns["forecast"] = forecasts["forecast"].to_numpy()
+    table = pd.DataFrame(columns, index=at)
     # A lag of a day is not known if the forecast is made more than a day ahead.
     lead = at - made_at
     for name, days in (("naive_day", 1), ("naive_week", 7)):
         table.loc[np.asarray(lead > pd.Timedelta(days=days)), name] = np.nan
-    complete = table.notna().all(axis=1).to_numpy() & np.asarray(at > after)
-    if not complete.any():
+    table = table[at > after].dropna()
+    if table.empty:
         raise DataError(
             f"{client}: no reading after {after}, until when {model.name} was trained and chosen, "
             "with a week of readings before it; give later readings, with the week before them"
         )
-    table, times = table[complete], at[complete]
+    return table
+
+
+def scored(table: pd.DataFrame) -> Scores:
+    """The errors in a table of `pairs`."""
     errors = table.sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     return {
-        "first": times.min(),
-        "last": times.max(),
+        "first": table.index.min(),
+        "last": table.index.max(),
         "forecasts": len(table),
         "mae": float(errors["forecast"]),
         "naive_day": float(errors["naive_day"]),
@@ -60,3 +88,28 @@ def scored(model: ForecastModel, client: str, readings: pd.DataFrame) -> dict[st
         "percent_of_load": 100 * float(errors["forecast"]) / size if size else np.nan,
         "mase": float(errors["forecast"] / errors["last"]) if errors["last"] else np.nan,
     }
+
+
+def weekly(table: pd.DataFrame) -> pd.Series[float]:
+    """The MASE of each week of a table of `pairs`, by its first day. Weeks with less than half of
+    their forecasts are left out."""
+    sizes = table.sub(table["truth"], axis=0).abs()[["forecast", "last"]]
+    # The interval that ends at midnight belongs to the day before.
+    weeks = (pd.DatetimeIndex(table.index) - pd.Timedelta(seconds=1)).to_period("W").start_time
+    found = sizes.groupby(weeks).agg(["sum", "size"])
+    count, last = found["forecast", "size"], found["last", "sum"]
+    mase = found["forecast", "sum"] / last.where(last > 0)
+    complete: pd.Series[float] = mase[count >= count.max() / 2].dropna()
+    return complete
+
+
+def drift(past: pd.Series[float], new: pd.Series[float]) -> dict[str, float]:
+    """By how much the weekly MASE has grown, with the ends of its 95 % interval (Welch's t, as if
+    weeks were independent); NaN if fewer than `FEWEST` weeks are known."""
+    from scipy.stats import ttest_ind
+
+    names = ("drift", "drift_low", "drift_high")
+    if min(len(past), len(new)) < FEWEST:
+        return dict.fromkeys(names, np.nan)
+    ends = ttest_ind(new, past, equal_var=False).confidence_interval()
+    return dict(zip(names, (new.mean() - past.mean(), *map(float, ends)), strict=True))

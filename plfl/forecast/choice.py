@@ -6,13 +6,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from plfl.base.errors import ResultsError, did_you_mean
+from plfl.base.errors import DataError, ResultsError, did_you_mean
+from plfl.base.files import sha256
 from plfl.baselines import BASELINE
-from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.newcomer import AS_RECEIVED
+from plfl.config.named import STANDARD
+from plfl.data.dataset import WEEK, Dataset
+from plfl.data.windows import scalings
+from plfl.forecast.backtest import pairs, weekly
+from plfl.forecast.fitting import AS_RECEIVED
+from plfl.forecast.model import REACH, ForecastModel, load
+from plfl.results.records import read_table
 from plfl.results.tables import Tables
 
 INDEX = "index.csv"
@@ -32,8 +37,9 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The forecasters that a results folder keeps."""
+class Forecasters:
+    """The forecasters that a results folder keeps: those of the study or, after `plfl update`,
+    those of the last update."""
 
     results: Path
 
@@ -42,93 +48,193 @@ class Kept:
         return Tables(self.results)
 
     @cached_property
+    def update(self) -> Path | None:
+        """The folder of the last update; None: there is none of these models."""
+        of_study = self.results / "models"
+        for folder in sorted((self.results / "updates").glob("[!.]*"), reverse=True):
+            begun = _index(folder / "models")
+            files = [of_study / file for file in begun["file"]]
+            digests = [sha256(file) if file.is_file() else "" for file in files]
+            if digests == begun["begun"].tolist():
+                return folder
+        return None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the models."""
+        return (self.update or self.results) / "models"
+
+    @cached_property
     def index(self) -> pd.DataFrame:
         """A row per state and forecaster: `state`, `name`, `cell`, `file`.
 
         Raises:
             ResultsError: the folder keeps none.
         """
-        path = self.results / "models" / INDEX
         _ = self.tables.about  # says what is wrong with the folder
-        if not path.is_file():
-            raise ResultsError(f"{path}: is missing; run the study to its end")
-        table = pd.read_csv(path, keep_default_na=False, dtype=str)
+        table = _index(self.folder)
+        if table.empty:
+            raise ResultsError(f"{self.folder / INDEX}: lists no model; train again")
         is_baseline = table["sharing"] == BASELINE
         return table.assign(name=table["sharing"].where(~is_baseline, table["cell"]))
 
     @cached_property
-    def models(self) -> dict[Path, ForecastModel]:
-        """The models that were read, by file."""
+    def _models(self) -> dict[Path, ForecastModel]:
         return {}
 
-    def model(self, choice: Choice) -> ForecastModel:
+    def model(self, file: Path) -> ForecastModel:
         """The model in a file, which is read once."""
-        if choice.file not in self.models:
-            self.models[choice.file] = load(choice.file)
-        return self.models[choice.file]
+        if file not in self._models:
+            self._models[file] = load(file)
+        return self._models[file]
 
     @property
     def any_model(self) -> ForecastModel:
         """A model that tells how files of meters are read: all of a study read them alike."""
-        if self.index.empty:
-            raise ResultsError(f"{self.results / 'models' / INDEX}: lists no model; train again")
-        return self.model(self._choice(self.index.iloc[0], ""))
+        return self.model(self.folder / self.index["file"].iloc[0])
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """The state of each client, by name."""
+        table = self.tables.clients.drop_duplicates("client")
+        return dict(zip(table["client"], table["state"], strict=True))
 
     def of(self, client: str, wanted: str = "") -> Choice:
-        """What forecasts a client: the forecaster of least error on the client's validation set,
-        or the one that is `wanted`.
+        """What forecasts a client: the forecaster of least error on the client's validation set or,
+        after an update, on the last readings, or the one that is `wanted`.
 
         Raises:
             ResultsError: the client did not take part, or nothing that can forecast it is kept.
         """
-        clients = self.tables.clients
-        states = clients["state"][clients["client"] == client].tolist()
-        if not states:
-            known = clients["client"].tolist()
+        if client not in self.clients:
             raise ResultsError(
-                f"{client}: did not take part in {self.results}{did_you_mean(client, known)}; "
-                "forecast it as a new meter with --new"
+                f"{client}: did not take part in {self.results}"
+                f"{did_you_mean(client, self.clients)}; forecast it as a new meter with --new"
             )
-        here = self.index[self.index["state"].isin(states)]
+        here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
             return self._wanted(here, wanted)
-        errors = self._errors(states[0], client).reindex(here["name"]).dropna().sort_values()
+        measured = self.measured
+        recent = measured[measured["client"] == client].set_index("forecaster")
+        if recent.empty:
+            errors, where = self._errors(self.clients[client], client), "its validation set"
+        else:
+            errors = recent[["mase_before", "mase_after"]].min(axis=1)
+            where = f"its last readings (from {recent['first'].min()})"
+        errors = errors.reindex(here["name"]).dropna().sort_values()
         if errors.empty:
             raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
-        told = [f"{name} {error:.2f}" for name, error in errors.iloc[1:MOST].items()]
-        why = f"least error of its validation set, MASE {errors.iloc[0]:.2f}"
-        why += f" ({', '.join(told)})" * bool(told)
-        return self._choice(here[here["name"] == errors.index[0]].iloc[0], why)
+        return self._least(here, errors, f"least error of {where}, MASE")
 
-    def of_new(self, minutes: int, wanted: str = "") -> Choice:
-        """What a meter begins with that did not take part and has `minutes` of readings.
+    def of_new(
+        self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
+    ) -> tuple[Choice, ForecastModel]:
+        """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`.
 
-        Models as received are compared for a meter of less than two weeks, and after the local
-        steps for others.
+        The forecasters that suit a meter of this age are compared on the last fifth of its
+        readings. With less than two weeks, they are models as received and naive forecasts, which
+        need no training and are compared on all readings.
 
         Raises:
-            ResultsError: no model is kept that a new meter could begin with.
+            ResultsError: nothing is kept that could forecast a new meter.
+            DataError: see `ForecastModel.adapt`.
         """
-        shared = self.index[self.index["name"].isin(self.tables.study.federated)]
         if wanted:
-            return self._wanted(shared, wanted)
-        kind = "global" if minutes < AS_RECEIVED else "local"
-        scores = self.tables.scores("global" if kind == "global" else "local", "last")
-        by_place = scores["validation_mase"].groupby(["state", "sharing"]).min()
-        places = pd.MultiIndex.from_frame(shared[["state", "sharing"]])
-        errors = by_place.reindex(places).to_numpy()
-        if not np.isfinite(errors).any():
+            choice = self._wanted(self.index, wanted)
+        else:
+            choice = self._best_for_new(client, readings, epochs)
+        return choice, self.model(choice.file).adapt(readings, client, epochs)
+
+    def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
+        minutes = len(readings) * self.any_model.interval
+        is_short = minutes < AS_RECEIVED
+        held = max(len(readings) // 5, WEEK // 7 // self.any_model.interval)
+        before = readings if is_short else readings[:-held]
+        found: dict[str, pd.Series[float]] = {}
+        for row in self.index.drop_duplicates("name").itertuples():
+            model, name = self.model(self.folder / str(row.file)), str(row.name)
+            trains = model.baseline and STANDARD[name].module != "naive"
+            suits = minutes >= REACH.get(name, 0) + WEEK and not (trains and is_short)
+            if not (suits if model.baseline else "global" in model.models):
+                continue
+            tried = model.adapt(before, client, 0 if is_short else epochs)
+            forecasts = tried.predict(readings, client, early=True)
+            if not is_short:
+                forecasts = forecasts[forecasts["made_at"] >= before.index[-1]]
+            truth = readings["load"].reindex(forecasts.index)
+            errors = (forecasts["forecast"] - truth).abs()
+            found[name] = errors.set_axis(
+                pd.MultiIndex.from_arrays([forecasts.index, forecasts["made_at"]])
+            )
+        if not any(STANDARD.get(name) is None for name in found):
             raise ResultsError(
                 f"{self.results}: keeps no model that a new meter could begin with; a sharing "
                 "scheme that shares parameters, such as P1, gives one"
             )
-        best = int(np.nanargmin(errors))
-        age = "less than two weeks of readings" if kind == "global" else "two weeks or more"
-        return self._choice(
-            shared.iloc[best],
-            f"{age}, and the {kind} models of the scheme have the least validation error of all "
-            f"meters, MASE {errors[best]:.2f}",
-        )
+        common = pd.DataFrame(found).dropna().mean().sort_values()
+        span = "all its readings" if is_short else "the last fifth of its readings"
+        return self._least(self.index, common, f"least error of {span}, kWh")
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """The table of the last update, see `plfl.forecast.update`; empty without one."""
+        columns = ["client", "forecaster", "first", "mase_before", "mase_after"]
+        if self.update is None:
+            return pd.DataFrame(columns=columns)
+        return pd.read_csv(self.update / "update.csv", dtype={"client": str})
+
+    @cached_property
+    def readings(self) -> dict[str, pd.DataFrame]:
+        """The readings of each client that the study and its updates know, in kWh, indexed by the
+        ends of the intervals in standard time; NaN in gaps."""
+        if self.update is not None:
+            whole = read_table(self.update / "readings.parquet")
+            return {
+                str(client): rows.drop(columns="client").set_index("timestamp")
+                for client, rows in whole.groupby("client", sort=False)
+            }
+        found: dict[str, pd.DataFrame] = {}
+        wanted = self.any_model.readings
+        for state in self.index["state"].unique():
+            folders = [self.results, self.results.parent]  # a variant's may be one above
+            files = [folder / "data" / f"{state}.npz" for folder in folders]
+            file = next(filter(Path.is_file, files), files[0])
+            if not file.is_file():
+                raise ResultsError(f"{file}: the study's readings are missing; run it again")
+            dataset = Dataset.load_file(file)
+            for number, (client, scaling) in enumerate(scalings(dataset).items()):
+                rows = slice(*dataset.bounds[number, [0, 3]].tolist())
+                values = dataset.features[rows] * scaling.scale + scaling.offset
+                stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
+                table = pd.DataFrame(values, stamps, dataset.columns.tolist())
+                table["load"] = dataset.load[rows]
+                found[client] = table[wanted].asfreq(f"{dataset.interval}min")
+        return found
+
+    def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
+        """New readings of a client with up to this number of known `rows` before them.
+
+        Raises:
+            DataError: they have another unit.
+        """
+        self.any_model.check_unit(readings["load"], client)
+        known = self.readings[client]
+        first = readings.index[0] - rows * pd.Timedelta(minutes=self.any_model.interval)
+        earlier = known[(known.index >= first) & (known.index < readings.index[0])]
+        joined = pd.concat([earlier, readings[known.columns]]) if len(earlier) else readings
+        return joined.asfreq(f"{self.any_model.interval}min")
+
+    def past_weeks(self, client: str, choice: Choice) -> pd.Series[float]:
+        """The MASE of each week until now that was forecast without being trained on, by its first
+        day: of the study's test set, and of the readings of updates before they were used."""
+        if self.update is None:
+            try:
+                return weekly(pairs(self.model(choice.file), client, self.readings[client]))
+            except DataError:  # no test set that is long enough
+                return pd.Series(dtype=float)
+        weeks = pd.read_csv(self.update / "weeks.csv", parse_dates=["week"], dtype={"client": str})
+        found: pd.Series[float] = weeks[weeks["client"] == client].set_index("week")["mase"]
+        return found
 
     def _errors(self, state: str, client: str) -> pd.Series[float]:
         """The MASE of a client's validation set by forecaster, mean over seeds."""
@@ -149,10 +255,22 @@ class Kept:
         if rows.empty:
             known = among["name"].drop_duplicates().tolist()
             raise ResultsError(
-                f"--with {wanted}: {self.results / 'models'} keeps {', '.join(known) or 'none'}"
+                f"--with {wanted}: {self.folder} keeps {', '.join(known) or 'none'}"
                 f"{did_you_mean(wanted, known)}"
             )
-        return self._choice(rows.iloc[0], "chosen with --with")
+        return Choice(wanted, self.folder / str(rows["file"].iloc[0]), "chosen with --with")
 
-    def _choice(self, row: pd.Series, why: str) -> Choice:
-        return Choice(str(row["name"]), self.results / "models" / str(row["file"]), why)
+    def _least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
+        """The forecaster of least error, which comes first among the `errors`."""
+        others = [f"{name} {error:.2f}" for name, error in errors.iloc[1:MOST].items()]
+        why = f"{reason} {errors.iloc[0]:.2f}" + f" ({', '.join(others)})" * bool(others)
+        name = str(errors.index[0])
+        file = among.loc[among["name"] == name, "file"].iloc[0]
+        return Choice(name, self.folder / str(file), why)
+
+
+def _index(folder: Path) -> pd.DataFrame:
+    path = folder / INDEX
+    if not path.is_file():
+        raise ResultsError(f"{path}: is missing; run the study to its end")
+    return pd.read_csv(path, keep_default_na=False, dtype=str)

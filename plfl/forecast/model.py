@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
@@ -164,7 +164,11 @@ class ForecastModel:
         return localized.assign(made_at=made_at)
 
     def predict(
-        self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
+        self,
+        frame: pd.DataFrame,
+        client: str | None = None,
+        model: Model = "local",
+        early: bool = False,
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
@@ -176,6 +180,8 @@ class ForecastModel:
                 one row for each: `load` in kWh per interval, and the other `readings`; NaN in gaps.
             client: its name; not needed if there is only one.
             model: `local`, or `global` with the shared parameters as the server sends them.
+            early: also forecast where lags reach back to before the first reading; the last load
+                then replaces them, as in training.
 
         Returns:
             A row for every reading with enough readings before it and no gap in the model's inputs,
@@ -192,7 +198,7 @@ class ForecastModel:
         """
         client = self._client(client)
         self._check(frame, client)
-        later, dataset, last = self._windows(frame, client)
+        later, dataset, last = self._windows(frame, client, early)
         horizons, task = self.study.windows.horizons, task_of(self.study)
         starts = last - (dataset.look_back - 1)
         predictions = self._predictions(dataset, client, model, starts)
@@ -243,9 +249,9 @@ class ForecastModel:
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
 
-        It begins with the parameters that the server sends, and trains its own part on all windows
-        of the readings; see `plfl.forecast.newcomer`. A few weeks are enough; less than one week is
-        little.
+        A network begins with the parameters that the server sends, and trains its own part on all
+        windows of the readings; a baseline is fitted to them. See `plfl.forecast.fitting`. A few
+        weeks are enough; less than one week is little.
 
         Args:
             frame: its readings, see `predict`.
@@ -261,32 +267,45 @@ class ForecastModel:
             DataError: a client of the study has this name, its clients shared nothing, too few
                 readings, or see `predict`.
         """
-        from plfl.forecast.newcomer import Newcomer
+        from plfl.forecast.fitting import fitted_to_new
 
-        if self.baseline:
-            raise DataError(
-                f"{self.name}: a baseline is fitted to each meter's own history and has nothing "
-                "for a new meter; use a file of a sharing scheme, such as P1 or P2"
-            )
         if client in self.clients:
             raise DataError(f"{client}: took part and has a model; a new meter needs another name")
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
-        given = self.study, self.cell, self.models, self.scalings
-        new = Newcomer.of(*given, client, table)
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
-        if epochs is None:
-            epochs = new.chosen_epochs()
-            trained = f"{counted(epochs, 'epoch')}, chosen on the last fifth"
-            how = trained if epochs else "used as received"
+        adapted, passes = fitted_to_new(self, client, table, epochs)
+        if epochs is None and not self.baseline:
+            trained = f"{counted(passes, 'epoch')}, chosen on the last fifth"
+            how = trained if passes else "used as received"
             log.info("%s: %.1f weeks of readings: %s", client, weeks, how)
-        models = new.trained(epochs)
-        margins: Margins = {}
-        if self.margins:
-            margins = dict.fromkeys(MODELS, self.margins["global"].mean(axis=0, keepdims=True))
-        return replace(self, scalings={client: new.scaling}, models=models, margins=margins)
+        return adapted
+
+    def updated(self, frame: pd.DataFrame, client: str) -> ForecastModel:
+        """The model of a client that took part, after training on all its readings until now.
+
+        A network takes own steps from where it stands, on the readings after those that it was
+        trained and chosen on; a baseline is fitted anew to all. See `plfl.forecast.fitting`.
+
+        Args:
+            frame: all its readings, see `predict`.
+            client: its name.
+
+        Returns:
+            A model that knows only this client.
+
+        Raises:
+            DataError: the models of its method cannot be trained alone, or see `predict`.
+        """
+        from plfl.forecast.fitting import fitted_to_later
+
+        client = self._client(client)
+        self._check(frame, client)
+        if not (self.baseline or "local" in self.models):
+            raise DataError(f"{self.name}: its clients have no models that could be trained alone")
+        return fitted_to_later(self, client, assemble(frame[self.readings], self.columns))
 
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
@@ -363,9 +382,10 @@ class ForecastModel:
         return WindowShape(len(self.columns), windows.look_back, windows.covariates_width)
 
     def _windows(
-        self, frame: pd.DataFrame, client: str
+        self, frame: pd.DataFrame, client: str, early: bool = False
     ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
-        """The table up to the last target, its windows, and the last input rows of those to use."""
+        """The table up to the last target, its windows, and the last input rows of those to use;
+        `early` as in `predict`."""
         ahead = self.study.windows.farthest
         step = pd.Timedelta(minutes=self.interval)
         stamps = pd.date_range(
@@ -379,7 +399,8 @@ class ForecastModel:
                 "the last one",
                 *(client, len(frame), self.look_back),
             )
-        needed = min(self.look_back, max(len(frame), dataset.look_back))
+        reach = dataset.look_back if early else self.look_back
+        needed = min(reach, max(len(frame), dataset.look_back))
         last = np.arange(needed - 1, len(frame))
         last = last[dataset.readable[last]]
         if not len(last):
@@ -451,10 +472,15 @@ class ForecastModel:
                 f"row, {self.interval} minutes apart; add earlier ones"
             )
         if client in self.clients:
-            self._check_unit(frame["load"], client)
+            self.check_unit(frame["load"], client)
 
-    def _check_unit(self, load: pd.Series, client: str) -> None:
-        """Refuse loads that are as much above those of the training as another unit makes them."""
+    def check_unit(self, load: pd.Series, client: str) -> None:
+        """Refuse loads of a client that are as much above those of its training as another unit
+        makes them.
+
+        Raises:
+            DataError: they are.
+        """
         scaling, at = self.scalings[client], self.columns.index("load")
         low, high = scaling.low[at], scaling.high[at]
         largest, median = load.max(), load.median()

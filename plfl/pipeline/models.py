@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +11,15 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
-from plfl.baselines.trees import Boosting
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
-from plfl.experiments.stored_baselines import fit, storable
+from plfl.experiments.stored_baselines import boosting_of, fit, storable
 from plfl.forecast.contents import baseline_cell, describe
 from plfl.results.records import TRAINED, Margins, Models, write_csv, write_models, write_table
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
-from plfl.tasks.quantiles import Quantiles
 
 if TYPE_CHECKING:
     from plfl.experiments.evaluation import Evaluator
@@ -98,10 +95,8 @@ def _wanted(tables: Tables, state: str) -> list[str]:
 
 def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: Path) -> None:
     """Fit a baseline as for its scores and write it as a file of models."""
-    task, boosting = task_of(study), Boosting.of(study.baselines)
-    if isinstance(task, Quantiles):
-        boosting = replace(boosting, levels=task.levels)
-    fitted, predict = fit(name, dataset, boosting)
+    task = task_of(study)
+    fitted, predict = fit(name, dataset, boosting_of(study))
     margins: Margins = {}
     if task.margins != "none":
         each = [

@@ -1,25 +1,33 @@
 """A first study of raw exports: what they hold is recognised, and the study reads them in place."""
 
 from collections.abc import Iterable
+from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
+from plfl.data.dataset import WEEK
 from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.pipeline.shipped import root, write_new
 from plfl.study import Study
 
-DAY = 24 * 60
-"""Minutes."""
+Ahead = Literal["hour", "day"]
+"""What a study forecasts: the next hour, or the next day."""
+MINUTES: dict[Ahead, int] = {"hour": 60, "day": 24 * 60}
+FEWEST = 2 * WEEK
+"""Minutes of readings with which a meter takes part, if there are others with more."""
 
 
 def recognise(
-    paths: Iterable[Path], meters: Meters, progress: Progress | None = None
+    paths: Iterable[Path],
+    meters: Meters,
+    progress: Progress | None = None,
+    ahead: Ahead = "day",
 ) -> tuple[Exports, dict[str, Any]]:
     """Read raw exports, and describe them in a study.
 
@@ -28,6 +36,7 @@ def recognise(
         meters: what cannot be detected. Without `interval`, it is that of the exports; stamps
             without a UTC offset need `timezone`.
         progress: see `read_exports`.
+        ahead: what is forecast.
 
     Returns:
         The content of the exports, and the configuration of a study that reads them.
@@ -42,7 +51,13 @@ def recognise(
     exports = read_exports(raw, meters, interval, progress=progress)
     _add_problems(exports, meters)
     exports.refuse(f"{counted(len(exports.problems), 'problem')}, nothing was written")
-    return exports, _study(exports, paths, meters)
+    return exports, _study(exports, paths, meters, ahead)
+
+
+def too_short(exports: Exports) -> list[str]:
+    """The meters that have too few readings to take part, if others have enough."""
+    short = [name for name, m in exports.meters.items() if len(m.load) * m.minutes < FEWEST]
+    return short if len(short) < len(exports.meters) else []
 
 
 def _add_problems(exports: Exports, meters: Meters) -> None:
@@ -76,23 +91,26 @@ def _has_zone(name: str, meters: Meters) -> bool:
     return "timezone" in meters.model_fields_set or meters.timezone_of(name) != meters.timezone
 
 
-def _study(exports: Exports, paths: Iterable[Path], meters: Meters) -> dict[str, Any]:
-    """A study that forecasts a day ahead from the last day, the loads two and seven days before the
-    target, and the calendar, with a fast model and one optimiser."""
+def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead) -> dict[str, Any]:
+    """A study that forecasts from the last day, the loads a day and a week before the target, and
+    the calendar, with a fast model and one optimiser."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
-    covariates = [{"name": "lags", "days": [2, 7]}, {"name": "level"}, {"name": "calendar"}]
+    if short := too_short(exports):
+        keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
+    covariates = [{"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}]
     return {
         "data": {
             "source": "meters",
             "states": ["all"],
-            "clients": len(exports.meters),
+            "clients": len(exports.meters) - len(short),
             "features": ["load", *meters.inputs],
             "meters": {"exports": [path.as_posix() for path in paths], **keys, "interval": minutes},
         },
         "windows": {
-            "look_back": DAY // minutes,
-            "look_ahead": DAY // minutes,
+            "look_back": MINUTES["day"] // minutes,
+            "look_ahead": 1,
+            "horizons": MINUTES[ahead] // minutes,
             "target": "change",
             "scaling": "per_client",
             "covariates": covariates,
@@ -108,5 +126,5 @@ def write(path: Path, study: dict[str, Any]) -> Path:
     raw = {"name": path.stem, **study}
     Study.parse(raw, str(path))
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    about = f"# Your own meters, a day ahead. All keys: {root()}/docs/configuration.md.\n"
+    about = f"# Your own meters. All keys: {root()}/docs/configuration.md.\n"
     return write_new(path, about + text)

@@ -447,7 +447,7 @@ def test_the_guide_shows_what_happens(
     assert capsys.readouterr().out == printed
     study = Study.load("meters.yaml")
     assert (study.name, study.data.clients) == ("meters", 2)
-    assert (study.windows.look_back, study.windows.look_ahead) == (96, 96)
+    assert (study.windows.look_back, study.windows.horizons) == (96, 96)
     assert main(shlex.split(check)[1:]) == 0
     assert "2 meters, load in kWh per 15 min" in capsys.readouterr().out
     assert main(shlex.split(commands[0])[1:]) == 2, "a study is never replaced"

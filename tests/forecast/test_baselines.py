@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import plfl
@@ -83,7 +84,13 @@ def test_a_stored_baseline_is_data_and_is_saved_again(
     readings = model.read(Path("meters/a.csv"))
     with pytest.raises(DataError, match="has no global model"):
         model.predict(readings, "a", "global")
-    with pytest.raises(DataError, match="a sharing scheme"):
-        model.adapt(readings, "new")
+    # Fitted to the readings of a new meter, it forecasts that one alone.
+    new = model.adapt(readings, "new")
+    assert (new.clients, new.models) == (["new"], {})
+    found = new.predict(readings)
+    errors = [found["forecast"] - readings["load"], readings["load"].diff(4)]
+    assert errors[0].abs().mean() < errors[1].abs().mean()
+    new.save("new.safetensors")
+    pd.testing.assert_frame_equal(load("new.safetensors").predict(readings), found)
     with pytest.raises(PlflError, match="only networks"):
         model.export("a.pt2", "a")

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
+from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.newcomer import PASSES
 from plfl.study import Study
 from tests.forecast.test_model import MLP, RECIPE, study_of, trained
 from tests.helpers import tiny

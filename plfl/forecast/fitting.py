@@ -1,0 +1,219 @@
+"""Fits a forecaster to the readings of one meter: of a new one, or of one that has later readings.
+
+A network takes steps of its own. For a new meter it starts with the parameters that the server
+sends, or with their mean if they differ between clients, and trains its personal part, or
+everything if everything is shared. A meter that took part goes on from its own model and trains
+everything, on the readings that this model does not know. The number of passes is chosen on the
+last fifth of these readings. For a new meter with less than two weeks of readings, a model that is
+shared as a whole stays as received (docs/map.md).
+
+A baseline is fitted anew to all readings. Its settings, too, are chosen on the last fifth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from plfl.base.errors import DataError
+from plfl.config.sections import Calibration
+from plfl.data.dataset import WEEK, Dataset, Split
+from plfl.data.windows import Scaling, build_later, scaling_of_new
+from plfl.experiments.stored_baselines import boosting_of, fit
+from plfl.experiments.trainer import Trainer
+from plfl.federated.calibration import calibrate
+from plfl.results.records import MODELS, Margins, Models
+from plfl.study import Cell, Study
+from plfl.tasks import task_of
+
+if TYPE_CHECKING:
+    from plfl.forecast.model import ForecastModel
+
+PASSES = (0, 1, 2, 4, 8, 16)
+"""Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
+AS_RECEIVED = 2 * WEEK
+"""Minutes of readings below which a model that is shared as a whole is used as received."""
+
+
+def fitted_to_new(
+    model: ForecastModel, client: str, table: pd.DataFrame, epochs: int | None
+) -> tuple[ForecastModel, int]:
+    """The model of a new meter, see `ForecastModel.adapt`, and its number of passes.
+
+    The readings in the `table` have the columns that the clients had; NaN in gaps.
+
+    Raises:
+        DataError: the clients shared nothing, or there are too few readings.
+    """
+    study, scalings = model.study, model.scalings
+    scaling = scaling_of_new(table, study.windows, next(iter(scalings.values())))
+    if model.baseline:
+        return _refitted(model, client, table, scaling), 0
+    start = start_of(model.cell, model.models)
+    shared = study.layout.mask(study.shared[model.cell.sharing])
+    whole = bool(shared.all())
+    dataset = build_later(client, table, study.windows, scaling, training=True)
+    steps = OwnSteps(
+        model.cell, Trainer.of(study, dataset), start, np.ones_like(shared) if whole else ~shared
+    )
+    if epochs is None:
+        received = whole and len(table) * model.interval < AS_RECEIVED
+        epochs = 0 if received else steps.choice()[0]
+    models: Models = {"local": steps.after(epochs), "global": start[None]}
+    margins: Margins = {}
+    if model.margins:
+        margins = dict.fromkeys(MODELS, model.margins["global"].mean(axis=0, keepdims=True))
+    alone = replace(model, scalings={client: scaling}, models=models, margins=margins)
+    return alone, epochs
+
+
+def fitted_to_later(model: ForecastModel, client: str, table: pd.DataFrame) -> ForecastModel:
+    """The model of a client alone, after training on all readings in a `table`; see
+    `ForecastModel.updated`."""
+    study, old = model.study, model.scalings[client]
+    number = model.clients.index(client)
+    values = table.to_numpy(float)
+    scaling = replace(
+        old,
+        low=np.fmin(old.low, np.nanmin(values, axis=0)),
+        high=np.fmax(old.high, np.nanmax(values, axis=0)),
+        known=table.index.to_numpy("datetime64[s]")[-1],
+    )
+    if model.baseline:
+        return _refitted(model, client, table, scaling)
+    whole = build_later(client, table, study.windows, scaling, training=True)
+    known = int((whole.stamps <= old.known).sum())
+    dataset = replace(whole, bounds=np.maximum(whole.bounds, max(0, known - whole.look_back)))
+    start = model.models["local"][number]
+    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, np.ones(len(start), bool))
+    epochs, held = steps.choice()
+    models = {name: rows[number][None] for name, rows in model.models.items()}
+    models["local"] = steps.after(epochs)
+    margins = {name: own[number][None] for name, own in model.margins.items()}
+    if held is not None and model.margins:
+        margins["local"] = _margins(study, *held)
+    return replace(model, scalings={client: scaling}, models=models, margins=margins)
+
+
+def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
+    """Parameters (P,) that a new meter begins with.
+
+    Raises:
+        DataError: the clients of the cell shared nothing.
+    """
+    if "global" not in models:
+        raise DataError(
+            f"{cell}: its clients shared nothing that a new meter could begin with; use a model of "
+            "a scheme that shares parameters, such as P1 or P2"
+        )
+    return np.asarray(models["global"].mean(axis=0), np.float32)
+
+
+def _refitted(
+    model: ForecastModel, client: str, table: pd.DataFrame, scaling: Scaling
+) -> ForecastModel:
+    """A baseline of this meter alone, fitted to all its readings."""
+    study = model.study
+    dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
+    first, cut = dataset.bounds[0, :2].tolist()
+    sets: tuple[Split, ...] = ("train", "validation")
+    if cut == first or not all(len(dataset.starts(0, split)) for split in sets):
+        raise DataError(
+            f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
+        )
+    (arrays,), predict = fit(model.baseline, dataset, boosting_of(study))
+    margins: Margins = {}
+    if model.margins:
+        margins["local"] = _margins(study, dataset, predict(0, dataset.starts(0, "validation")))
+    return replace(model, scalings={client: scaling}, fitted={client: arrays}, margins=margins)
+
+
+def _margins(study: Study, dataset: Dataset, forecasts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The margins (1, ...) of a meter's intervals, given the forecasts of what was held out."""
+    return task_of(study).margins_of(dataset, 0, forecasts)[None]
+
+
+def _with_held(whole: Dataset) -> Dataset:
+    """A meter's dataset with the last fifth of its training set held out, at least a day."""
+    first, _, _, end = whole.bounds[0].tolist()
+    held = max((end - first) // 5, WEEK // 7 // whole.interval)
+    bounds = np.array([[first, max(first, end - held), end, end]])
+    return replace(whole, held=np.array([held]), bounds=bounds)
+
+
+@dataclass(frozen=True)
+class OwnSteps:
+    """A meter with its readings, and the model from which it takes steps of its own."""
+
+    cell: Cell
+    trainer: Trainer
+    start: NDArray[np.float32]
+    """Parameters (P,)."""
+    trained: NDArray[np.bool_]
+    """Whether each of them (P,) is trained."""
+
+    def after(self, epochs: int) -> NDArray[np.float32]:
+        """Parameters (1, P) after this number of passes over all windows."""
+        return self._calibrated(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
+
+    def choice(self) -> tuple[int, tuple[Dataset, NDArray[np.float64]] | None]:
+        """The number in `PASSES` with the least error in the last fifth of the readings, at least a
+        day, after training on the readings before it, and what it then forecasts: the dataset with
+        this fifth held out, and the forecasts of its windows. 0 and None if there are too few."""
+        part, task, engine = _with_held(self.trainer.series), self.trainer.task, self.trainer.engine
+        first, cut = part.bounds[0, :2].tolist()
+        if cut == first or not len(starts := part.starts(0, "validation")):
+            return 0, None
+        if len(part.starts(0, "train")) < self.trainer.study.federation.batch_size:
+            return 0, None
+        read = [torch.from_numpy(starts).to(engine.device)]
+        tried: dict[int, tuple[float, NDArray[np.float64]]] = {}
+        for epochs in PASSES:
+            (outputs,) = engine.predict(self._calibrated(part, epochs), read)
+            forecasts = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
+            scores = task.scores(part, 0, "validation", forecasts)
+            tried[epochs] = float(scores[task.own_selection]), forecasts
+        errors = [error for error, _ in tried.values()]
+        best = PASSES[int(np.nanargmin(errors))]
+        return best, (part, tried[best][1])
+
+    def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
+        study, engine = self.trainer.study, self.trainer.engine
+        row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
+        own = torch.from_numpy(self.trained).to(engine.device)
+        data = self.trainer.client_data(self.cell.seed, dataset)
+        return calibrate(
+            row, data, own, study.client_optimiser(self.cell), Calibration(epochs=epochs)
+        )
+
+
+def alone(model: ForecastModel, client: str) -> ForecastModel:
+    """The model of one of its clients."""
+    number = model.clients.index(client)
+    return replace(
+        model,
+        scalings={client: model.scalings[client]},
+        models={name: rows[number][None] for name, rows in model.models.items()},
+        margins={name: own[number][None] for name, own in model.margins.items()},
+        fitted={client: model.fitted[client]} if model.fitted else {},
+    )
+
+
+def together(model: ForecastModel, changed: Mapping[str, ForecastModel]) -> ForecastModel:
+    """A model with other models for some of its clients."""
+    each = [changed.get(client) or alone(model, client) for client in model.clients]
+    return replace(
+        model,
+        scalings={name: one.scalings[name] for one in each for name in one.clients},
+        models={name: np.concatenate([one.models[name] for one in each]) for name in model.models},
+        margins={
+            name: np.concatenate([one.margins[name] for one in each]) for name in model.margins
+        },
+        fitted={name: arrays for one in each for name, arrays in one.fitted.items()},
+    )
