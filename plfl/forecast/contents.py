@@ -1,10 +1,11 @@
-"""The header of a file of models: how to read new data, and where the models come from.
+"""What a file of models holds, and its header: how to read new data, and where the models come
+from.
 
-`describe` makes it as JSON; `Header` is the form in which `load` reads it.
+`describe` makes the header as JSON; `Header` is the form in which `load` reads it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from plfl.baselines import BASELINE
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
-from plfl.results.records import MODELS, Margins, Model
+from plfl.experiments.stored_baselines import Arrays
+from plfl.results.records import MODELS, Margins, Model, Models
 from plfl.study import FORMAT, Cell, Study
 
 _Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
@@ -90,3 +92,39 @@ def describe_scaled(
         "clients": {name: scaling.stored() for name, scaling in scalings.items()},
         "margins": {str(model): own.tolist() for model, own in margins.items()},
     }
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds: the models of a cell's clients after its last round, or a baseline."""
+
+    study: Study
+    """The study that trained them."""
+    cell: Cell
+    columns: list[str]
+    """Names of the inputs; the first is the load."""
+    interval: int
+    """Minutes between readings."""
+    scalings: dict[str, Scaling]
+    """The scaling of each client, by name, in the order of the rows of `models`."""
+    models: Models
+    margins: Margins = field(default_factory=dict)
+    """The margins of the intervals, if the task has margins."""
+    fitted: dict[str, Arrays] = field(default_factory=dict)
+    """Of a baseline, instead of `models`: the arrays of each client, see
+    `plfl.experiments.stored_baselines`. Its cell has the labels of baselines in summary.csv."""
+
+    @property
+    def baseline(self) -> str:
+        """The name of the baseline; empty for the models of a cell."""
+        return self.cell.method if self.cell.sharing == BASELINE else ""
+
+    @property
+    def name(self) -> str:
+        """What forecasts: the name of the cell or of the baseline."""
+        return self.baseline or str(self.cell)
+
+    @property
+    def clients(self) -> list[str]:
+        """Names of the clients that the models were trained with."""
+        return list(self.scalings)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -28,22 +28,19 @@ from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.stored_baselines import boosting_of, fit
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
+from plfl.forecast.contents import Contents
 from plfl.results.records import MODELS, Margins, Models
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
 
-if TYPE_CHECKING:
-    from plfl.forecast.model import ForecastModel
-
+C = TypeVar("C", bound=Contents)
 PASSES = (0, 1, 2, 4, 8, 16)
 """Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
 AS_RECEIVED = 2 * WEEK
 """Minutes of readings below which a model that is shared as a whole is used as received."""
 
 
-def fitted_to_new(
-    model: ForecastModel, client: str, table: pd.DataFrame, epochs: int | None
-) -> tuple[ForecastModel, int]:
+def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None) -> tuple[C, int]:
     """The model of a new meter, see `ForecastModel.adapt`, and its number of passes.
 
     The readings in the `table` have the columns that the clients had; NaN in gaps.
@@ -73,7 +70,7 @@ def fitted_to_new(
     return alone, epochs
 
 
-def fitted_to_later(model: ForecastModel, client: str, table: pd.DataFrame) -> ForecastModel:
+def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     """The model of a client alone, after training on all readings in a `table`; see
     `ForecastModel.updated`."""
     study, old = model.study, model.scalings[client]
@@ -115,9 +112,7 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
     return np.asarray(models["global"].mean(axis=0), np.float32)
 
 
-def _refitted(
-    model: ForecastModel, client: str, table: pd.DataFrame, scaling: Scaling
-) -> ForecastModel:
+def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
     """A baseline of this meter alone, fitted to all its readings."""
     study = model.study
     dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
@@ -193,7 +188,7 @@ class OwnSteps:
         )
 
 
-def alone(model: ForecastModel, client: str) -> ForecastModel:
+def alone(model: C, client: str) -> C:
     """The model of one of its clients."""
     number = model.clients.index(client)
     return replace(
@@ -205,7 +200,7 @@ def alone(model: ForecastModel, client: str) -> ForecastModel:
     )
 
 
-def together(model: ForecastModel, changed: Mapping[str, ForecastModel]) -> ForecastModel:
+def together(model: C, changed: Mapping[str, C]) -> C:
     """A model with other models for some of its clients."""
     each = [changed.get(client) or alone(model, client) for client in model.clients]
     return replace(

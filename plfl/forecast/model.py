@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
@@ -27,10 +27,10 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.stored_baselines import Arrays, restore, storable
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import Header, describe_scaled
+from plfl.forecast.contents import Contents, Header, describe_scaled
 from plfl.layout import WindowShape
-from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models, read_arrays, write_models
-from plfl.study import FORMAT, Cell, Study
+from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
+from plfl.study import FORMAT, Study
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
 from plfl.training.engines import make_engine
@@ -45,39 +45,8 @@ REACH = {
 
 
 @dataclass(frozen=True)
-class ForecastModel:
+class ForecastModel(Contents):
     """The models of a cell's clients after its last round, with all that a forecast needs."""
-
-    study: Study
-    """The study that trained them."""
-    cell: Cell
-    columns: list[str]
-    """Names of the inputs; the first is the load."""
-    interval: int
-    """Minutes between readings."""
-    scalings: dict[str, Scaling]
-    """The scaling of each client, by name, in the order of the rows of `models`."""
-    models: Models
-    margins: Margins = field(default_factory=dict)
-    """The margins of the intervals, if the task has margins."""
-    fitted: dict[str, Arrays] = field(default_factory=dict)
-    """Of a baseline, instead of `models`: the arrays of each client, see
-    `plfl.experiments.stored_baselines`. Its cell has the labels of baselines in summary.csv."""
-
-    @property
-    def baseline(self) -> str:
-        """The name of the baseline; empty for the models of a cell."""
-        return self.cell.method if self.cell.sharing == BASELINE else ""
-
-    @property
-    def name(self) -> str:
-        """What forecasts: the name of the cell or of the baseline."""
-        return self.baseline or str(self.cell)
-
-    @property
-    def clients(self) -> list[str]:
-        """Names of the clients that the models were trained with."""
-        return list(self.scalings)
 
     @property
     def readings(self) -> list[str]:
