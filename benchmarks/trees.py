@@ -1,8 +1,11 @@
-"""Trees alone, pooled, federated and combined on one site of measured meters.
+r"""Trees alone, pooled, federated and combined on one site of measured meters.
 
     python -m benchmarks.trees FOLDER --site fox --weeks 1 4 16   # of the wide tables
 
-The windows, the settings and the origin are those of `config/map.yaml`. Half of the meters get what
+    python -m benchmarks.trees FOLDER --study map-homes --site london --origin 2013-12-04 \
+        --meters 200 --weeks 1
+
+The windows and the settings are those of a study of `config/`. Half of the meters get what
 the other half has trained (`turns: 2`), so that a received model never saw them. Prints the mean
 MASE over meters, the mean that a client sends, and the seconds of each baseline.
 """
@@ -36,24 +39,23 @@ FURTHER: list[dict[str, Any]] = [
 
 
 def study(arguments: argparse.Namespace, weeks: int) -> Study:
-    """A variant of `config/map.yaml` with one cell."""
-    text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    site = arguments.site
-    table = arguments.folder.resolve() / f"{site}_2016_2017_hourly_kwh.parquet"
-    zones = {k: v for k, v in found["data"]["meters"]["timezones"].items() if site in k.lower()}
+    """A variant of a study of `config/` with one cell."""
+    path = Path(__file__).parents[1] / "config" / f"{arguments.study}.yaml"
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    site, meters = arguments.site, found["data"]["meters"]
+    table = arguments.folder.resolve() / Path(meters["exports"][0].format(state=site)).name
+    zones = {k: v for k, v in meters.get("timezones", {}).items() if site in k.lower()}
     found["data"] |= {"states": [site], "clients": arguments.meters, "origins": [arguments.origin]}
-    found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
+    meters |= {"exports": [str(table)], "timezones": zones}
     found["windows"]["history"] = weeks
     # With unseen clients, the others have their whole history.
-    found["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": 2}}
     found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del found["claims"], found["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
     found["baselines"] |= settings | {"further": FURTHER}
     found["baselines"]["leave_out"].remove("lightgbm_lags")
     found["baselines"]["leave_out"] += ["naive_day", "naive_week"]
-    return Study.parse(found, "benchmarks/trees.py")
+    return Study.parse(found, path.name)
 
 
 class Clock(logging.Handler):
@@ -72,6 +74,7 @@ class Clock(logging.Handler):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--study", default="map")
     parser.add_argument("--site", default="fox")
     parser.add_argument("--origin", default="2017-09-24")
     parser.add_argument("--meters", type=int, default=24)

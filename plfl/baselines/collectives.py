@@ -27,6 +27,8 @@ SPLIT = np.dtype(
     {"names": ["feature", "gain"], "formats": ["i4", "f8"], "offsets": [0, 12], "itemsize": 98}
 )
 """What decides between splits, and where it is in a `SplitInfo`."""
+LEVEL = 6
+"""Of zlib's compression."""
 WIDTHS = ("i1", "i2", "i4", "i8", "f8")
 """Types of numbers in messages, the shortest first."""
 
@@ -120,12 +122,13 @@ class Server:
             data: int, size: int, starts: Any, lengths: Any, count: int, out: int, out_size: int
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each."""
-            combine = _best_splits if size == SPLITS else list
+            combine = _best_splits if size == SPLITS else _unpacked_all
             try:
-                found = self.exchange(client, zlib.compress(string_at(data, size), 9), combine)
-                for k, message in enumerate(found * count if combine is _best_splits else found):
-                    memmove(out + starts[k], zlib.decompress(message), lengths[k])
-                self.down[client] += sum(map(len, found))
+                message = zlib.compress(string_at(data, size), LEVEL)
+                blocks, crossed = self.exchange(client, message, combine)
+                for k in range(count):
+                    memmove(out + starts[k], blocks[k], lengths[k])
+                self.down[client] += crossed
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -168,7 +171,7 @@ def packed(numbers: Floats) -> bytes:
         most = int(np.abs(whole).max(initial=0))
         kind = next(k for k, width in enumerate(WIDTHS) if most <= np.iinfo(width).max)
     split = np.concatenate([numbers[::2], numbers[1::2]]).astype(WIDTHS[kind])
-    return bytes([kind]) + zlib.compress(split.tobytes(), 9)
+    return bytes([kind]) + zlib.compress(split.tobytes(), LEVEL)
 
 
 def unpacked(message: bytes) -> Floats:
@@ -187,15 +190,20 @@ def _summed(messages: Sequence[bytes]) -> Floats:
     return total
 
 
-def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
+def _unpacked_all(messages: Sequence[bytes]) -> tuple[list[bytes], int]:
+    """The contents of all messages, and the bytes in which they return."""
+    return [zlib.decompress(message) for message in messages], sum(map(len, messages))
+
+
+def _best_splits(messages: Sequence[bytes]) -> tuple[list[bytes], int]:
     """The best of the splits of each of two leaves, as LightGBM compares them: the larger gain, or
-    else the first feature."""
+    else the first feature. It is returned once, and stands in the place of every message."""
     split = [zlib.decompress(message) for message in messages]
-    found = b""
+    best = b""
     for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
         every = b"".join(one[leaf] for one in split)
         keys = np.frombuffer(every, SPLIT)
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
-        best = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
-        found += split[best][leaf]
-    return [zlib.compress(found, 9)]
+        first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
+        best += split[first][leaf]
+    return [best] * len(messages), len(zlib.compress(best, LEVEL))

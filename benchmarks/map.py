@@ -1,0 +1,144 @@
+"""The error by weeks of history of each way of forecasting: docs/map.csv and docs/images/map.png.
+
+    python -m benchmarks.map results --out docs    # after the studies map, map-homes, …
+
+At each site and origin, the forecaster of a way that is best on validation stands for it. Leads are
+over the best forecaster alone, with the intervals of `plfl.results`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pandas as pd
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.lines import Line2D
+
+from plfl.results.contest import Contest, NotInStudyError, Variant, contests
+from plfl.study import Study
+
+ROOT = Path(__file__).parents[1]
+STUDIES = {
+    "map": "62 buildings of three sites",
+    "map-cambridge": "51 buildings of a fourth site",
+    "map-homes": "200 homes",
+    "map-homes-40": "200 homes",
+}
+"""Studies in `config/`, and the panels that show them."""
+ALONE = ["P3", "baseline-ridge", "baseline-lightgbm_bagged", "baseline-combined"]
+WAYS = {
+    "alone": ALONE,
+    "received": ["unseen", "unseen-global", "baseline-lightgbm_federated"],
+    "combined": ["baseline-combined_received"],
+    "received, pooled": ["baseline-lightgbm_others"],
+    "combined, pooled": ["baseline-combined_pooled"],
+}
+"""What is shown, and the forecasters of which the best on validation is taken."""
+STYLES = {
+    "alone": ("own readings only", "#333333", "-"),
+    "received": ("the others' model, as received", "#0072B2", "-"),
+    "combined": ("weighted mean of own models and the others'", "#009E73", "-"),
+    "received, pooled": ("the same, if the others pool their readings", "#0072B2", ":"),
+    "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
+}
+"""The name, colour and line of each way."""
+SINGLE = (*ALONE, *WAYS["received"], "baseline-naive_day")
+"""Forecasters that the table has one by one, too."""
+
+
+def row(study: str, weeks: str, way: str, contest: Contest, alone: bool) -> dict[str, Any]:
+    """What is known of a way of forecasting."""
+    found = {"study": study, "weeks": int(weeks), "way": way, "mase": contest.error(0)}
+    found |= {"wape": contest.wape(0), "sent_kb": contest.bytes(0) / 1000}
+    found["chosen"] = contest.label(0)
+    if alone:
+        return found
+    kept = ("difference", "low", "high", "lowest", "highest")
+    names = ("lead", "low", "high", "least_without_a_site", "most_without_a_site")
+    told = contest.row
+    return found | {name: told.get(key) for name, key in zip(names, kept, strict=True)}
+
+
+def table(results: Path) -> pd.DataFrame:
+    """A row for each way and site, and for each forecaster, of the studies that are there."""
+    rows = []
+    for name in STUDIES:
+        study = Study.load(ROOT / "config" / f"{name}.yaml")
+        variants = [
+            one
+            for one in Variant.all_of(study, results / name)
+            if (results / name / one.label / "summary.csv").exists()
+        ]
+        if not variants:
+            continue
+        axis = next(axis for axis in study.axes if axis.key == "windows.history")
+        for weeks in sorted({one.place[axis.column] for one in variants}, key=int):
+            here = [one for one in variants if one.place[axis.column] == weeks]
+            ways = WAYS | {one: [one] for one in SINGLE}
+            for way, names in ways.items():
+                for states in ((), *([state] for state in study.data.states)):
+                    if states and (way not in WAYS or len(study.data.states) == 1):
+                        continue
+                    is_alone = names == ALONE
+                    than = ["baseline-persistence"] if is_alone else ALONE
+                    try:
+                        (contest,) = contests(study, here, names, than, states=states)
+                    except NotInStudyError:
+                        continue
+                    if not contest.pairs:
+                        continue  # it has no forecast of some windows
+                    found = row(name, weeks, way, contest, is_alone)
+                    rows.append({"site": states[0] if states else "all", **found})
+    return pd.DataFrame(rows)
+
+
+def draw(rows: pd.DataFrame, path: Path) -> None:
+    """A panel for buildings, for an unseen site and for homes, with the intervals of the leads."""
+    titles = list(dict.fromkeys(STUDIES[name] for name in rows["study"].unique()))
+    figure, panels = pyplot.subplots(1, len(titles), figsize=(11, 4), sharey=True, squeeze=False)
+    for panel, title in zip(panels[0], titles, strict=True):
+        of = rows[(rows["study"].map(STUDIES) == title) & (rows["site"] == "all")]
+        weeks = sorted(of["weeks"].unique())
+        for k, way in enumerate(WAYS):
+            line = of[of["way"] == way].sort_values("weeks")
+            places = [weeks.index(week) + 0.06 * (k - 1.5) for week in line["weeks"]]
+            bars = None
+            if way != "alone":
+                bars = [line["high"] - line["lead"], line["lead"] - line["low"]]
+            label, colour, dash = STYLES[way]
+            panel.errorbar(
+                places, line["mase"], bars, color=colour, linestyle=dash, label=label,
+                marker="o", markersize=4, capsize=3,
+            )  # fmt: skip
+        panel.set_title(title, fontsize=11)
+        panel.set_xticks(range(len(weeks)), [str(week) for week in weeks])
+        panel.set_xlabel("weeks of own readings")
+        panel.grid(axis="y", alpha=0.3)
+    panels[0][0].set_ylabel("error (1: repeat the last reading)")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    order = [0, None, 1, 3, 2, 4]  # of columns of two
+    nothing = Line2D([], [], linestyle="none")
+    figure.legend(
+        [nothing if k is None else handles[k] for k in order],
+        ["" if k is None else labels[k] for k in order],
+        loc="lower center", ncols=3, frameon=False,
+    )  # fmt: skip
+    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    arguments = parser.parse_args()
+    rows = table(arguments.results)
+    rows.to_csv(arguments.out / "map.csv", index=False, float_format="%.4f")
+    draw(rows, arguments.out / "images" / "map.png")
+
+
+if __name__ == "__main__":
+    main()
