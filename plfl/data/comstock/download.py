@@ -200,8 +200,10 @@ def _explained(key: str) -> Iterator[None]:
         ) from error
     except (BotoCoreError, Boto3Error, KeyError, ValueError) as error:
         cause = getattr(error, "last_exception", error)
+        if isinstance(error, KeyError):
+            cause = f"no {error} in its answer"
         raise DataError(
-            f"{key}: cannot be downloaded from the ComStock bucket ({cause!r}); run again when "
+            f"{key}: cannot be downloaded from the ComStock bucket ({cause}); run again when "
             "there is a network, or set data.source to sample; if there is one, check for a proxy, "
             "AWS_ENDPOINT_URL_S3 and ~/.aws"
         ) from error
