@@ -14,7 +14,7 @@ import numpy as np
 import plfl
 
 folder = Path(sys.argv[2])
-clients = plfl.clients(plfl.Study.load(sys.argv[1]))
+clients = plfl.clients(sys.argv[1])
 for part in ("train", "test"):
     (folder / part).mkdir(parents=True, exist_ok=True)
     for number, client in enumerate(clients):

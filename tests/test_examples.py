@@ -1,5 +1,6 @@
 """The programs in examples/ run, on a small study."""
 
+import pickle
 import runpy
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import plfl
 from plfl.cli.main import main
 from tests.outside.conftest import Write, write
 
@@ -42,6 +44,26 @@ def test_folder_of_pfllib(write: Write, monkeypatch: pytest.MonkeyPatch) -> None
     with np.load("Meters/train/2.npz", allow_pickle=True) as file:
         data = file["data"].tolist()  # as PFLlib reads it
     assert data["x"].shape == (len(data["y"]), 12)
+
+
+def test_folder_of_fl_bench(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, "fl_bench_folder.py", str(write()), "synthetic")
+    partition = pickle.loads(Path("synthetic/partition.pkl").read_bytes())
+    rows, targets = np.load("synthetic/data.npy"), np.load("synthetic/targets.npy")
+    assert partition["separation"]["total"] == 3
+    for client, indices in zip(plfl.clients("own.yaml"), partition["data_indices"], strict=True):
+        for part, own in indices.items():
+            np.testing.assert_array_equal(rows[own], client.flat(part))
+            np.testing.assert_array_equal(targets[own], getattr(client, f"y_{part}"))
+
+
+def test_dataset_of_appfl(write: Write) -> None:
+    found = runpy.run_path(str(EXAMPLES / "appfl_dataset.py"))
+    train, validation = found["of_client"](study=str(write()), client_id=1, num_clients=3)
+    client = plfl.clients("own.yaml")[1]
+    np.testing.assert_array_equal(train[5][0], client.flat("train")[5])
+    assert float(validation[7][1]) == client.y_val[7]
+    assert len(validation) == len(client.y_val)
 
 
 def test_the_whole_idea(

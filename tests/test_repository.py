@@ -23,7 +23,9 @@ def read(name: str) -> Any:
 
 
 def test_the_version_is_cited() -> None:
-    assert read("CITATION.cff")["version"] == plfl.__version__
+    cited, described = read("CITATION.cff"), read("codemeta.json")
+    assert cited["version"] == described["version"] == plfl.__version__
+    assert str(cited["date-released"]) == described["datePublished"]
     assert plfl.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
