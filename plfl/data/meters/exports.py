@@ -365,12 +365,13 @@ def _parts(
         index=table.cells.index,
     )
     if columns.name is None:
+        if not columns_of:
+            return times, {}
         sums = [
             sum((values[column] for column in more), values[first]).to_numpy()
             for first, *more in columns_of.values()
         ]
-        together = np.array(sums).reshape(len(sums), -1).T
-        readings = pd.DataFrame(together, table.cells.index, list(columns_of))
+        readings = pd.DataFrame(np.array(sums).T, table.cells.index, list(columns_of))
         first_of = {meter: first for meter, (first, *_) in columns_of.items()}
         piece = Piece(table, times, readings, inputs, first_of)
         return times, dict.fromkeys(columns_of, piece)
