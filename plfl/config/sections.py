@@ -160,7 +160,8 @@ class Meters(Section):
     """Unit of the readings: energy in the interval (`kWh`, `Wh`, `MWh`) or mean power (`kW`, `W`,
     `MW`). null: the one that the file states, otherwise kWh."""
     cumulative: bool = False
-    """The readings are those of a cumulative register: the load is their difference."""
+    """The readings are those of a cumulative register: the load is their difference, spread evenly
+    over missing readings of up to `max_gap` minutes."""
     add: str | None = None
     """Registers whose names are equal without this regular expression, such as ` T[12]$` for those
     of day and night, are added. A reading that one of them lacks is missing."""
@@ -180,8 +181,6 @@ class Meters(Section):
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes, with the last reading before it, so that no forecast
     uses a later one. Windows that touch a longer gap are left out."""
-    cut: bool = False
-    """Keep only a meter's longest part without a gap above `max_gap`."""
     only: list[str] = []
     """Names of the meters that take part (`*` and `?` are wildcards; `{state}` is the state).
     Empty: all."""

@@ -29,6 +29,18 @@ def comma(value: float) -> str:
     return f"{value:.3f}".replace(".", ",")
 
 
+def by_day(minutes: int, form: str) -> list[tuple[str, np.ndarray]]:
+    """The date of each day in a form, and its loads."""
+    dates = pd.date_range("2023-01-10", periods=DAYS).strftime(form)
+    return list(zip(dates, loads(minutes).reshape(DAYS, -1), strict=True))
+
+
+def clocks(minutes: int) -> list[str]:
+    """The times of day from one midnight to the next."""
+    first, last = "2023-01-10", "2023-01-11"
+    return list(pd.date_range(first, last, freq=f"{minutes}min").strftime("%H:%M"))
+
+
 def enedis() -> list[str]:
     """France: a preamble with a unit; mean power at the ends of half hours."""
     head = "Identifiant PRM;Type de donnees;Date de debut;Date de fin;Grandeur physique;Unite;Pas"
@@ -85,14 +97,11 @@ def octopus() -> list[str]:
 
 def n3rgy() -> list[str]:
     """United Kingdom: one row per day, a column for each half hour, and their total."""
-    days = loads(30).reshape(DAYS, 48)
-    clocks = pd.date_range("2023-01-10", periods=48, freq="30min").strftime("%H:%M")
-    dates = pd.date_range("2023-01-10", periods=DAYS).strftime("%d/%m/%Y")
     return [
-        f"Date,{','.join(clocks)},Total",
+        f"Date,{','.join(clocks(30)[:-1])},Total",
         *(
             f"{date},{','.join(map(str, day))},{day.sum():.3f}"
-            for date, day in zip(dates, days, strict=True)
+            for date, day in by_day(30, "%d/%m/%Y")
         ),
     ]
 
@@ -131,13 +140,11 @@ def smart_meter_texas() -> list[str]:
 def nem12() -> list[str]:
     """Australia: NEM12, with a register of reactive energy."""
     lines = ["100,NEM12,202302191534,MDP1,RETAILER"]
-    for register, unit, values in (("E1", "kWh", loads(30)), ("Q1", "kVArh", loads(30) / 9)):
+    for register, unit, share in (("E1", "kWh", 1), ("Q1", "kVArh", 9)):
         lines.append(f"200,6123456789,E1Q1,1,{register},N1,METER1,{unit},30,20230610")
-        for date, day in zip(
-            pd.date_range("2023-01-10", periods=DAYS), values.reshape(DAYS, 48), strict=True
-        ):
-            readings = ",".join(f"{value:.4f}" for value in day)
-            lines.append(f"300,{date:%Y%m%d},{readings},A,,,20230219120000,")
+        for date, day in by_day(30, "%Y%m%d"):
+            readings = ",".join(f"{value / share:.4f}" for value in day)
+            lines.append(f"300,{date},{readings},A,,,20230219120000,")
     return [*lines, "900"]
 
 
@@ -155,14 +162,9 @@ def datadis() -> list[str]:
 
 def e_distribuzione() -> list[str]:
     """Italy: one row per day with 96 columns of times `a-b`."""
-    days = loads(15).reshape(DAYS, 96)
-    clocks = pd.date_range("2023-01-10", periods=97, freq="15min").strftime("%H:%M")
-    names = [f"{a}-{b}" for a, b in pairwise(clocks)]
-    dates = pd.date_range("2023-01-10", periods=DAYS).strftime("%d/%m/%Y")
-    return [
-        f"Giorno;{';'.join(names)}",
-        *(f"{date};{';'.join(map(comma, day))}" for date, day in zip(dates, days, strict=True)),
-    ]
+    names = ";".join(f"{first}-{last}" for first, last in pairwise(clocks(15)))
+    rows = by_day(15, "%d/%m/%Y")
+    return [f"Giorno;{names}", *(f"{date};{';'.join(map(comma, day))}" for date, day in rows)]
 
 
 def wiener_netze() -> list[str]:
@@ -195,15 +197,12 @@ def p1_monitor() -> list[str]:
 
 def jemena() -> list[str]:
     """Victoria: one row per day, with the meter and spans as names of columns."""
-    days = loads(30).reshape(DAYS, 48)
-    clocks = pd.date_range("2023-01-10", periods=49, freq="30min").strftime("%H:%M")
-    names = [f"{a} - {b}" for a, b in pairwise(clocks)]
-    dates = pd.date_range("2023-01-10", periods=DAYS).strftime("%d-%b-%Y")
+    names = ",".join(f"{first} - {last}" for first, last in pairwise(clocks(30)))
     return [
-        f"NMI,METER SERIAL NUMBER,CON/GEN,DATE,ESTIMATED?,{','.join(names)}",
+        f"NMI,METER SERIAL NUMBER,CON/GEN,DATE,ESTIMATED?,{names}",
         *(
             f"6123456789,1234567,Consumption,{date},No,{','.join(map(str, day))}"
-            for date, day in zip(dates, days, strict=True)
+            for date, day in by_day(30, "%d-%b-%Y")
         ),
     ]
 
@@ -211,27 +210,18 @@ def jemena() -> list[str]:
 def green_button() -> str:
     """The United States: ESPI in XML, in Wh, with a day per block."""
     atom, espi = "http://www.w3.org/2005/Atom", "http://naesb.org/espi"
-    link = "https://x/espi/1_1/resource/Subscription/1/UsagePoint/2/MeterReading/3"
-    kind = "https://x/espi/1_1/resource/ReadingType/4"
-    entries = [
-        f"<entry><link rel='self' href='{link}'/><link rel='related' href='{kind}'/>"
-        "<content><e:MeterReading/></content></entry>",
-        f"<entry><link rel='self' href='{kind}'/><content><e:ReadingType>"
-        "<e:commodity>1</e:commodity><e:powerOfTenMultiplier>0</e:powerOfTenMultiplier><e:uom>72</e:uom></e:ReadingType>"
-        "</content></entry>",
-    ]
+    kind = "<e:ReadingType><e:powerOfTenMultiplier>0</e:powerOfTenMultiplier><e:uom>72</e:uom>"
+    entries = [f"<entry><content>{kind}</e:ReadingType></content></entry>"]
     seconds = starts(60, "America/New_York").as_unit("s").asi8.reshape(DAYS, 24)
-    for number, (day, values) in enumerate(
-        zip(seconds, loads(60).reshape(DAYS, 24) * 1000, strict=True)
-    ):
+    for times, (date, day) in zip(seconds, by_day(60, "%Y%m%d"), strict=True):
         readings = "".join(
-            f"<e:IntervalReading><e:timePeriod><e:duration>3600</e:duration><e:start>{start}"
-            f"</e:start></e:timePeriod><e:value>{value:.0f}</e:value></e:IntervalReading>"
-            for start, value in zip(day, values, strict=True)
+            f"<e:IntervalReading><e:timePeriod><e:start>{start}</e:start></e:timePeriod>"
+            f"<e:value>{value * 1000:.0f}</e:value></e:IntervalReading>"
+            for start, value in zip(times, day, strict=True)
         )
         entries.append(
-            f"<entry><link rel='self' href='{link}/IntervalBlock/{number}'/><content>"
-            f"<e:IntervalBlock>{readings}</e:IntervalBlock></content></entry>"
+            f"<entry><link rel='self' href='https://x/MeterReading/3/IntervalBlock/{date}'/>"
+            f"<content><e:IntervalBlock>{readings}</e:IntervalBlock></content></entry>"
         )
     return f'<?xml version="1.0"?><feed xmlns="{atom}" xmlns:e="{espi}">{"".join(entries)}</feed>'
 

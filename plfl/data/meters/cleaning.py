@@ -514,10 +514,6 @@ class _Alike:
                     )
                 first, last = int(inside[0]), int(inside[-1])
                 done["missing at the beginning or end"][at] += len(load) - (last + 1 - first)
-                if keys.cut:
-                    first, last = self._longest_part(is_known[:, at], first, last)
-                    cut_off = len(inside) - int(is_known[first : last + 1, at].sum())
-                    done["readings outside of the longest part cut off"][at] += cut_off
                 series = load.iloc[first : last + 1, at].rename("load")
                 self._check_values(place, self.known.iloc[:, at], series)
                 inputs = inputs_between(first, last)
@@ -669,16 +665,6 @@ class _Alike:
         if weather is None:
             return inputs
         return inputs.join(_joined(self.here, weather, index, self.target, self.keys.max_gap))
-
-    def _longest_part(self, is_known: NDArray[np.bool_], first: int, last: int) -> tuple[int, int]:
-        """The first and the last row of the longest part, between these rows, without a gap that
-        the study would not fill."""
-        starts, lengths = runs(~is_known[first : last + 1])
-        long = lengths * self.target > self.keys.max_gap
-        begins = [first, *(first + (starts + lengths)[long]).tolist()]
-        ends = [*(first + starts[long]).tolist(), last + 1]
-        begin, end = max(zip(begins, ends, strict=True), key=lambda part: part[1] - part[0])
-        return begin, end - 1
 
     def _check_values(self, place: _Place, readings: pd.Series, load: pd.Series) -> None:
         """Refuse negative and constant loads."""
