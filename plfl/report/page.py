@@ -28,10 +28,10 @@ from plfl.study import Cell, Study
 
 MARGINS = {
     "none": "Intervals are as the models learnt them.",
-    "personal": "Intervals have margins that every client computed from its own validation set.",
-    "adaptive": "Intervals have margins that every client computed from its own validation set. In "
+    "personal": "Intervals have widths that every client computed from its own validation set.",
+    "adaptive": "Intervals have widths that every client computed from its own validation set. In "
     "the test set they follow its loads: wider after a load outside, narrower after one inside.",
-    "shared": "Intervals of federations have margins that the server chose among those of the "
+    "shared": "Intervals of federations have widths that the server chose among those of the "
     "clients; baselines, and clients that train alone, have their own.",
 }
 """What the page says about `task.conformal`."""

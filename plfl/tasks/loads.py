@@ -80,7 +80,7 @@ class Loads(Task):
             if (windows := len(dataset.starts(i, "validation"))) < needed:
                 yield (
                     f"client {name}: has {windows} windows in its validation set, but "
-                    f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
+                    f"task.conformal needs {needed} for the width of the {percent} % interval; use "
                     "more rows for validation in windows.split, or set task.conformal to none"
                 )
 
