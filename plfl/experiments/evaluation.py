@@ -183,20 +183,17 @@ class Evaluator:
         """Margins (N, ...) of each model, given its predictions; empty without margins."""
         if self.task.margins == "none":
             return {}
-        own = {
-            model: np.stack([self._margins_of(i, of[i]) for i in self.clients])
-            for model, of in found.items()
-        }
+        task, own = self.task, dict[Model, Floats]()
+        for model, of in found.items():
+            validation = [self._part(i, "validation", of[i]) for i in self.clients]
+            margins = [task.margins_of(self.dataset, i, x) for i, x in enumerate(validation)]
+            own[model] = np.stack(margins)
         if self.task.margins != "shared" or "global" not in found:
             return own
         everyone = torch.arange(len(self.clients))
         windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
         channel = channel or Channel(0, len(everyone))  # its counts are not read
         return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
-
-    def _margins_of(self, i: int, predictions: Floats) -> Floats:
-        validation = self._part(i, "validation", predictions)
-        return self.task.margins_of(self.dataset, i, validation)
 
     def _with_margins(self, predictions: Forecasts, margins: Floats | None) -> Forecasts:
         if margins is None:

@@ -168,9 +168,9 @@ class Federation:
     def _learn_labels(self) -> None:
         """If the selection needs labels, let the clients tell the server theirs, and try a
         selection."""
-        told = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
-        (told,) = self.channel.send_extras("up", self.everyone, [told])
-        self.selection.labels = told.cpu().numpy()
+        has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
+        (received,) = self.channel.send_extras("up", self.everyone, [has_label])
+        self.selection.labels = received.cpu().numpy()
         # An impossible selection is reported before anything trains.
         self.selection.draw(0)
 
@@ -333,12 +333,8 @@ class Federation:
         `received`, the `global_models`, if they are known already."""
         rows = self.global_models if received is None else received
         if self.channel.shared and self.settings.calibrates:
-            return self._calibrated(rows)
+            options = self.settings.calibration
+            head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
+            return calibrate(rows, self.client_data, head, self.client_opt, options)
         adapted = self.method.adapt(self, self.state, rows)
         return self.method.scored(self, self.state) if adapted is None else adapted
-
-    def _calibrated(self, rows: Tensor) -> Tensor:
-        """The models `rows` (N, P) with heads that the clients have trained."""
-        options = self.settings.calibration
-        head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
-        return calibrate(rows, self.client_data, head, self.client_opt, options)

@@ -4,8 +4,9 @@ import ctypes
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -63,9 +64,9 @@ def train_cells(
             key = digest([digests[cell] for cell in some])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
             own = {state: examples[state] for state in _states(some)}
-            noted = _noted(label, number * rounds, len(groups) * rounds)
+            log_round = partial(_log_round, label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(study, some, on_one_table(own, folder), noted, checkpoint)
+                results = train(study, some, on_one_table(own, folder), log_round, checkpoint)
             for cell, result in results.items():
                 # Models are written first, because records mean that the cell is finished. One seed
                 # is enough.
@@ -120,9 +121,9 @@ def _states(cells: Iterable[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.state for cell in cells))
 
 
-def _noted(label: str, before: int, rounds: int) -> Callable[[int], None]:
-    """Writes the finished rounds of a training into the log, where `plfl study` reads them."""
-    return lambda t: log.info("%s: round %d of %d", label, before + t, rounds)
+def _log_round(label: str, before: int, rounds: int, t: int) -> None:
+    """Write a finished round of a training into the log, where `plfl study` reads it."""
+    log.info("%s: round %d of %d", label, before + t, rounds)
 
 
 def _give_back_memory() -> None:

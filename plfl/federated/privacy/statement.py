@@ -1,6 +1,7 @@
 """What a study can say about the privacy of its clients: ε of each cell, and what ε leaves out."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from plfl.federated.privacy.accounting import (
     has_accountant,
     unamplified,
 )
-from plfl.study import Cell, Study
+from plfl.study import Study
 
 THREAT = (
     "Who sees only the server's parameters learns little about whether a client took part. The "
@@ -103,7 +104,7 @@ def outside(study: Study) -> Iterator[str]:
         )
     if settings.participation < 1 and not has_accountant(DRAWS[settings.selection]):
         yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
-    if (most := _per_federation(private)) > 1:
+    if (most := max(Counter(cell.state for cell in private).values())) > 1:
         yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
     if study.chooses_in_history:
         yield (
@@ -135,8 +136,3 @@ def outside(study: Study) -> Iterator[str]:
         "models/ publishes what their data taught them. Baselines read the data themselves."
     )
     yield "In a simulation, draws and noise come from the seed; cells of one seed have the same."
-
-
-def _per_federation(cells: list[Cell]) -> int:
-    states = [cell.state for cell in cells]
-    return max(map(states.count, states))
