@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base.rounding import drawn_of
-from plfl.config.sections import Data, Federation, Tuning, Windows
+from plfl.config.sections import Data, FederationSettings, Tuning, Windows
 from plfl.layout import WindowShape
 from plfl.tasks import (
     CorrectedDistillation,
@@ -58,7 +58,7 @@ class Classify(Task):
         return {"clients": [data.most_clients, skew_of(data).model_dump(mode="json")]}
 
     def problems(
-        self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
+        self, data: Data, windows: Windows, federation: FederationSettings, tuning: Tuning
     ) -> Iterator[str]:
         source, skew = _source_of(data), skew_of(data)
         if len(data.states) != 1:

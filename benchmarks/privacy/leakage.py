@@ -24,7 +24,7 @@ from benchmarks.privacy import attacks
 from benchmarks.privacy.attacks import Kinds, Numbers
 from plfl.base.errors import ConfigError, PlflError
 from plfl.base.text import printed
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.prepare import check_loads, load_dataset
 from plfl.experiments.trainer import Trainer
@@ -187,7 +187,9 @@ class _Attack:
         self.views, self.settings = _views(trainer.study), trainer.study.federation
         self.f = self._federation(self.settings)
 
-    def _federation(self, settings: Settings, client_opt: ClientOpt | None = None) -> Federation:
+    def _federation(
+        self, settings: FederationSettings, client_opt: ClientOpt | None = None
+    ) -> Federation:
         candidate = self.trainer.study.combinations.untuned(*self.cell.combination)
         data = self.trainer.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)

@@ -17,7 +17,7 @@ from pydantic import (
 
 from plfl.config.messages import refusal
 from plfl.config.named import Named, chosen
-from plfl.config.sections import Data, Federation, Tuning, Windows
+from plfl.config.sections import Data, FederationSettings, Tuning, Windows
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -139,7 +139,7 @@ class TaskRules(Named):
         return WindowShape(*sizes, self.outputs(windows.horizons))
 
     def problems(
-        self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
+        self, data: Data, windows: Windows, federation: FederationSettings, tuning: Tuning
     ) -> Iterator[str]:
         """Why it cannot be trained with these settings, one line for each problem."""
         return iter(())
@@ -263,7 +263,9 @@ class MethodRules(Algorithm):
     mixes: ClassVar[bool] = False
     """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Federation) -> Iterator[str]:
+    def unfit(
+        self, model: ModelRules, task: TaskRules, federation: FederationSettings
+    ) -> Iterator[str]:
         """Why the method cannot train this model, or cannot train with these settings; empty if it
         can."""
         averages = federation.ema is not None

@@ -730,7 +730,7 @@ class Calibration(Section):
     """Quantile bins of a load, which `kd` uses as classes."""
 
 
-class Privacy(Section):
+class PrivacySettings(Section):
     """Differential privacy of whole clients (docs/privacy.md)."""
 
     clip: float | None = Field(None, gt=0)
@@ -746,7 +746,7 @@ class Privacy(Section):
     fixed."""
 
 
-class Federation(Section):
+class FederationSettings(Section):
     """The rounds of training."""
 
     rounds: int = Field(40, ge=1)
@@ -802,7 +802,7 @@ class Federation(Section):
     tenth of the rounds, rounded up, or the tried numbers of rounds. With `windows.history` only the
     last round has test scores."""
     simulation: Simulation = Simulation()
-    privacy: Privacy = Privacy()
+    privacy: PrivacySettings = PrivacySettings()
 
     @model_validator(mode="before")
     @classmethod
@@ -853,7 +853,7 @@ class Federation(Section):
         return t % every == 0 or t == self.rounds
 
 
-class Channel(Section):
+class ChannelSettings(Section):
     """Codecs of the shared parameters ([guide](channel.md))."""
 
     up: str = "none"

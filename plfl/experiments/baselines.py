@@ -44,7 +44,7 @@ def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class BaselineTables:
     """The tables of the baselines of a state."""
 
     scores: pd.DataFrame
@@ -68,7 +68,7 @@ def evaluate(
     task: Task | None = None,
     further: Sequence[Further] = (),
     leave_out: Collection[str] = (),
-) -> Evaluation:
+) -> BaselineTables:
     """Train every baseline on the dataset of a state and score it on validation and test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
@@ -121,7 +121,7 @@ def evaluate(
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     rest = [column for column in week if column not in order]
-    return Evaluation(
+    return BaselineTables(
         pd.DataFrame(rows), week[[*order, *rest]], pd.concat(errors, ignore_index=True)
     )
 
@@ -140,7 +140,7 @@ def _tables(
     sent: Sequence[int],
     more: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], list[pd.DataFrame]]:
-    """The rows of one baseline in the three tables of `Evaluation`."""
+    """The rows of one baseline in the three tables of `BaselineTables`."""
     keys = {"state": state, "baseline": name}
     labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
     of = {"state": state, **labels, "model": BASELINE}

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.baselines.features import raw_bytes
-from plfl.config.sections import Federation as Settings
-from plfl.config.sections import Scheme, Simulation
+from plfl.config.sections import FederationSettings, Scheme, Simulation
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation, Evaluator, Examiner
@@ -88,7 +87,7 @@ class Plan:
         return self._data[seed]
 
 
-def _of_all(settings: Settings, clients: int) -> Settings:
+def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
     """The settings of the rounds for a single client that takes the steps of all clients.
 
     Its optimiser is never reset.
@@ -120,7 +119,7 @@ def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
                 yield plan(dataset.whole.of(others), dataset.of(late), scheme, late)
 
 
-class Part:
+class CellPart:
     """A part of a cell in training: the federation of its members, and the clients that join it."""
 
     def __init__(self, cell: Cell, candidate: Candidate, plan: Plan):

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.config.sections import Federation as FederationSettings
+from plfl.config.sections import FederationSettings
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.channel import Traffic
-from plfl.federated.clock import Times
+from plfl.federated.clock import RoundTimes
 from plfl.results.records import Model
 from plfl.tasks import Task
 
@@ -62,7 +62,7 @@ class Recorder:
         losses: NDArray[np.float64],
         steps: NDArray[np.float64],
         traffic: Traffic,
-        times: Times | None,
+        times: RoundTimes | None,
     ) -> None:
         """Add a row for each participant: mean minibatch loss, steps, bytes and simulated seconds.
 

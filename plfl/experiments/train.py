@@ -14,10 +14,10 @@ from plfl.base.files import digest
 from plfl.config.sections import ROUNDS
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.experiments.parts import Part, Plan, plans
+from plfl.experiments.parts import CellPart, Plan, plans
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.experiments.trials import Choice, Trial, best_groups, choices, halved
+from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices, halved
 from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
@@ -85,7 +85,7 @@ def train(
     return results
 
 
-def _of_choice(choice: Choice, trials: Iterable[Trial]) -> Trial:
+def _of_choice(choice: TunedChoice, trials: Iterable[Trial]) -> Trial:
     wanted = (t for t in trials if (t.candidate.tuned, t.until) == (choice.tuned, choice.rounds))
     return next(wanted)
 
@@ -97,7 +97,7 @@ class _Trials:
         """`of_state`: the examples of each state, which the engine of the `trainer` reads."""
         self.trainer, self.study, self.of_state = trainer, trainer.study, of_state
         self._plans: dict[str, list[Plan]] = {}
-        self._parts: dict[str, list[Part]] = {}
+        self._parts: dict[str, list[CellPart]] = {}
 
     def of(self, twins: list[Cell]) -> list[Trial]:
         """Every candidate of `twins`, which are cells with the same settings."""
@@ -118,7 +118,7 @@ class _Trials:
             self._plans[plan] = list(plans(own, cell))
         key = repr((plan, cell.seed, until, replace(alike, tuned=())))
         if key not in self._parts:
-            self._parts[key] = [Part(cell, alike, one) for one in self._plans[plan]]
+            self._parts[key] = [CellPart(cell, alike, one) for one in self._plans[plan]]
         parts = self._parts[key]
         return Trial(
             twins,
@@ -133,7 +133,7 @@ class _Trials:
 def _trained_again(
     tried: _Trials,
     finished: list[Trial],
-    kept: Mapping[str, Mapping[Model, Choice]],
+    kept: Mapping[str, Mapping[Model, TunedChoice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
@@ -146,7 +146,7 @@ def _trained_again(
         for state, own in tried.of_state.items()
     }
     makes = _Trials(tried.trainer, whole)
-    again: dict[tuple[Cell, Choice], Trial] = {}
+    again: dict[tuple[Cell, TunedChoice], Trial] = {}
     before: dict[Trial, Trial] = {}
     for trial in finished:
         for choice in kept[trial.group].values():
@@ -203,7 +203,7 @@ class _Job:
         return self.running
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[CellPart]:
         """The parts that train, each once."""
         return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
 
@@ -252,7 +252,7 @@ class _Job:
             return bool(wished) or t in self.tried or t in self.study.rungs
         return self.settings.evaluates(t) or t in self.study.rungs
 
-    def _record(self, trial: Trial, part: Part, recorder: Recorder, finished: Round) -> None:
+    def _record(self, trial: Trial, part: CellPart, recorder: Recorder, finished: Round) -> None:
         """Record a finished round of a part of a `trial`."""
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as = last if self.is_final else t

@@ -9,8 +9,7 @@ from typing import cast
 
 import torch
 
-from plfl.config.sections import Compute
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import Compute, FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.effort import faster_device
@@ -47,7 +46,7 @@ class Trainer:
         return cls(study, dataset, network, make_engine(placed(study), network, dataset))
 
     def client_data(
-        self, seed: int, dataset: Examples | None = None, settings: Settings | None = None
+        self, seed: int, dataset: Examples | None = None, settings: FederationSettings | None = None
     ) -> ClientData:
         """The clients' data, with the minibatches of a seed.
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from plfl.experiments.parts import Part
+from plfl.experiments.parts import CellPart
 from plfl.experiments.recorder import Recorder
 from plfl.methods import Method
 from plfl.results.records import MODELS, Model, Models
@@ -15,7 +15,7 @@ from plfl.study.combinations import Candidate, Values
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedChoice:
     """The choice for one model, made on validation."""
 
     tuned: Values
@@ -32,7 +32,7 @@ class Trial:
     group: str
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
-    parts: list[Part]
+    parts: list[CellPart]
     """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
     """One recorder for each part."""
@@ -82,18 +82,18 @@ def halved(trials: list[Trial], t: int) -> list[Trial]:
     return kept
 
 
-def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, Choice]]:
+def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, TunedChoice]]:
     """The choice of each group for each model, among its candidates and numbers of `rounds`."""
-    found: dict[str, dict[Model, Choice]] = {}
+    found: dict[str, dict[Model, TunedChoice]] = {}
     for group, tried in _groups(trials).items():
-        every = [Choice(values, t) for t in rounds for values in tried]
+        every = [TunedChoice(values, t) for t in rounds for values in tried]
         for model in MODELS:
             scores = [score for t in rounds for score in _validation(tried, t, model)]
             found.setdefault(group, {})[model] = every[least(scores)]
     return found
 
 
-def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]]) -> set[str]:
+def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoice]]) -> set[str]:
     """The group of each state and sharing scheme whose local models are best on validation, given
     the trials that were trained to the end.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.federated.instructions import FORWARD
@@ -34,7 +34,7 @@ class ClientData:
         self,
         dataset: Examples,
         engine: Engine,
-        settings: Settings,
+        settings: FederationSettings,
         seed: int,
         task: Task | None = None,
     ):

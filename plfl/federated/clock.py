@@ -23,7 +23,7 @@ SPEEDS = ("step_seconds", "down_mbit", "up_mbit")
 
 
 @dataclass(frozen=True)
-class Times:
+class RoundTimes:
     """Simulated seconds of a round, (N,) each; 0 for clients that did not take part."""
 
     download: Seconds
@@ -122,7 +122,7 @@ class Clock:
             ]
         )
 
-    def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> Times:
+    def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> RoundTimes:
         """Times of a round with this `traffic`, in which `groups` took part.
 
         A group begins when all clients of the group before it have finished. The phase before
@@ -141,7 +141,7 @@ class Clock:
         waiting = np.zeros_like(busy)
         for clients in groups:
             waiting[clients] = whole - busy[clients]
-        return Times(download, compute, upload, waiting, whole)
+        return RoundTimes(download, compute, upload, waiting, whole)
 
 
 def takes_time(simulation: Simulation) -> bool:

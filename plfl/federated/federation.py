@@ -15,8 +15,7 @@ from torch import Tensor
 
 from plfl import plugins
 from plfl.base.errors import PlflError
-from plfl.config.sections import Channel as Codecs
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import ChannelSettings, FederationSettings
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
@@ -103,7 +102,7 @@ class Federation:
     """What the clients can compute from their data. Methods ask for it here."""
     network: Network
     """The model: the names of its P parameters, and their initial values."""
-    codecs: InitVar[Codecs | None] = None
+    codecs: InitVar[ChannelSettings | None] = None
     """The codecs of the channel, if any."""
 
     initial: Tensor = field(init=False)
@@ -129,7 +128,7 @@ class Federation:
     best: Best | None = field(init=False, default=None)
     """With `federation.keep: best`, each client's best model so far."""
 
-    def __post_init__(self, server_opt: ServerOpt, codecs: Codecs | None) -> None:
+    def __post_init__(self, server_opt: ServerOpt, codecs: ChannelSettings | None) -> None:
         settings, names = self.settings, self.client_data.names
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
@@ -175,7 +174,7 @@ class Federation:
         self.selection.draw(0)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> FederationSettings:
         """The section `federation` of the study."""
         return self.client_data.settings
 

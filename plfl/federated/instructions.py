@@ -20,7 +20,7 @@ FORWARD = 1 / 3
 class Routine:
     """Local steps that a method arranges itself, see `plfl.federated.session`."""
 
-    run: Callable[..., Trained]
+    run: Callable[..., RoutineResult]
     """What the clients do, a function of a `Session`. It may be called for a few clients at a time,
     and for clients that later drop out. Therefore it must have no side effects."""
     minibatches: int
@@ -30,7 +30,7 @@ class Routine:
 
 
 @dataclass
-class Trained:
+class RoutineResult:
     """What n clients have after a routine."""
 
     rows: Tensor

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.channel import Traffic
-from plfl.federated.clock import Times
+from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.optimizers.client import ClientOpt
@@ -29,7 +29,7 @@ class Round:
     """Their local steps (n,); of a client that dropped out, the fraction that it took."""
     traffic: Traffic
     """The bytes exchanged."""
-    times: Times
+    times: RoundTimes
     """Simulated seconds."""
 
 

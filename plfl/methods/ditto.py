@@ -25,7 +25,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -65,13 +65,13 @@ class Ditto(FedOpt):
         K = local_steps if self.steps is None else self.steps
         K_v = local_steps if self.personal_steps is None else self.personal_steps
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             y = session.train(session.start, 0, K)
             v = state.v[session.clients]
             lam = f.full(self.lam)
             # λ (v − x) is the sum of a pull towards the start of v and a constant.
             v = session.train(v, 0, K_v, pull=lam, constant=lam * (v - session.start))
-            return Trained(y, kept={"v": v})
+            return RoutineResult(y, kept={"v": v})
 
         instructions.routine = Routine(run, minibatches=max(K, K_v))
         return instructions

@@ -98,7 +98,7 @@ def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:
     return GraphModule(joint, forward), GraphModule(joint, backward)
 
 
-class Kept(NamedTuple):
+class PassState(NamedTuple):
     """What a backward pass needs from the forward pass."""
 
     how: Traced | list[Named]
@@ -239,7 +239,7 @@ class ModuleNetwork:
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
-    ) -> tuple[Tensor, Kept]:
+    ) -> tuple[Tensor, PassState]:
         if features:
             both, kept = self._with_features.forward_pass(rows, *inputs)
             outputs, read = both.tensor_split([self.shape.outputs], -1)
@@ -247,7 +247,7 @@ class ModuleNetwork:
         views = self.layout.views(rows)
         if traced := self._traced(len(rows), *inputs):
             forecasts, tensors = traced.forward(*views.values(), *inputs)
-            return forecasts, Kept(traced, tensors)
+            return forecasts, PassState(traced, tensors)
         with torch.inference_mode(False), torch.enable_grad():
             leaves = [
                 {name: view[s].clone().requires_grad_() for name, view in views.items()}
@@ -255,10 +255,10 @@ class ModuleNetwork:
             ]
             given = zip(leaves, *(x.clone() for x in inputs), strict=True)
             each = [self._call(*of_row) for of_row in given]
-        return torch.stack([forecasts.detach() for forecasts in each]), Kept(leaves, each)
+        return torch.stack([forecasts.detach() for forecasts in each]), PassState(leaves, each)
 
     def backward_pass(
-        self, rows: Tensor, kept: Kept, forecast: Tensor, features: Named, out: Tensor
+        self, rows: Tensor, kept: PassState, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
         how, tensors, _ = kept
         if features:

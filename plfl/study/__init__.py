@@ -34,11 +34,11 @@ from plfl.config.rules import (
 )
 from plfl.config.sections import (
     Baselines,
-    Channel,
+    ChannelSettings,
     Claim,
     Compute,
     Data,
-    Federation,
+    FederationSettings,
     Grid,
     Patterns,
     Scheme,
@@ -108,8 +108,8 @@ class Study(Section):
     """Sharing schemes: patterns of the parameters that go through the server; all others are
     personal. `body` and `head` are parts of the model, in the paper LSTM and MLP."""
     grid: Grid = Grid()
-    federation: Federation = Federation()
-    channel: Channel = Channel()
+    federation: FederationSettings = FederationSettings()
+    channel: ChannelSettings = ChannelSettings()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
     claims: list[Claim] = []

@@ -13,16 +13,16 @@ from plfl.config.sections import (
     ROUNDS,
     Baselines,
     Calendar,
-    Channel,
+    ChannelSettings,
     Claim,
     Compute,
     Data,
-    Federation,
+    FederationSettings,
     Grid,
     KnownFuture,
     Lags,
     Meters,
-    Privacy,
+    PrivacySettings,
     Scheme,
     Simulation,
     Tuning,
@@ -202,7 +202,7 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
         )
 
 
-def of_selection(task: TaskRules, data: Data, federation: Federation) -> Iterator[str]:
+def of_selection(task: TaskRules, data: Data, federation: FederationSettings) -> Iterator[str]:
     """Report a selection of clients by labels that they do not have."""
     if federation.selection == "data_aware" and not task.has_labels:
         yield (
@@ -211,7 +211,7 @@ def of_selection(task: TaskRules, data: Data, federation: Federation) -> Iterato
         )
 
 
-def of_local_work(federation: Federation) -> Iterator[str]:
+def of_local_work(federation: FederationSettings) -> Iterator[str]:
     """Report local steps and epochs that contradict each other, and schedules without steps."""
     steps, epochs = federation.local_steps, federation.local_epochs
     if steps is not None and epochs is not None:
@@ -222,7 +222,7 @@ def of_local_work(federation: Federation) -> Iterator[str]:
     if steps is None and epochs is None:
         yield "federation.local_steps: is null, and so is local_epochs; set one of them"
     for key in ("schedule", "warm_up"):
-        if epochs is not None and getattr(federation, key) != getattr(Federation(), key):
+        if epochs is not None and getattr(federation, key) != getattr(FederationSettings(), key):
             yield (
                 f"federation.{key}: counts local steps, which differ from client to client with "
                 "federation.local_epochs; set federation.local_steps, or let the rate fall by "
@@ -232,7 +232,7 @@ def of_local_work(federation: Federation) -> Iterator[str]:
 
 def of_loss(loss: str, task: TaskRules) -> Iterator[str]:
     """Report a loss that the task does not use."""
-    default = Federation.model_fields["loss"].default
+    default = FederationSettings.model_fields["loss"].default
     if task.own_loss and loss != default:
         yield (
             f"federation.loss: {loss!r} has no effect, as the task {task.name} trains with "
@@ -240,7 +240,7 @@ def of_loss(loss: str, task: TaskRules) -> Iterator[str]:
         )
 
 
-def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
+def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, where = federation.calibration, "federation.calibration"
     if not federation.calibrates:
@@ -289,7 +289,7 @@ def _of_exports(data: Data) -> Iterator[str]:
 
 
 def of_history(
-    in_history: bool, data: Data, task: TaskRules, federation: Federation, tuning: Tuning
+    in_history: bool, data: Data, task: TaskRules, federation: FederationSettings, tuning: Tuning
 ) -> Iterator[str]:
     """Report keys that contradict `windows.history`, `data.origins` or tuned numbers of rounds."""
     if data.rules.examples != "loads" and (data.cuts or data.federations):
@@ -314,7 +314,7 @@ def of_history(
 
 
 def of_joining(
-    schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: Federation
+    schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: FederationSettings
 ) -> Iterator[str]:
     """Report sharing schemes and divisions into federations that contradict other keys."""
     apart = [f"sharing.{name}" for name in schemes]
@@ -413,7 +413,10 @@ def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
 
 
 def of_methods(
-    methods: Mapping[str, MethodRules], model: ModelRules, task: TaskRules, federation: Federation
+    methods: Mapping[str, MethodRules],
+    model: ModelRules,
+    task: TaskRules,
+    federation: FederationSettings,
 ) -> Iterator[str]:
     """Report methods that cannot train the model, or with the settings."""
     for name, method in methods.items():
@@ -421,7 +424,7 @@ def of_methods(
             yield f"grid.method: {name!r} {reason}"
 
 
-def of_channel(channel: Channel, methods: Mapping[str, MethodRules]) -> Iterator[str]:
+def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> Iterator[str]:
     """Report methods whose messages cannot be coded."""
     for name, method in methods.items():
         if channel.is_coded and (reason := method.no_codec):
@@ -431,7 +434,9 @@ def of_channel(channel: Channel, methods: Mapping[str, MethodRules]) -> Iterator
             )
 
 
-def of_rates(algorithms: Iterable[tuple[str, Algorithm]], federation: Federation) -> Iterator[str]:
+def of_rates(
+    algorithms: Iterable[tuple[str, Algorithm]], federation: FederationSettings
+) -> Iterator[str]:
     """Report algorithms that need a constant learning rate of the local steps where it varies."""
     for kind, algorithm in algorithms:
         reads = isinstance(algorithm, MethodRules | ServerOpt) and algorithm.reads_rate
@@ -515,13 +520,13 @@ def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> I
 
 
 def of_privacy(
-    federation: Federation, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
+    federation: FederationSettings, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
 ) -> Iterator[str]:
     """Report keys that would make ε wrong."""
     block = federation.privacy
     if block.clip is None:
         given = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
-        if given and block != Privacy(delta=block.delta):
+        if given and block != PrivacySettings(delta=block.delta):
             yield f"{PRIVACY}.{given[0]}: has no effect without a bound; set clip, such as 1"
         return
     clients = data.federations or data.most_clients

@@ -7,10 +7,12 @@ have the same rates.
 
 import math
 
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 
 
-def factors(settings: Settings, t: int, skip: int, steps: int) -> tuple[float, ...] | None:
+def factors(
+    settings: FederationSettings, t: int, skip: int, steps: int
+) -> tuple[float, ...] | None:
     """Factors of the rate in `steps` local steps of round `t`, after the first `skip` of them.
 
     None where all rates of a training are the same.
@@ -24,7 +26,7 @@ def factors(settings: Settings, t: int, skip: int, steps: int) -> tuple[float, .
     return tuple(decayed * _factor(settings, first + k) for k in range(steps))
 
 
-def _factor(settings: Settings, step: int) -> float:
+def _factor(settings: FederationSettings, step: int) -> float:
     """Factor of the rate in a step of the training, counted from 0."""
     assert settings.local_steps is not None
     total = settings.rounds * settings.local_steps

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -70,7 +70,7 @@ class APFL(FedOpt):
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             w, v = session.learner(session.start), session.learner(state.v[session.clients])
             share = state.share[session.clients]
             rate = session.first_rate if self.alpha_lr is None else self.alpha_lr
@@ -82,7 +82,7 @@ class APFL(FedOpt):
                     share = (share - rate * product.to(share.dtype)).clamp(0, 1)
                 w.train(k)
                 v.step(g.mul_(alpha))
-            return Trained(w.rows, kept={"v": v.rows, "share": share})
+            return RoutineResult(w.rows, kept={"v": v.rows, "share": share})
 
         instructions.routine = Routine(run, minibatches=K)
         return instructions

@@ -47,7 +47,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions, TrainResult
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -121,7 +121,7 @@ class FaFed(FedOpt):
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
         eta, K = f.client_opt.lr, int(f.client_data.steps(clients).max())
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             y = session.start.clone()
             m_i, v_i = (f.full(rows[session.among]).clone() for rows in (m, v))
             size = torch.where(f.shared, eta / self._root(v_i), eta)
@@ -136,7 +136,7 @@ class FaFed(FedOpt):
                     y[i].addcmul_(size[i], torch.where(f.shared, m_i[i], g[i]), value=-1)
             # The server takes the last step of the shared parameters.
             rows = torch.where(f.shared, before, y)
-            return Trained(rows, kept={"m_i": m_i[:, f.columns], "v_i": v_i[:, f.columns]})
+            return RoutineResult(rows, kept={"m_i": m_i[:, f.columns], "v_i": v_i[:, f.columns]})
 
         return TrainInstructions(x, routine=Routine(run, minibatches=K))
 

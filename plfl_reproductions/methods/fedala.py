@@ -33,7 +33,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import MethodState
 from plfl.methods.annotations import Federation, Session
@@ -96,7 +96,7 @@ class FedALA(FedOpt):
         mask = self._subset(f.shared.cpu().numpy(), f.layout)
         subset = torch.from_numpy(mask).to(f.local.device)
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             clients = session.clients
             W, rounds, own = state.W[clients], state.rounds[clients], f.local[clients]
             # Clients that take part for the first time start at x.
@@ -115,7 +115,7 @@ class FedALA(FedOpt):
                     slope = session.gradient(s, one.starts[:, b], who)[:, subset] * gap
                     W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()
-            return Trained(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})
+            return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})
 
         instructions.routine = Routine(run, minibatches=K)
         return instructions

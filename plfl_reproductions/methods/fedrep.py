@@ -25,7 +25,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.layout import ParameterLayout
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
@@ -57,9 +57,9 @@ class FedRep(FedOpt):
         body = -(-K // 5) if self.body_steps is None else self.body_steps
         head = max(0, K - body) if self.head_steps is None else self.head_steps
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             rows = session.train(session.start, 0, head, frozen=f.shared)
-            return Trained(session.train(rows, head, body, frozen=~f.shared))
+            return RoutineResult(session.train(rows, head, body, frozen=~f.shared))
 
         instructions.routine = Routine(run, minibatches=head + body)
         return instructions

@@ -26,8 +26,8 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import ModelRules, Sizes, TaskRules
-from plfl.config.sections import Federation as Settings
-from plfl.federated.instructions import FORWARD, Routine, Trained, TrainInstructions
+from plfl.config.sections import FederationSettings
+from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
@@ -54,7 +54,9 @@ class Moon(FedOpt):
     """The compared features: all hidden states of the LSTM (`states`), or the input of the last
     layer (`penultimate`), after the projection head if there is one."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Settings) -> Iterator[str]:
+    def unfit(
+        self, model: ModelRules, task: TaskRules, federation: FederationSettings
+    ) -> Iterator[str]:
         if model.features and self.features not in model.features:
             known = " or ".join(model.features)
             yield (
@@ -67,7 +69,7 @@ class Moon(FedOpt):
         instructions = super().broadcast(f, state, t, clients)
         K = int(f.client_data.steps(clients).max())
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             x, last = session.start, f.local[session.clients]
             y = session.learner(x)
             for k in range(K):
@@ -82,7 +84,7 @@ class Moon(FedOpt):
                 session.losses += added if who is None else added * who
                 by_feature = self.mu / terms.shape[1] * slopes[:, None]
                 y.train(k, who, features=self.features, by_feature=by_feature)
-            return Trained(y.rows)
+            return RoutineResult(y.rows)
 
         instructions.routine = Routine(run, minibatches=K, work=1 + 2 * FORWARD)
         return instructions

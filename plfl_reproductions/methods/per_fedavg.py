@@ -27,7 +27,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -59,7 +59,7 @@ class PerFedAvg(FedOpt):
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             learner = session.learner(session.start)
             y = learner.rows
             for k in range(K):
@@ -69,7 +69,7 @@ class PerFedAvg(FedOpt):
                     change = change - session.gradient(y - self.delta * d, 2 * K + k)
                     d = d - self.alpha / (2 * self.delta) * change
                 learner.step(d)
-            return Trained(y)
+            return RoutineResult(y)
 
         instructions.routine = Routine(run, minibatches=(2 if self.order == "fo" else 3) * K)
         return instructions

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
-from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
@@ -56,7 +56,7 @@ class PFedMe(FedOpt):
         instructions = super().broadcast(f, state, t, clients)
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
-        def run(session: Session) -> Trained:
+        def run(session: Session) -> RoutineResult:
             w = theta = session.start
             lam, K = f.full(self.lam), self.inner_steps
             for r in range(R):
@@ -64,7 +64,7 @@ class PFedMe(FedOpt):
                 near = {"pull": lam, "constant": lam * (theta - w)}
                 theta = session.train(theta, r, 1, repeats=K, **near)
                 w = torch.lerp(w, theta, self.eta * self.lam)
-            return Trained(theta, shared=w[:, f.columns])
+            return RoutineResult(theta, shared=w[:, f.columns])
 
         instructions.routine = Routine(run, minibatches=R)
         return instructions

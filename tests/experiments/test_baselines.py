@@ -8,7 +8,7 @@ from plfl.base.errors import DataError
 from plfl.baselines import catalogue, linear
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import Boosting
-from plfl.experiments.baselines import Evaluation, evaluate, fits
+from plfl.experiments.baselines import BaselineTables, evaluate, fits
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
@@ -17,11 +17,11 @@ from tests.helpers.outside import dataset, series
 
 
 @pytest.fixture(scope="module")
-def found() -> Evaluation:
+def found() -> BaselineTables:
     return evaluate("XX", dataset(), Boosting(trees=20))
 
 
-def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) -> None:
+def test_every_baseline_client_and_evaluated_part_has_scores(found: BaselineTables) -> None:
     table = found.scores
     assert list(table["baseline"].unique()) == list(catalogue())
     assert (table.groupby(["state", "baseline", "split", "client"]).size() == 1).all()
@@ -31,7 +31,7 @@ def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) 
     assert (persistence["mase"] == 1).all()
 
 
-def test_a_study_with_covariates_has_a_baseline_on_it(found: Evaluation) -> None:
+def test_a_study_with_covariates_has_a_baseline_on_it(found: BaselineTables) -> None:
     assert "lightgbm_covariates" not in set(found.scores["baseline"])
     covariates = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
     more = evaluate("XX", dataset(covariates=covariates), Boosting(trees=20)).scores
@@ -47,7 +47,7 @@ def test_a_study_with_covariates_has_a_baseline_on_it(found: Evaluation) -> None
     "task", [None, Forecast(conformal="personal"), Quantiles(levels=(0.1, 0.5, 0.9))]
 )
 def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
-    found: Evaluation, monkeypatch: pytest.MonkeyPatch, task: Task | None
+    found: BaselineTables, monkeypatch: pytest.MonkeyPatch, task: Task | None
 ) -> None:
     def breaks(data: object) -> object:
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
@@ -78,7 +78,7 @@ def test_what_the_user_can_correct_still_ends_the_baselines(
         evaluate("XX", dataset(), Boosting(trees=2), leave_out=[*catalogue()][8:])
 
 
-def test_scores_are_errors_over_the_windows_of_a_part(found: Evaluation) -> None:
+def test_scores_are_errors_over_the_windows_of_a_part(found: BaselineTables) -> None:
     n = 40 * 96
     load = series(1)["load"].to_numpy()
     scores = found.scores.set_index(["baseline", "client", "split"])
@@ -93,7 +93,7 @@ def test_scores_are_errors_over_the_windows_of_a_part(found: Evaluation) -> None
         assert row["mase"] == pytest.approx(np.abs(errors).mean() / scale, rel=1e-12)
 
 
-def test_the_first_week_of_the_test_part_is_kept(found: Evaluation) -> None:
+def test_the_first_week_of_the_test_part_is_kept(found: BaselineTables) -> None:
     data = dataset()
     week = found.forecasts.query("baseline == 'ridge' and client == 'c1'")
     assert list(week) == ["state", "baseline", "client", "stamp", "forecast"]
@@ -105,7 +105,7 @@ def test_the_first_week_of_the_test_part_is_kept(found: Evaluation) -> None:
     np.testing.assert_allclose(week["forecast"], wanted, rtol=1e-6)
 
 
-def test_pooled_data_are_counted_in_bytes(found: Evaluation) -> None:
+def test_pooled_data_are_counted_in_bytes(found: BaselineTables) -> None:
     # Load and temperature of nine tenths of 3,840 rows, and the floor area once.
     by_hand = 4 * (2 * 3456 + 1)
     assert raw_bytes(dataset()) == [by_hand, by_hand]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from plfl.config.named import chain_of
-from plfl.config.sections import Channel as Settings
+from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs import Blocks, Codec, CodecError
 from plfl.federated.codecs.coder import Coder, Direction, most
 from plfl.federated.codecs.packing import pack, unpack
@@ -40,7 +40,7 @@ def lengths(*patterns: str) -> list[int]:
 
 
 def coder(up: str = "none", sizes=(4,), scales="tensor", **further) -> Coder:
-    settings = Settings(up=up, scales=scales, **further)
+    settings = ChannelSettings(up=up, scales=scales, **further)
 
     def streams(purpose, clients, t):
         return [np.random.default_rng([i, t, len(purpose)]) for i in clients]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.federated.federation import Federation
 from plfl.federated.session import Session
 from plfl.optimizers.client.sgd import Sgd
@@ -65,14 +65,14 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
     method, found = FedADC(beta_l=0.8, beta_g=0.8), []
 
     def look(f: Federation) -> None:
-        f.client_data.settings = Settings(batch_size=1, local_epochs=2)
+        f.client_data.settings = FederationSettings(batch_size=1, local_epochs=2)
         f.client_data.windows = torch.tensor([2.0, 5.0], dtype=torch.float64)
         f.state.m.fill_(3.0)
         steps = f.client_data.steps(f.everyone)
         offset = method.broadcast(f, f.state, 2, f.everyone).step_offset
         assert offset is not None
         found.append((steps.tolist(), (steps[:, None] * offset).flatten().tolist()))
-        f.client_data.settings = Settings(batch_size=1, local_steps=2)
+        f.client_data.settings = FederationSettings(batch_size=1, local_steps=2)
 
     trajectory(Sgd(lr=0.1), AVG, method, rounds=1, made=look)
     ((steps, moved),) = found

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Federation
+from plfl.config.sections import FederationSettings
 from plfl.federated.participation import RULES, Selection
 from plfl_images.data.splits import sort_and_partition
 from tests.helpers.refusals import naming
@@ -26,7 +26,7 @@ def chosen(rule: str, t: int, share: float, labels: NDArray[np.bool_]) -> NDArra
 
 
 def test_every_rule_can_be_configured() -> None:
-    assert list(RULES) == list(get_args(Federation.model_fields["selection"].annotation))
+    assert list(RULES) == list(get_args(FederationSettings.model_fields["selection"].annotation))
 
 
 def test_data_aware_draws_are_those_uniform_draws_that_are_complete() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Channel, Simulation
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import ChannelSettings, FederationSettings, Simulation
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
@@ -16,7 +15,7 @@ from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
-from plfl.models.network import Kept
+from plfl.models.network import PassState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
@@ -55,13 +54,13 @@ class Quadratic(Stacked):
 
     def forward_pass(
         self, rows: Tensor, clients: Tensor, features: bool = False
-    ) -> tuple[Tensor, Kept]:
+    ) -> tuple[Tensor, PassState]:
         """Forecasts (S, B); the features are the same for all models."""
         forecasts = (rows * self.mix).sum(1, keepdim=True).expand(clients.shape)
-        return forecasts, Kept([], [clients], torch.ones(len(rows), 1, clients.shape[1]))
+        return forecasts, PassState([], [clients], torch.ones(len(rows), 1, clients.shape[1]))
 
     def backward_pass(
-        self, rows: Tensor, kept: Kept, forecast: Tensor, features: Any, out: Tensor
+        self, rows: Tensor, kept: PassState, forecast: Tensor, features: Any, out: Tensor
     ) -> None:
         """Half of the slope of (u − c)², times a."""
         out.copy_((self.a[kept.tensors[0]] / 2 * forecast).sum(1, keepdim=True) * self.mix)
@@ -78,7 +77,9 @@ class Quadratic(Stacked):
 class QuadraticData(ClientData):
     """The clients of a `Quadratic`: their data are their numbers."""
 
-    def __init__(self, problem: Quadratic, settings: Settings, seed: int, windows: Sequence[float]):
+    def __init__(
+        self, problem: Quadratic, settings: FederationSettings, seed: int, windows: Sequence[float]
+    ):
         self.problem, self.engine = problem, problem
         self.settings, self.seed = settings, seed
         self.task = Forecast()
@@ -136,7 +137,7 @@ def trajectory(
     `further` are keys of `federation`. `f` of every snapshot is the federation itself, at the end.
     """
     clients = len(problem.a)
-    settings = Settings(
+    settings = FederationSettings(
         rounds=rounds,
         local_steps=steps,
         batch_size=1,
@@ -157,7 +158,7 @@ def trajectory(
         sharing=torch.tensor(shared),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
         network=network,
-        codecs=Channel(**codecs) if codecs else None,
+        codecs=ChannelSettings(**codecs) if codecs else None,
     )
     made(f)
     seen = [_snapshot(f, None)]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR
 
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.training import schedule
 
 
@@ -26,7 +26,7 @@ def torch_schedule(optimiser, settings):
 @pytest.mark.parametrize("name", ["constant", "cosine"])
 @pytest.mark.filterwarnings("ignore:.*lr_scheduler:UserWarning")
 def test_rates_are_those_of_pytorch(name, warm_up):
-    settings = Settings(rounds=10, local_steps=20, schedule=name, warm_up=warm_up)
+    settings = FederationSettings(rounds=10, local_steps=20, schedule=name, warm_up=warm_up)
     ours = [
         factor
         for t in range(1, 11)
@@ -43,9 +43,9 @@ def test_rates_are_those_of_pytorch(name, warm_up):
 
 
 def test_a_decay_acts_from_round_to_round():
-    cosine = Settings(rounds=4, local_steps=3, schedule="cosine")
+    cosine = FederationSettings(rounds=4, local_steps=3, schedule="cosine")
     both = cosine.model_copy(update={"decay": 0.9})
-    constant = Settings(local_steps=3, decay=0.9)
+    constant = FederationSettings(local_steps=3, decay=0.9)
     assert not constant.has_constant_rate
     assert schedule.factors(constant, 3, 0, 3) == pytest.approx([0.81] * 3)
     for t in range(1, 5):
@@ -54,10 +54,10 @@ def test_a_decay_acts_from_round_to_round():
 
 
 def test_the_rate_depends_on_the_number_of_the_step_only():
-    settings = Settings(rounds=4, local_steps=6, schedule="cosine", warm_up=0.2)
+    settings = FederationSettings(rounds=4, local_steps=6, schedule="cosine", warm_up=0.2)
     whole = [schedule.factors(settings, t, 0, 6) for t in range(1, 5)]
     assert schedule.factors(settings, 2, 1, 5) == whole[1][1:]
     # More steps than planned run into the next round's rates, and end with the last one.
     assert schedule.factors(settings, 2, 0, 8) == whole[1] + whole[2][:2]
     assert schedule.factors(settings, 4, 0, 8) == whole[3] + 2 * whole[3][-1:]
-    assert schedule.factors(Settings(), 1, 0, 5) is None
+    assert schedule.factors(FederationSettings(), 1, 0, 5) is None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the workflow lists buildings without reading any
     from plfl.data.examples import Tables
 
 
-class Comstock(Source):
+class ComstockSource(Source):
     """The public bucket of NREL's ComStock."""
 
     name = "comstock"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the workflow lists files without reading any
     import pandas as pd
 
 
-class Meters(Source):
+class MetersSource(Source):
     """Files of your own meters."""
 
     name = "meters"

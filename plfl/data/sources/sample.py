@@ -6,10 +6,10 @@ from plfl.config.named import Origin
 from plfl.config.sections import Data
 from plfl.data.receipts import digests
 from plfl.data.sample import places
-from plfl.data.sources.comstock import Comstock
+from plfl.data.sources.comstock import ComstockSource
 
 
-class Sample(Comstock):
+class SampleSource(ComstockSource):
     """Buildings that plfl generates in ComStock's layout."""
 
     name = "sample"

@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.deploy.protocol.message import MessageError
 from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
@@ -106,7 +106,7 @@ class Roster(ClientData):
     `windows` (N,) is NaN for a client that has not joined yet.
     """
 
-    def __init__(self, names: Sequence[str], settings: Settings, seed: int, task: Task):
+    def __init__(self, names: Sequence[str], settings: FederationSettings, seed: int, task: Task):
         self.engine = cast(Engine, NoEngine())
         self.settings, self.seed, self.task = settings, seed, task
         self.names = list(names)

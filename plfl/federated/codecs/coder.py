@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.named import Chain
-from plfl.config.sections import Channel as Settings
+from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
 from plfl.federated.codecs.packing import Bytes, pack, typed, unpack
 
@@ -66,7 +66,7 @@ class Coder:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ChannelSettings,
         lengths: Iterable[int],
         x0: Tensor,
         clients: int,

@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import Federation as Settings
+from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
 from plfl.federated.server import Server
 from plfl.optimizers.server import weighted_sum
@@ -70,7 +70,7 @@ class Privacy:
     `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type the bounds have.
     """
 
-    def __init__(self, settings: Settings, clients: int, seed: int, x0: Tensor):
+    def __init__(self, settings: FederationSettings, clients: int, seed: int, x0: Tensor):
         self.settings, self.clients = settings, clients
         self.block = block = settings.privacy
         self.participants = settings.participants(clients)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from plfl.config.sections import Federation
+from plfl.config.sections import FederationSettings
 from plfl.data.windows import federation_count
 from plfl.federated.privacy.accounting import (
     EXTRA,
@@ -29,7 +29,7 @@ DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation"
 """The draws of `federation.selection`."""
 
 
-def rounds_of(settings: Federation, clients: int) -> Rounds:
+def rounds_of(settings: FederationSettings, clients: int) -> Rounds:
     """The rounds to account for with this many clients, or with the number that the noise is set
     for."""
     share = settings.participation

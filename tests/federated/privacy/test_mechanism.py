@@ -9,7 +9,7 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Data, Federation
+from plfl.config.sections import Data, FederationSettings
 from plfl.experiments.train import train
 from plfl.federated.privacy import mechanism
 from plfl.federated.privacy.mechanism import of_system
@@ -169,7 +169,7 @@ def test_draws():
 
 
 def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone():
-    federation = Federation(privacy={"clip": 1.0})
+    federation = FederationSettings(privacy={"clip": 1.0})
 
     def refused(method):
         return [*checks.of_privacy(federation, Data(), [("method", method)])]
