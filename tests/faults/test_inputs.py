@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,9 @@ from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.data import receipts
 from plfl.data.comstock import series as comstock
 from plfl.data.dataset import Dataset
+from plfl.experiments.cell_cache import CellCache
 from plfl.federated.checkpoint import Checkpoint
+from plfl.results.records import CellResult, Files
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results, tiny
@@ -148,6 +151,19 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
         (folder / name).write_bytes(pickle.dumps(Evil(canary)))
     assert Checkpoint(folder, "key", 0).load([]) == (0, [])
     assert not canary.exists()
+
+
+def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path) -> None:
+    table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
+    cache, wanted = CellCache(tmp_path / "trained"), Files.of(tmp_path / "cells", "a")
+    cache.put("d", CellResult(table, table, table), wanted)
+    assert cache.get("d", wanted)
+    for file in Files.of(tmp_path / "trained", "d"):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+        assert not cache.get("d", wanted)
+        file.write_bytes(whole)
+    assert cache.get("d", wanted)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,15 @@ def chosen(rule: str, t: int, share: float, labels: NDArray[np.bool_]) -> NDArra
     return Selection(0, NAMES[: len(labels)], share, RULES[rule], labels).draw(t)
 
 
+def test_the_order_of_the_clients_does_not_matter() -> None:
+    for rule in ("uniform", "poisson", "allocation"):
+        drawn = [
+            {names[i] for i in Selection(0, names, 0.3, RULES[rule], rounds=5).draw(2)}
+            for names in (NAMES, NAMES[::-1])
+        ]
+        assert drawn[0] == drawn[1], rule
+
+
 def test_every_rule_can_be_configured() -> None:
     assert list(RULES) == list(get_args(FederationSettings.model_fields["selection"].annotation))
 
