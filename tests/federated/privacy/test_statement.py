@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plfl.base.errors import ConfigError
 from plfl.cli.main import main
 from plfl.federated.privacy.accounting import bounds, unamplified
 from plfl.federated.privacy.statement import least, outside, rounds_of, sizes, statements
 from plfl.study import Study
+from tests.helpers.refusals import naming
 
 GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
 
@@ -44,6 +46,21 @@ def test_epsilon_is_that_of_the_worst_federation():
     each = [bounds(rounds_of(private.federation, size), 1e-3)[0].epsilon for size in (10, 11, 12)]
     assert least(private, 1e-3).epsilon == max(each[:2])
     assert statements(private).epsilon[0] == max(each[:2]) >= each[2]
+
+
+@pytest.mark.parametrize(
+    ("privacy", "federation", "message"),
+    [
+        ({"clip": 1, "delta": 1 / 12}, {}, "federation.privacy.delta: 0.0833333 is not below 1/12"),
+        ({"noise": 1}, {}, "federation.privacy.noise: has no effect without a bound"),
+        ({"clip": 1}, {"weighting": "samples"}, "federation.weighting: 'samples' lets the data"),
+        ({"clip": 1, "noise_as_of": 11}, {}, "noise_as_of: 11 is less than 12 clients"),
+        ({"clip": 1, "noise": 1.2, "quantile": 0.5}, {}, "noise: 1.2 is not below 1.2"),
+    ],
+)
+def test_what_would_make_epsilon_wrong_is_refused(privacy, federation, message):
+    with naming(ConfigError, message):
+        study(privacy=privacy, federation=federation)
 
 
 def test_known_participants_are_named():
