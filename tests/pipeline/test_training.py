@@ -87,12 +87,12 @@ def interrupting(
     """Have the process receive a signal after these rounds; returns the rounds that finish."""
     finished: list[int] = []
 
-    def interrupt(t: int) -> None:
+    def interrupt(label: str, before: int, last: int, t: int) -> None:
         finished.append(t)
         for _ in range(rounds.count(t)):
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(training, "_noted", lambda *_: interrupt)
+    monkeypatch.setattr(training, "_log_round", interrupt)
     return finished
 
 
