@@ -112,8 +112,9 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window
         told = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
+        down = np.nan if told["exchanged"] == "models" else 0  # what is received is not counted
         named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
-        yield _row(said | told, pieces, [one.assign(bytes_down=0) for one in named], False)
+        yield _row(said | told, pieces, [one.assign(bytes_down=down) for one in named], False)
 
 
 def fitting_variants(
