@@ -16,7 +16,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 SHIPPED = (
-    *("Snakefile", "config.yaml", "environment.yml", "config/*", "docs/*.md", "docs/*.ipynb"),
+    *("Snakefile", "config.yaml", "environment.yml", "config/*"),
+    *("docs/*.md", "docs/*.csv", "docs/*.ipynb", "leaderboard/*"),
     *("profiles/*", "profiles/*/*", "tasks/*", "workflow/*/*"),
 )
 """Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""

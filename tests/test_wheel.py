@@ -1,4 +1,4 @@
-"""The wheel, installed beside nothing but its dependencies, is the whole product."""
+"""The wheel of the sdist, installed beside nothing but its dependencies, is the whole product."""
 
 import os
 import platform
@@ -21,6 +21,7 @@ SHIPPED = (
     "config.yaml",
     "docs",
     "environment.yml",
+    "leaderboard",
     "profiles",
     "tasks",
     "workflow",
@@ -36,11 +37,14 @@ class Installed:
         for file in tracked():
             (source / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / file, source / file)
+        build = [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(folder)]
+        subprocess.run(build, cwd=source, check=True, capture_output=True)
+        (archive,) = folder.glob("plfl-*.tar.gz")
         venv.create(folder / "venv")
         # The dependencies of the tests' own environment, without its editable plfl.
         (self.packages / "dependencies.pth").write_text("\n".join(filter(is_packages, sys.path)))
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
-        pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(source)]
+        pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(archive)]
         environment = os.environ | ({"CXX": compiler} if compiler else {})
         done = subprocess.run(pip, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr

@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     """Print the scores, and add rows to the leaderboard."""
     from plfl.outside.clients import datasets, examples
     from plfl.outside.leaderboard import BOARDS, append
+    from plfl.pipeline.shipped import root
 
     study, task = opened(options)
     if options.submit == Path() and not task:
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
             raise PlflError(f"score: {task.name}: {exceeded[options.method]}; no row is added")
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
-    append(rows, file)
+    append(rows, file, begun=root() / file)
     print(f"{file}: {len(rows)} rows added")
 
 

@@ -33,18 +33,18 @@ COLUMNS = [
 """Columns of a leaderboard (docs/leaderboard.md)."""
 
 
-def append(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Add rows to a leaderboard, which is begun if there is none; the best comes first. A row
-    replaces an older one of the same method.
+def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> None:
+    """Add rows to a leaderboard; the best comes first. A row replaces an older one of the same
+    method. A file that does not exist begins with the rows of `begun`, if that exists.
 
     Raises:
         PlflError: the file has other columns.
     """
     board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
-    if file.exists():
-        before = pd.read_csv(file, keep_default_na=False, dtype=str)
+    if (older := begun if begun and not file.exists() else file).is_file():
+        before = pd.read_csv(older, keep_default_na=False, dtype=str)
         if list(before) != COLUMNS:
-            raise PlflError(f"{file}: its columns are {list(before)}, but a row's are {COLUMNS}")
+            raise PlflError(f"{older}: its columns are {list(before)}, but a row's are {COLUMNS}")
         board = pd.concat([before, board]).drop_duplicates("method", keep="last")
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
     with atomic(file) as temporary:

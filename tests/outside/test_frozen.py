@@ -89,8 +89,9 @@ def test_a_row_of_the_sample_task_can_be_made_again(
     pd.concat(tables).to_parquet("naive.parquet")
     said = ["--method", "naive", "--trials", "1", "--bytes-up", "0", "--bytes-down", "0"]
     assert main(["score", "sample", "naive.parquet", "--submit", *said]) == 0
-    row = pd.read_csv("leaderboard/sample.csv").iloc[0]
+    row = (board := pd.read_csv("leaderboard/sample.csv").set_index("method")).loc["naive"]
     kept = pd.read_csv(ROOT / "leaderboard" / "sample.csv").set_index("method")
+    assert set(board.index) == {"naive", *kept.index}
     for name in ("score", "low", "high", "wape"):
         assert row[name] == pytest.approx(kept.loc["Seasonal naive (day)", name], rel=1e-4)
     assert main(["score", "sample-bytes", "naive.parquet", "--submit", *said[:-1], "20001"]) == 2
