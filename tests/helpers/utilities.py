@@ -29,10 +29,27 @@ def comma(value: float) -> str:
     return f"{value:.3f}".replace(".", ",")
 
 
-def by_day(minutes: int, form: str) -> list[tuple[str, np.ndarray]]:
-    """The date of each day in a form, and its loads."""
+def by_interval(minutes: int, zone: str, row: str, factor: float = 1) -> list[str]:
+    """A row for each interval, from a template of its start, its end and its value."""
+    length, day = pd.Timedelta(minutes=minutes), pd.Timedelta(days=1)
+    lines = []
+    for start, value in zip(starts(minutes, zone), factor * loads(minutes), strict=True):
+        end = start + length
+        fields: dict[str, object] = {"start": start, "end": end, "next_day": start + day}
+        fields |= {"from": start.isoformat(), "to": end.isoformat(), "hour": start.hour + 1}
+        fields |= {"value": value, "comma": comma(value), "cost": 30 * value}
+        lines.append(row.format(**fields))
+    return lines
+
+
+def by_day(minutes: int, form: str, row: str, factor: float = 1) -> list[str]:
+    """A row for each day, from a template of its date, its readings and their total."""
     dates = pd.date_range("2023-01-10", periods=DAYS).strftime(form)
-    return list(zip(dates, loads(minutes).reshape(DAYS, -1), strict=True))
+    lines = []
+    for date, day in zip(dates, factor * loads(minutes).reshape(DAYS, -1), strict=True):
+        readings, commas = ",".join(f"{value:.4f}" for value in day), ";".join(map(comma, day))
+        lines.append(row.format(date=date, readings=readings, commas=commas, total=day.sum()))
+    return lines
 
 
 def clocks(minutes: int) -> list[str]:
@@ -45,139 +62,81 @@ def enedis() -> list[str]:
     """France: a preamble with a unit; mean power at the ends of half hours."""
     head = "Identifiant PRM;Type de donnees;Date de debut;Date de fin;Grandeur physique;Unite;Pas"
     lines = [head, "02123456789012;Courbe de charge;10/01/2023;19/02/2023;Energie active;W;30"]
-    ends = starts(30, "Europe/Paris") + pd.Timedelta(minutes=30)
-    power = loads(30) * 2000
-    return [
-        *lines,
-        "Horodate;Valeur",
-        *(f"{end.isoformat()};{value:.0f}" for end, value in zip(ends, power, strict=True)),
-    ]
+    return [*lines, "Horodate;Valeur", *by_interval(30, "Europe/Paris", "{to};{value:.0f}", 2000)]
 
 
 def linky() -> list[str]:
     """France: start and end, and a unit in odd letters."""
-    rows = zip(starts(30, "Europe/Paris"), loads(30) * 2, strict=True)
-    return [
-        "Début;Fin;Valeur (en Kw)",
-        *(
-            f"{when:%d/%m/%Y %H:%M:%S};{when + pd.Timedelta(minutes=30):%d/%m/%Y %H:%M:%S};"
-            f"{comma(value)}"
-            for when, value in rows
-        ),
-    ]
+    row = "{start:%d/%m/%Y %H:%M:%S};{end:%d/%m/%Y %H:%M:%S};{comma}"
+    return ["Début;Fin;Valeur (en Kw)", *by_interval(30, "Europe/Paris", row, 2)]
 
 
 def netze() -> list[str]:
     """Germany: newest first, a total at the end, quarter hours as mean power."""
-    rows = [
-        f"{when:%d.%m.%Y};{when:%H:%M};{when + pd.Timedelta(minutes=15):%H:%M};{comma(value)};W"
-        for when, value in zip(starts(15, "Europe/Berlin"), loads(15) * 4, strict=True)
-    ]
     head = ["Zählpunkt;DE0001234", "Zeitraum;10.01.2023 - 18.02.2023", ""]
-    return [
-        *head,
-        "Datum;von;bis;Leistung [kW];Status",
-        *rows[::-1],
-        f"Summe;;;{comma(loads(15).sum())};",
-    ]
+    row = "{start:%d.%m.%Y};{start:%H:%M};{end:%H:%M};{comma};W"
+    rows = by_interval(15, "Europe/Berlin", row, 4)[::-1]
+    total = f"Summe;;;{comma(loads(15).sum())};"
+    return [*head, "Datum;von;bis;Leistung [kW];Status", *rows, total]
 
 
 def octopus() -> list[str]:
     """United Kingdom: ISO 8601 with offsets."""
-    rows = zip(starts(30, "Europe/London"), loads(30), strict=True)
-    return [
-        "Consumption (kwh), Estimated Cost Inc. Tax (p), Start, End",
-        *(
-            f"{value:.3f}, {value * 30:.2f}, {when.isoformat()}, "
-            f"{(when + pd.Timedelta(minutes=30)).isoformat()}"
-            for when, value in rows
-        ),
-    ]
+    row = "{value:.3f}, {cost:.2f}, {from}, {to}"
+    head = "Consumption (kwh), Estimated Cost Inc. Tax (p), Start, End"
+    return [head, *by_interval(30, "Europe/London", row)]
 
 
 def n3rgy() -> list[str]:
     """United Kingdom: one row per day, a column for each half hour, and their total."""
-    return [
-        f"Date,{','.join(clocks(30)[:-1])},Total",
-        *(
-            f"{date},{','.join(map(str, day))},{day.sum():.3f}"
-            for date, day in by_day(30, "%d/%m/%Y")
-        ),
-    ]
+    head = f"Date,{','.join(clocks(30)[:-1])},Total"
+    return [head, *by_day(30, "%d/%m/%Y", "{date},{readings},{total:.3f}")]
 
 
 def pge() -> list[str]:
     """California: a preamble, a date and two times of day, costs, and an empty column."""
-    rows = zip(starts(60, "America/Los_Angeles"), loads(60), strict=True)
-    return [
-        "Name,JANE DOE",
-        'Address,"1 MAIN ST, TOWN CA 94000"',
-        "Account Number,1234567890",
-        "Service,Service 1",
-        "",
-        "TYPE,DATE,START TIME,END TIME,USAGE (kWh),COST,NOTES",
-        *(
-            f"Electric usage,{when:%Y-%m-%d,%H:%M},{when:%H}:59,{value:.3f},${value / 5:.2f},"
-            for when, value in rows
-        ),
-    ]
+    head = ["Name,JANE DOE", 'Address,"1 MAIN ST, TOWN CA 94000"', "Account Number,1234567890"]
+    names = "TYPE,DATE,START TIME,END TIME,USAGE (kWh),COST,NOTES"
+    row = "Electric usage,{start:%Y-%m-%d,%H:%M},{start:%H}:59,{value:.3f},${cost:.2f},"
+    rows = by_interval(60, "America/Los_Angeles", row)
+    return [*head, "Service,Service 1", "", names, *rows]
 
 
 def smart_meter_texas() -> list[str]:
     """Texas: the number of the meter, the day of a revision, and a flag."""
-    rows = zip(starts(15, "America/Chicago"), loads(15), strict=True)
-    return [
-        "ESIID,USAGE_DATE,REVISION_DATE,USAGE_START_TIME,USAGE_END_TIME,USAGE_KWH,"
-        "ESTIMATED_ACTUAL,CONSUMPTION_SURPLUSGENERATION",
-        *(
-            f"'10443720001234567,{when:%m/%d/%Y},{when + pd.Timedelta(days=1):%m/%d/%Y} 03:24:05,"
-            f"{when:%H:%M},{when + pd.Timedelta(minutes=15):%H:%M},{value:.3f},A,Consumption"
-            for when, value in rows
-        ),
-    ]
+    head = "ESIID,USAGE_DATE,REVISION_DATE,USAGE_START_TIME,USAGE_END_TIME,USAGE_KWH,"
+    head += "ESTIMATED_ACTUAL,CONSUMPTION_SURPLUSGENERATION"
+    row = "'10443720001234567,{start:%m/%d/%Y},{next_day:%m/%d/%Y} 03:24:05,{start:%H:%M},"
+    row += "{end:%H:%M},{value:.3f},A,Consumption"
+    return [head, *by_interval(15, "America/Chicago", row)]
 
 
 def nem12() -> list[str]:
     """Australia: NEM12, with a register of reactive energy."""
     lines = ["100,NEM12,202302191534,MDP1,RETAILER"]
-    for register, unit, share in (("E1", "kWh", 1), ("Q1", "kVArh", 9)):
+    for register, unit, factor in (("E1", "kWh", 1), ("Q1", "kVArh", 1 / 9)):
         lines.append(f"200,6123456789,E1Q1,1,{register},N1,METER1,{unit},30,20230610")
-        for date, day in by_day(30, "%Y%m%d"):
-            readings = ",".join(f"{value / share:.4f}" for value in day)
-            lines.append(f"300,{date},{readings},A,,,20230219120000,")
+        lines += by_day(30, "%Y%m%d", "300,{date},{readings},A,,,20230219120000,", factor)
     return [*lines, "900"]
 
 
 def datadis() -> list[str]:
     """Spain: hours from 01:00 to 24:00."""
-    rows = zip(starts(60, "Europe/Madrid"), loads(60), strict=True)
-    return [
-        "CUPS;Fecha;Hora;Consumo_kWh;Metodo_obtencion",
-        *(
-            f"ES0031000000000001JN;{when:%d/%m/%Y};{when.hour + 1:02}:00;{comma(value)};Real"
-            for when, value in rows
-        ),
-    ]
+    row = "ES0031000000000001JN;{start:%d/%m/%Y};{hour:02}:00;{comma};Real"
+    head = "CUPS;Fecha;Hora;Consumo_kWh;Metodo_obtencion"
+    return [head, *by_interval(60, "Europe/Madrid", row)]
 
 
 def e_distribuzione() -> list[str]:
     """Italy: one row per day with 96 columns of times `a-b`."""
     names = ";".join(f"{first}-{last}" for first, last in pairwise(clocks(15)))
-    rows = by_day(15, "%d/%m/%Y")
-    return [f"Giorno;{names}", *(f"{date};{';'.join(map(comma, day))}" for date, day in rows)]
+    return [f"Giorno;{names}", *by_day(15, "%d/%m/%Y", "{date};{commas}")]
 
 
 def wiener_netze() -> list[str]:
     """Austria: a date, the two times of day, and a unit in the header."""
-    rows = zip(starts(15, "Europe/Vienna"), loads(15), strict=True)
-    return [
-        "Datum;Zeit von;Zeit bis;Verbrauch [kWh]",
-        *(
-            f"{when:%d.%m.%Y};{when:%H:%M:%S};{when + pd.Timedelta(minutes=15):%H:%M:%S};"
-            f"{comma(value)}"
-            for when, value in rows
-        ),
-    ]
+    row = "{start:%d.%m.%Y};{start:%H:%M:%S};{end:%H:%M:%S};{comma}"
+    return ["Datum;Zeit von;Zeit bis;Verbrauch [kWh]", *by_interval(15, "Europe/Vienna", row)]
 
 
 def p1_monitor() -> list[str]:
@@ -198,13 +157,9 @@ def p1_monitor() -> list[str]:
 def jemena() -> list[str]:
     """Victoria: one row per day, with the meter and spans as names of columns."""
     names = ",".join(f"{first} - {last}" for first, last in pairwise(clocks(30)))
-    return [
-        f"NMI,METER SERIAL NUMBER,CON/GEN,DATE,ESTIMATED?,{names}",
-        *(
-            f"6123456789,1234567,Consumption,{date},No,{','.join(map(str, day))}"
-            for date, day in by_day(30, "%d-%b-%Y")
-        ),
-    ]
+    row = "6123456789,1234567,Consumption,{date},No,{readings}"
+    head = f"NMI,METER SERIAL NUMBER,CON/GEN,DATE,ESTIMATED?,{names}"
+    return [head, *by_day(30, "%d-%b-%Y", row)]
 
 
 def green_button() -> str:
@@ -213,14 +168,14 @@ def green_button() -> str:
     kind = "<e:ReadingType><e:powerOfTenMultiplier>0</e:powerOfTenMultiplier><e:uom>72</e:uom>"
     entries = [f"<entry><content>{kind}</e:ReadingType></content></entry>"]
     seconds = starts(60, "America/New_York").as_unit("s").asi8.reshape(DAYS, 24)
-    for times, (date, day) in zip(seconds, by_day(60, "%Y%m%d"), strict=True):
+    for times, day in zip(seconds, loads(60).reshape(DAYS, 24), strict=True):
         readings = "".join(
             f"<e:IntervalReading><e:timePeriod><e:start>{start}</e:start></e:timePeriod>"
             f"<e:value>{value * 1000:.0f}</e:value></e:IntervalReading>"
             for start, value in zip(times, day, strict=True)
         )
         entries.append(
-            f"<entry><link rel='self' href='https://x/MeterReading/3/IntervalBlock/{date}'/>"
+            f"<entry><link rel='self' href='https://x/MeterReading/3/IntervalBlock/{times[0]}'/>"
             f"<content><e:IntervalBlock>{readings}</e:IntervalBlock></content></entry>"
         )
     return f'<?xml version="1.0"?><feed xmlns="{atom}" xmlns:e="{espi}">{"".join(entries)}</feed>'
