@@ -40,10 +40,7 @@ def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
     ],
     ids=["point", "quantiles", "history", "adaptive"],
 )
-def test_stored_baselines_give_the_recorded_scores(
-    blocks: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_stored_baselines_give_the_recorded_scores(blocks: dict[str, Any]) -> None:
     study = study_of(**blocks, baselines={"trees": 5})
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
@@ -68,10 +65,7 @@ def test_stored_baselines_give_the_recorded_scores(
             assert error == pytest.approx(scores[name, client], rel=1e-9), (name, client)
 
 
-def test_a_stored_baseline_is_data_and_is_saved_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     study = study_of(baselines={"trees": 5})
     write_tables()
     model = kept(study, plfl.load_dataset(study, "XX"), "lightgbm_lags")

@@ -27,11 +27,6 @@ from tests.helpers.refusals import naming
 QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.mark.parametrize(
     "blocks",
     [

@@ -34,12 +34,8 @@ def commands(page: str) -> list[list[str]]:
 
 
 def test_the_commands_and_the_program_of_the_guide_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     write_meters(tmp_path / "meters")
     (tmp_path / "meters" / "c.csv").rename("meters/school.csv")
     (tmp_path / "school.csv").write_bytes((tmp_path / "meters" / "school.csv").read_bytes())
@@ -103,10 +99,7 @@ def plain(text: str) -> str:
     return re.sub(r"[\d.:-]+", "0", text)
 
 
-def test_the_whole_way_of_the_tutorial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_whole_way_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
     names = sorted(set(re.findall(r"`(Fox_\w+)`", MEASURED)))
     stamps = pd.date_range("2016-12-30", "2017-12-31 23:00", freq="h", name="timestamp")
     dice = np.random.default_rng(1)

@@ -71,8 +71,7 @@ def trained(study: Study, file: Path) -> CellResult:
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForecastModel:
-    monkeypatch.chdir(tmp_path)
+def model() -> ForecastModel:
     trained(study_of(), Path("m.safetensors"))
     return load("m.safetensors")
 
@@ -87,10 +86,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForecastModel:
         {"tuning": {"search": {"client_opt.adam.lr": [0.3, 0.01, 0.0001]}}},
     ],
 )
-def test_forecasts_are_those_of_the_study(
-    blocks: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_forecasts_are_those_of_the_study(blocks: dict[str, Any]) -> None:
     result = trained(study_of(**blocks), Path("m.safetensors"))
     loaded = load("m.safetensors")
     for client, week in result.forecasts.groupby("client"):
@@ -120,10 +116,7 @@ def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> 
     assert offsets.index[0].isoformat() == one.index[0].isoformat() + "-05:00"
 
 
-def test_lags_before_the_readings_count_as_the_last_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_lags_before_the_readings_count_as_the_last_load(caplog: pytest.LogCaptureFixture) -> None:
     trained(study_of(windows=RECIPE, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
     # The last reading, and those back to two before the one a week before the target.
@@ -138,10 +131,7 @@ def test_lags_before_the_readings_count_as_the_last_load(
     assert short.index.equals(one.index) and not np.allclose(short["forecast"], one["forecast"])
 
 
-def test_known_future_inputs_end_with_the_readings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_known_future_inputs_end_with_the_readings() -> None:
     known = {"covariates": [{"name": "known_future", "features": ["temperature", "weekday"]}]}
     trained(study_of(windows=known, model=MLP), Path("m.safetensors"))
     loaded = load("m.safetensors")
@@ -238,9 +228,8 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
 
 
 @pytest.mark.parametrize("conformal", ["none", "personal", "adaptive", "shared"])
-def test_quantiles_of_several_horizons_are_those_of_the_study(conformal, tmp_path, monkeypatch):
+def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
     """Every target of every origin, from resampled readings, with the quantiles."""
-    monkeypatch.chdir(tmp_path)
     study = study_of(
         windows={"horizons": 3, "look_ahead": 1, "target": "change"},
         task={"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": conformal},

@@ -22,11 +22,6 @@ def model_of(study: Study) -> ForecastModel:
     return load("m.safetensors")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def newcomer(factor: float = 3.0, rows: int = 96 * 8) -> pd.DataFrame:
     """Eight days of a meter like the others, but larger."""
     table = tiny.tables(4, 96 * 14)["d"].iloc[:rows].rename_axis("timestamp")
