@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from plfl.experiments import effort, trainer
+from plfl.base.errors import ConfigError
+from plfl.experiments import effort, trainer, workload
 from plfl.experiments.effort import (
     PAPER_STEP,
     cost_of_step,
@@ -16,6 +18,9 @@ from plfl.experiments.effort import (
 )
 from plfl.study import Study
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
+from tests.helpers.tiny import study as of_loads
+from tests.images.test_classify import study as of_images
 
 
 @pytest.mark.parametrize(("model", "operations"), [("cnn44", 0.0511e9), ("resnet18_gn", 1.1109e9)])
@@ -87,3 +92,27 @@ def test_auto_takes_the_faster_device_and_says_why(
         with caplog.at_level("INFO"):
             assert trainer.placed(of_two_schemes()).device == device
         assert f"compute.device: auto is {device}: a step of" in caplog.text
+
+
+@pytest.mark.parametrize("study", [of_loads(), of_images()], ids=["loads", "images"])
+def test_the_speed_of_a_study(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "TRIAL", 0.01)
+    assert workload.measured_speed(study) > 0
+
+
+def test_a_window_longer_than_a_year_is_refused() -> None:
+    with naming(ConfigError, "40,004 rows", "windows.look_back"):
+        workload.measured_speed(of_loads(windows={"look_back": 40_000}))
+
+
+def test_a_range_is_of_all_training_and_of_each_dataset_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload, "BASELINES", 7.0)
+    monkeypatch.setattr(workload, "cost_of_step", lambda study: study.federation.batch_size)
+    study = of_loads(grid={"federation.batch_size": [8, 16]})
+    work = pd.DataFrame({"client_steps": [600], "evaluations": [0]})
+    clients = sum(map(study.data.clients_of, study.data.states))
+    expected = 600 / 100 + 2 * 600 / 100 + 7 * clients
+    least, most = workload.seconds(study, dict.fromkeys(study.variants, work), speed=100)
+    assert (least, most) == pytest.approx((expected / 2, expected * 2))

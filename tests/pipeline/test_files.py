@@ -1,13 +1,20 @@
+"""Files that a run reads, replaces, finds damaged, or writes for the user."""
+
+import json
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from plfl.base.errors import PlflError
 from plfl.base.files import sha256
-from plfl.pipeline import files
+from plfl.pipeline import files, shipped
 from plfl.pipeline.files import digests_of, remove_damaged
+from plfl.pipeline.jobs import replaced
 from plfl.study import Study
+from tests.helpers.refusals import naming
 
 
 def test_a_file_is_read_again_only_if_it_may_have_changed(tmp_path, monkeypatch):
@@ -57,3 +64,51 @@ def test_what_was_cut_is_deleted_and_what_is_whole_stays(tmp_path, monkeypatch):
         path.write_bytes(path.read_bytes()[:-20] if path != page else b"")
     assert sorted(remove_damaged(study)) == sorted(every)
     assert not any(map(Path.exists, every))
+
+
+def test_results_of_other_settings_are_not_replaced_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = Study.parse({"name": "one", "data": {"source": "sample"}}, "one.yaml")
+    assert replaced(study) == "", "there are no results"
+    study.results.mkdir(parents=True)
+    about = study.results / "study.json"
+    about.write_text(json.dumps({"study": study.description()}))
+    assert replaced(study) == ""
+    other = Study.parse(
+        {
+            "name": "one",
+            "data": {"source": "sample"},
+            "compute": {"threads": 7},  # does not affect results
+            "federation": {"rounds": 7},
+            "grid": {"seeds": [1, 2]},
+        },
+        "one.yaml",
+    )
+    assert "grid.seeds, federation.rounds" in replaced(other)
+    about.write_text("{")
+    assert replaced(other) == ""
+
+
+@pytest.mark.parametrize("name", shipped.studies())
+def test_a_ready_study_is_the_same_study_elsewhere(name: str, tmp_path: Path) -> None:
+    path = shipped.write_study(name, tmp_path)
+    assert path == tmp_path / f"{name}.yaml"
+    assert Study.load(path) == Study.load(shipped.studies()[name])
+    header = path.read_text().partition("\nname:")[0]
+    assert "snakemake" not in header
+    files = {Path(file) for file in re.findall(r"[\w./-]+\.(?:yaml|md|json)\b", header)}
+    # Guides and the schema come with the package; the other files are ready-made studies.
+    assert all(file.is_file() for file in files if file.suffix != ".yaml")
+    assert {str(file) for file in files if file.suffix == ".yaml"} <= {
+        f"{study}.yaml" for study in shipped.studies()
+    }
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    path = shipped.write_study("demo", tmp_path)
+    path.write_text("mine")
+    with naming(PlflError, "demo.yaml"):
+        shipped.write_study("demo", tmp_path)
+    assert path.read_text() == "mine"

@@ -26,6 +26,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from scipy import stats
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.report import figures
@@ -415,8 +416,9 @@ def test_points_are_those_of_the_tables(results: Results) -> None:
 
 def test_who_trains_alone_is_not_taken_for_who_has_a_server(tmp_path: Path) -> None:
     """P3 of the authors' code has a server; that of every other method has none."""
-    grid = fake_results.AUTHORS["grid"] | {"method": ["authors_code", "fedopt"]}
-    table = points(fake_results.write(tmp_path, fake_results.AUTHORS | {"grid": grid}))
+    grid = {"method": ["authors_code", "fedopt"], "client_opt": ["prox"]}
+    grid |= {"server_opt": ["fedavg", "fedadam"]}
+    table = points(fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}))
     here = table[table["sharing"] == "P3"].groupby("method", sort=False).size()
     assert here.to_dict() == {"authors_code": 2 * 2, "fedopt": 1}
 
@@ -556,3 +558,79 @@ def test_lines_stop_at_gaps(tmp_path: Path) -> None:
     for line in draw("week", Tables(tmp_path))["week"].axes[0].get_lines():
         missing = np.isnan(np.asarray(line.get_ydata(), float))
         assert np.flatnonzero(missing).tolist() == list(range(100, 130))
+
+
+def test_ranking_follows_demsar() -> None:
+    # Table 6 of Demsar (2006): four variants of C4.5 on 14 data sets (AUC, higher is better).
+    auc = [
+        (0.763, 0.768, 0.771, 0.798), (0.599, 0.591, 0.590, 0.569), (0.954, 0.971, 0.968, 0.967),
+        (0.628, 0.661, 0.654, 0.657), (0.882, 0.888, 0.886, 0.898), (0.936, 0.931, 0.916, 0.931),
+        (0.661, 0.668, 0.609, 0.685), (0.583, 0.583, 0.563, 0.625), (0.775, 0.838, 0.866, 0.875),
+        (1.000, 1.000, 1.000, 1.000), (0.940, 0.962, 0.965, 0.962), (0.619, 0.666, 0.614, 0.669),
+        (0.972, 0.981, 0.9751, 0.975), (0.957, 0.978, 0.946, 0.970),
+    ]  # fmt: skip
+    found = ranking(-pd.DataFrame(auc, columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]))
+    assert found.ranks.round(3).to_dict() == {
+        "C4.5+m+cf": 1.964,
+        "C4.5+m": 2.0,
+        "C4.5+cf": 2.893,
+        "C4.5": 3.143,
+    }
+    assert found.critical_difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
+    # His 0.026 is without the correction for ties.
+    assert 0.01 < found.friedman < 0.026
+    difference = found.ranks["C4.5"] - found.ranks["C4.5+m+cf"]
+    assert (found.p.to_numpy()[3, 0] < 0.05) == (difference > found.critical_difference)
+
+
+def test_ranking_of_diverged_and_of_single_methods() -> None:
+    blocks = pd.DataFrame({"a": [np.nan] * 4, "b": [1.0, 2, 3, 4], "c": [2.0, 1, 4, 3]})
+    assert ranking(blocks).ranks.to_dict() == {"b": 1.5, "c": 1.5, "a": 3}
+    alone = ranking(blocks[["b"]])
+    assert alone.ranks.to_dict() == {"b": 1}
+    assert alone.friedman == 1
+
+
+def test_the_test_of_friedman_is_that_of_scipy() -> None:
+    scores = np.random.default_rng(1).normal(size=(14, 6)).round() + np.arange(6) // 2
+    found = ranking(pd.DataFrame(scores))  # with ties
+    assert found.friedman == pytest.approx(stats.friedmanchisquare(*scores.T).pvalue)
+
+
+SKIPPING: dict[str, Any] = {
+    **fake_results.METHODS,
+    "data": fake_results.METHODS["data"] | {"states": ["CA"]},
+    "grid": {
+        "method": ["fedopt", "fedadc", "fedprox", "ifca", "fedrep"],
+        "client_opt": ["sgd", "prox"],
+        "server_opt": ["fedavg", "slowmo"],
+        "sharing": ["P1", "P2", "P3"],
+        "refused": "skip",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def skipping(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("refused")
+    fake_results.write(folder / "results", SKIPPING)
+    return Tables(folder / "results")
+
+
+def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
+    assert set(skipping.study.combinations.refused) == {
+        ("fedadc", "sgd", "slowmo"),
+        ("fedadc", "prox", "slowmo"),
+        ("fedprox", "prox", "fedavg"),
+        ("fedprox", "prox", "slowmo"),
+    }
+    for figure in draw("fig3_mase", skipping).values():
+        shown = [text.get_text() for axis in figure.axes for text in axis.texts]
+        # Two schemes with a server; in the third, FedProx of Prox; FedRep with P1.
+        assert shown.count("n/a") == 2 * 4 + 1 + 4
+        assert "div." not in shown
+
+
+@pytest.mark.parametrize("name", ["clusters", "convergence", "fig2_bytes", "pareto", "ranks"])
+def test_every_figure_draws(name: str, skipping: Tables) -> None:
+    assert name in available(skipping.study) and draw(name, skipping)

@@ -14,20 +14,26 @@ from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.baselines.trees import Boosting
 from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
+from plfl.report.figures import draw
 from plfl.results.collect import JobFiles, collect, describe_clients, summarise
 from plfl.results.records import (
     CELL,
     CellResult,
     Files,
+    Models,
     cell_digest,
     join_tables,
     read_about,
+    read_models,
     read_table,
+    write_models,
     write_table,
 )
+from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
@@ -238,3 +244,94 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     assert cell_digest(targets[0]) == "d1"
     (tmp_path / "trained" / "d1.errors.parquet").write_bytes(b"PAR1")
     assert not trained.get("d1", targets)
+
+
+MODELS: Models = {
+    "local": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "global": np.full((2, 3), np.float32(0.1)),
+}
+
+
+def test_they_come_back(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    write_models(file, MODELS, {"scale": 0.1 + 0.2})
+    found, about = read_models(file)
+    assert list(found) == ["local", "global"] and about == {"scale": 0.1 + 0.2}
+    assert all(np.array_equal(found[model], MODELS[model]) for model in found)
+    write_models(file, {"local": MODELS["local"]})
+    assert list(read_models(file)[0]) == ["local"]
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    write_models(file, MODELS)
+    whole = file.read_bytes()
+    for damaged in (whole[:-5] + b"\0\0\0\0\7", whole[:40], b""):
+        file.write_bytes(damaged)
+        with naming(ResultsError, file):
+            read_models(file)
+    import safetensors.numpy
+
+    safetensors.numpy.save_file({"local": MODELS["local"]}, file)
+    with naming(ResultsError, file, "plfl"):
+        read_models(file)
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return tiny.study(
+        windows={"horizons": 4, "look_ahead": 1, "target": "change"},
+        task={"name": "quantiles", "levels": [0.1, 0.25, 0.5, 0.75, 0.9]},
+        model={"name": "mlp", "hidden": [4]},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2", "P3"]},
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    dataset = build(tiny.tables(rows=900), study.windows)
+    return collected(study, dataset, tmp_path_factory.mktemp("results"))
+
+
+def test_means_over_clients_are_in_the_summary(folder: Path) -> None:
+    records = pd.read_parquet(folder / "records.parquet")
+    last = records.query("split == 'test' and round == 3 and sharing == 'P2' and model == 'local'")
+    row = (
+        Tables(folder)
+        .summary.query("sharing == 'P2' and model == 'local' and chosen == 'last'")
+        .iloc[0]
+    )
+    for score in ("nrmse", "seasonal_mase", "crps", "scaled_crps", "coverage_80", "width_50"):
+        assert row[f"{score}_mean"] == pytest.approx(last[score].mean(), rel=1e-5)
+    assert row["mase_worst_tenth"] == pytest.approx(last["mase"].max(), rel=1e-5)
+    assert not any("_h" in column for column in Tables(folder).summary)
+
+
+def test_every_target_has_its_scores(folder: Path) -> None:
+    targets = Tables(folder).targets
+    assert targets is not None
+    records = pd.read_parquet(folder / "records.parquet")
+    last = records.query("split == 'test' and round == 3 and sharing == 'P2' and model == 'global'")
+    own = targets.query("sharing == 'P2' and model == 'global'").set_index("rows_ahead")
+    assert own.index.tolist() == [1, 2, 3, 4]
+    for score in ("mae", "mase", "crps", "coverage_80"):
+        assert own.loc[3, score] == pytest.approx(last[f"{score}_h3"].mean(), rel=1e-5)
+    # All targets have equally many windows.
+    assert last[[f"mae_h{row}" for row in (1, 2, 3, 4)]].mean(axis=1).to_numpy() == pytest.approx(
+        last["mae"].to_numpy()
+    )
+    persistence = targets.query("sharing == 'baseline' and method == 'persistence'")
+    np.testing.assert_allclose(persistence["mase"], 1)
+
+
+def test_the_figures_show_targets_and_intervals(folder: Path) -> None:
+    tables = Tables(folder)
+    mase, coverage = draw("horizons", tables)["horizons"].axes
+    for axis, score in ((mase, "mase"), (coverage, "coverage_80")):
+        drawn = axis.lines[1].get_ydata()
+        cell = tables.shown_cell("XX")
+        assert tables.targets is not None
+        own = tables.targets.query(f"sharing == '{cell.sharing}' and model == 'local'")
+        np.testing.assert_allclose(drawn, own[score])
+    (axis,) = draw("week", tables)["week"].axes
+    assert len(axis.collections) == 2  # the 80 % and the 50 % interval

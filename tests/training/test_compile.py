@@ -1,14 +1,21 @@
-"""The making of the native kernel."""
+"""The making of the native kernel, and which engine trains."""
 
 import os
 import stat
 
 import pytest
 
+from plfl.base.errors import ConfigError
+from plfl.config.sections import Compute
+from plfl.models.gru import Gru
+from plfl.models.lstm_mlp import LstmMlp
+from plfl.training.engines import choose, make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.native.flags import FOLDER, SOURCE, stem
-from tests.training.test_stacked import CPU, SMALL, dataset
+from plfl.training.stacked import Stacked
+from tests.helpers.refusals import naming
+from tests.training.test_stacked import CPU, SHAPE, SMALL, dataset, with_covariates
 
 
 @pytest.fixture
@@ -85,3 +92,22 @@ def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
     assert compile.build_kernel("plain") in (first, second)
+
+
+def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatch):
+    monkeypatch.setattr("plfl.training.engines.unavailable_reason", lambda: "no C++ compiler")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert choose(Compute(), LstmMlp().kernel_form) == ("stacked", "cpu")
+    (line,) = caplog.messages
+    assert all(word in line for word in ("stacked", "fused", "no C++ compiler"))
+    with naming(ConfigError, "'fused'"):
+        choose(Compute(engine="fused"), LstmMlp().kernel_form)
+
+
+def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):
+    network, data = Gru().network(SHAPE), with_covariates()
+    with caplog.at_level("INFO"):
+        assert isinstance(make_engine(Compute(device="cpu"), network, data), Stacked)
+    assert "fused" in caplog.text
+    with naming(ConfigError, "'fused'"):
+        make_engine(Compute(device="cpu", engine="fused"), network, data)
