@@ -208,12 +208,6 @@ def test_an_interval_with_a_gap_has_no_value():
     assert found["temperature"].tolist() == [9, 17]
 
 
-def test_shorter_intervals_are_an_error():
-    raw = {"data": {"source": "meters", "meters": {"interval": 60}, "resample": 30}}
-    with naming(ConfigError, "data.resample", "30 minutes", "60"):
-        Study.parse(raw, "study.yaml")
-
-
 # -- several targets -------------------------------------------------------------------------------
 
 TABLES = tiny.tables(rows=800)
@@ -253,12 +247,6 @@ def test_a_gap_in_any_target_leaves_the_window_out():
 def test_a_part_shorter_than_its_targets_is_an_error():
     with naming(DataError, "look_ahead", "windows.horizons", "90"):
         build(TABLES, of_several(horizons=90))
-
-
-def test_lags_in_rows_after_the_last_input_row_are_an_error():
-    raw = {"windows": {"horizons": 96, "covariates": [{"name": "lags", "days": [], "rows": [96]}]}}
-    with naming(ConfigError, "101"):
-        Study.parse(raw, "study.yaml")
 
 
 def test_lags_in_days_are_the_latest_known_at_that_time_of_day():

@@ -243,7 +243,7 @@ def test_what_clients_exchange_before_round_1_is_counted() -> None:
 
 def test_fewer_windows_than_a_minibatch_are_refused() -> None:
     study = tiny.study(federation={"batch_size": 999})
-    with naming(DataError, "client a", "305 training windows"):
+    with naming(DataError, "client a", "305 training windows", "federation.batch_size 999"):
         records(study, "XX-P1-fedopt-adam-fedavg-10")
 
 

@@ -6,22 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from plfl.base.errors import DataError
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.client_data import ClientData
 from plfl.training.stacked import Stacked
 from tests.federated.test_local_training import EPOCHS, UNEQUAL
 from tests.helpers import tiny
-from tests.helpers.refusals import naming
 from tests.images.test_classify import images, study
-
-
-def test_a_client_without_windows_for_a_minibatch_is_refused() -> None:
-    study = tiny.study(federation={"batch_size": 10_000})
-    dataset = tiny.dataset()
-    engine = Stacked(network_of(study, dataset.shape), dataset, torch.device("cpu"))
-    with naming(DataError, "client a", "federation.batch_size 10000"):
-        ClientData(dataset, engine, study.federation, 10)
 
 
 @pytest.mark.parametrize("order", ["draw", "epoch"])

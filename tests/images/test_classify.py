@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from plfl import methods
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError
 from plfl.config.rules import Sizes
 from plfl.experiments import trainer
 from plfl.experiments.train import train
@@ -172,21 +172,6 @@ def test_seeds_have_partitions_of_their_own() -> None:
 def test_impossible_studies(blocks: dict[str, Any], problem: str) -> None:
     with naming(ConfigError, problem):
         study(**blocks)
-
-
-def test_methods_for_classifiers_do_not_forecast() -> None:
-    with naming(ConfigError, "'fedntd'"):
-        Study.parse({"grid": {"method": ["fedntd"]}}, "test")
-
-
-def test_loads_have_no_labels_to_select_by() -> None:
-    with naming(ConfigError, "data_aware", "comstock"):
-        Study.parse({"federation": {"selection": "data_aware"}}, "test")
-
-
-def test_too_few_images_for_a_minibatch() -> None:
-    with naming(DataError, "federation.batch_size", 30):
-        trained(study(federation={"batch_size": 30}))
 
 
 def test_data_aware_selection_knows_labels_that_were_sent() -> None:

@@ -1,6 +1,7 @@
 """What a configuration refuses, and how it says so."""
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -116,6 +117,21 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
     (covariates({"name": "holidays", "country": "ZZ"}), ("country",)),
     (covariates({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
+    (covariates({"name": "lags", "days": [], "rows": [96]}, **{"windows.horizons": 96}), ("101",)),
+    (
+        {"data.source": "meters", "data.meters.interval": 60, "data.resample": 30},
+        ("30 minutes", "60"),
+    ),
+    ({"task.name": "quantiles", "grid.method": ["fedgkd"]}, ("'fedgkd'",)),
+    ({"grid.method": ["fedntd"]}, ("'fedntd'",)),
+    ({"federation.selection": "data_aware"}, ("data_aware", "comstock")),
+    # What would do harm later.
+    ({"windows.split": [math.nan] * 3}, ("finite number",)),
+    ({"hyperparameters.client_opt.adam.lr": math.inf}, ("finite number",)),
+    ({"grid.seeds": [10**30]}, ("less than 9223372036854775808",)),
+    ({"data.buildings": {"CA": ["../1"]}}, ("valid integer",)),
+    ({"data.folder": "a\0b"}, ("NUL character",)),
+    ({"name": "a" * 101}, ("at most 100 characters",)),
     ({"baselines.leave_out": ["persistence"]}, ("lightgbm_pooled",)),
     ({"grid.method": ["feddyn"]}, ("grid:", "feddyn", "adam and fedadagrad")),
 ]

@@ -92,11 +92,6 @@ def test_a_study_of_quantiles(horizons):
     ).all()
 
 
-def test_a_teacher_is_refused():
-    with naming(ConfigError, "'fedgkd'"):
-        tiny.study(task={"name": "quantiles"}, grid={"method": ["fedgkd"]})
-
-
 @pytest.mark.parametrize(
     ("task", "said"),
     [
