@@ -47,11 +47,3 @@ def test_compare_lists_the_comparisons_of_a_study(
     said = capsys.readouterr().out
     assert "The best federation against the best without one\n    -1.44 [" in said
     assert "HOLDS" not in said and "c1" not in said
-
-
-def test_compare_prints_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cell = f"{folder}:NY-P1-fedopt-adam-fedavg"
-    assert cli.main(["compare", cell, cell.replace("P1", "P2")]) == 0
-    said = capsys.readouterr().out
-    assert "ny507" in said
-    assert "negative where B is better" in said

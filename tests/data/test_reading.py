@@ -313,12 +313,6 @@ def test_two_registers_in_one_column_are_seen(
         read(tmp_path, content, interval=30 if minutes else 60, **keys)
 
 
-def test_equal_differences_of_a_register_are_equal(tmp_path: Path) -> None:
-    shown = 12345.67 + np.concatenate([USED[:720], np.full(240, 0.05)]).cumsum()
-    found = read(tmp_path, table(times("2023-01-01 01:00", 960), shown.round(2)), cumulative=True)
-    assert set(found[-240:]) == {0.05}
-
-
 @pytest.mark.parametrize(
     "values", [loads(960), 0.2 + (np.arange(960) % 24) * 0.01, np.sin(np.arange(960)) + 2]
 )

@@ -163,16 +163,6 @@ def test_a_baseline_stands_in_the_columns_of_the_cells(place):
     assert curve(run, "total/bytes_up") == {4: means["bytes"]}
 
 
-def test_a_baseline_without_all_forecasts_has_no_score(place):
-    fake_results.write(Path("tiny"), TINY)
-    table = pd.read_parquet("tiny/baselines.parquet")
-    one = (table["baseline"] == "ridge") & (table["client"] == table["client"].iloc[0])
-    table.loc[one, ["mae", "rmse", "mase"]] = float("nan")
-    table.to_parquet("tiny/baselines.parquet")
-    found = of_subject(Path("tiny"))["CA-baseline-ridge"]
-    assert [key for key, *_ in found.points] == ["total/bytes_up"]
-
-
 def test_every_training_is_a_run_once(place):
     fake_results.write(Path("meters"), METERS)
     found = list(runs(Tables(Path("meters"))))

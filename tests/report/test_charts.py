@@ -55,10 +55,6 @@ def test_nothing_is_computed_in_the_browser(found: dict[str, Any]) -> None:
     assert computing.isdisjoint(_keys(found["specs"]))
 
 
-def test_they_are_the_same_each_time(tables: Tables, found: dict[str, Any]) -> None:
-    assert as_script(charts.charts(tables)) == as_script(found)
-
-
 def test_the_embedded_javascript_has_its_notice_of_copyright() -> None:
     notice = library().partition("*/")[0]
     assert "Copyright" in notice and "University of Washington Interactive Data Lab" in notice

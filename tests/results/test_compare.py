@@ -122,12 +122,13 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     [
         ("{0}", "{0}:" + FL, "one is a study, the other a cell"),
         ("{0}:" + FL, "{0}:NY-P2-fedopt-adam-fedavx", "did you mean 'NY-P2-fedopt-adam-fedavg'"),
+        ("{0}:NY-baseline-rigde", "{0}:" + PL, "NY-baseline-ridge"),
         ("{0}", "{0}/none", "holds no study"),
         ("{0}", "{1}", "have no cell in common"),
         ("{0}:" + FL, "{2}:" + FL, "have no client in common"),
         ("{0}:" + FL, "{3}:" + FL, "have no seed in common"),
     ],
-    ids=["mixed", "cell", "folder", "cells", "clients", "seeds"],
+    ids=["mixed", "cell", "baseline", "folder", "cells", "clients", "seeds"],
 )
 def test_what_cannot_be_compared_says_why(
     a: str, b: str, message: str, folder: Path, others: tuple[Path, ...]
@@ -161,8 +162,3 @@ def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
     assert row["low"] > 0 or row["high"] < 0
     assert not any("seed" in note for note in found.notes)
     assert "ny359" in as_text(found)
-
-
-def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
-    with naming(ResultsError, "NY-baseline-rigde", "NY-baseline-ridge"):
-        compare(f"{folder}:NY-baseline-rigde", f"{folder}:{PL}")

@@ -132,21 +132,6 @@ def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> 
     assert len(found) == 4 * len(rows)
 
 
-def test_variants_with_other_errors_of_persistence_are_not_compared(gathered: Study) -> None:
-    folder = gathered.variants["batch_size=16,model=gru"].results
-    kept = (folder / "clients.parquet").read_bytes()
-    clients = pd.read_parquet(folder / "clients.parquet")
-    clients["persistence_mae_test"] *= 2
-    clients.to_parquet(folder / "clients.parquet")
-    out = gathered.results / "again"
-    out.mkdir()
-    gather(gathered, out, None)
-    (folder / "clients.parquet").write_bytes(kept)
-    found = effects(out)
-    assert len(found) == len(effects(gathered.results)) // 2
-    assert not (found["place"] == "batch size 16").any()
-
-
 def test_the_page_shows_every_variant(gathered: Study) -> None:
     text = (gathered.results / "index.html").read_text(encoding="utf-8")
     for label in gathered.variants:
