@@ -80,18 +80,6 @@ METERS: dict[str, Any] = {
 }
 """Own meters: three named regions, own splits, two seeds, hourly readings."""
 
-AUTHORS: dict[str, Any] = {
-    "name": "authors",
-    "data": {"source": "sample", "states": ["CA"], "clients": 2},
-    "grid": {
-        "method": ["authors_code"],
-        "client_opt": ["prox"],
-        "server_opt": ["fedavg", "fedadam"],
-    },
-    "federation": {"rounds": 2, "evaluate_every": 1},
-}
-"""The program of the paper's authors, whose P3 has a server too."""
-
 METHODS: dict[str, Any] = {
     "name": "methods",
     "data": {"source": "sample", "states": ["CA", "IL"], "clients": 3},
@@ -117,6 +105,17 @@ METHODS: dict[str, Any] = {
     },
 }
 """Several methods with one pair of optimisers, on a simulated clock."""
+
+DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
+ <defs>
+  <style type="text/css">*{fill: red}</style>
+ </defs>
+ <clipPath id="clip"><path id="letter" d="M0 0"/></clipPath>
+ <g clip-path="url(#clip)"><use xlink:href="#letter"/></g>
+</svg>
+"""
+"""A drawing as Matplotlib writes them: with a style, and an id that is referred to."""
 
 BASELINES = {
     "persistence": 1.0,
@@ -414,6 +413,15 @@ def render(name: str, folder: Path, out: Path) -> list[Path]:
 
     drawn = draw(name, Tables(folder))
     return [path for stem, figure in drawn.items() for path in save(figure, out / stem)]
+
+
+def pictures(folder: Path) -> None:
+    """Empty drawings in place of all figures; drawing them takes long."""
+    from plfl.report.figures import available
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem in (stem for stems in available().values() for stem in stems):
+        (folder / f"{stem}.svg").write_text(DRAWING)
 
 
 def without_baselines(folder: Path) -> None:

@@ -18,13 +18,11 @@ from plfl.cli.main import main
 from plfl.publish import citation
 from plfl.publish.crate import publish
 from plfl.report import page
-from plfl.report.figures import available
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 DAY = date(2026, 2, 3)
-DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"></svg>'
 OWN = {**fake_results.TINY, "data": {"source": "meters", "states": ["all"], "clients": 2}}
 
 
@@ -32,9 +30,7 @@ def finished(folder: Path, config: dict[str, Any]) -> Path:
     """A finished study with synthetic numbers and empty pictures; its results folder."""
     results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
     fake_results.write(results, config)
-    figures.mkdir(parents=True)
-    for stem in (stem for stems in available().values() for stem in stems):
-        (figures / f"{stem}.svg").write_text(DRAWING)
+    fake_results.pictures(figures)
     page.write(results, figures, results / "index.html")
     return results
 

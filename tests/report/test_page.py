@@ -26,15 +26,6 @@ from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
-DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
-<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
- <defs>
-  <style type="text/css">*{fill: red}</style>
- </defs>
- <clipPath id="clip"><path id="letter" d="M0 0"/></clipPath>
- <g clip-path="url(#clip)"><use xlink:href="#letter"/></g>
-</svg>
-"""
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -87,16 +78,10 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def _pictures(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for stem in (stem for stems in available().values() for stem in stems):
-        (folder / f"{stem}.svg").write_text(DRAWING)
-
-
 def _write(folder: Path, config: dict[str, Any], *diverged: str) -> Path:
     """What a page of a study needs; where it will be."""
     fake_results.write(folder / "results", config, diverged=diverged)
-    _pictures(folder / "figures")
+    fake_results.pictures(folder / "figures")
     return folder / "results" / "index.html"
 
 

@@ -298,10 +298,7 @@ def _shown(folder: Path) -> Subject:
 
     results = folder / "results"
     fake_results.write(results, fake_results.TINY)
-    svg = '<svg width="10pt" height="10pt"></svg>'
-    for stem in (stem for stems in available().values() for stem in stems):
-        (folder / "figures").mkdir(exist_ok=True)
-        (folder / "figures" / f"{stem}.svg").write_text(svg)
+    fake_results.pictures(folder / "figures")
     tables = tuple(f"results/{path.name}" for path in results.iterdir())
 
     def read(dice: random.Random) -> None:
