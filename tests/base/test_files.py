@@ -37,10 +37,7 @@ def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("number", "message"),
-    [
-        (errno.ENOSPC, "the disk is full; free some space"),
-        (errno.EROFS, "cannot be written"),
-    ],
+    [(errno.ENOSPC, "the disk is full; free some space"), (errno.EROFS, "cannot be written")],
 )
 def test_faults_of_the_disk_are_explained(tmp_path: Path, number: int, message: str) -> None:
     path = tmp_path / "b.txt"

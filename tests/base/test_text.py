@@ -35,9 +35,7 @@ def test_messages_of_errors_are_safe(error: Exception) -> None:
     assert "\x1b" not in str(error) and "\\x1b]0;title\\x07" in str(error)
 
 
-def test_what_the_command_prints_is_safe(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_the_command_prints_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cells", f"{HOSTILE}.yaml"]) == 2
     assert "\x1b" not in capsys.readouterr().err
     stream = io.StringIO()

@@ -35,10 +35,7 @@ def relative(w: Windowed) -> Frame:
     load = trained_on(w)
     lags = pd.concat([w.lags(), w.season_lags()], axis=1).sub(w.last, axis=0) / scale(w)
     level = Frame(
-        {
-            "level": (w.last - load.mean()) / load.std(ddof=0),
-            "log": np.log(w.last / load.mean()),
-        }
+        {"level": (w.last - load.mean()) / load.std(ddof=0), "log": np.log(w.last / load.mean())}
     )
     further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
     return pd.concat([lags, level, w.clock(4), w.weekdays(), further], axis=1)

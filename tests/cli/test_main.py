@@ -117,10 +117,7 @@ def test_data_check_finds_what_a_study_would_refuse(
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
         (["report"], "holds no study with study.json"),
-        (
-            ["run", "my.yaml", CELL, "--records", "none/r.parquet"],
-            "none does not exist; create it",
-        ),
+        (["run", "my.yaml", CELL, "--records", "none/r.parquet"], "none does not exist; create it"),
     ],
 )
 def test_mistakes_end_with_a_message(

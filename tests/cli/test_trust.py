@@ -114,10 +114,7 @@ def test_no_command_runs_code_that_results_name(
 @pytest.mark.usefixtures("_foreign")
 @pytest.mark.parametrize(
     "read",
-    [
-        lambda: plfl.load("foreign.safetensors"),
-        lambda: plfl.Tables(Path("results/foreign")).study,
-    ],
+    [lambda: plfl.load("foreign.safetensors"), lambda: plfl.Tables(Path("results/foreign")).study],
 )
 def test_python_runs_it_only_if_it_is_trusted(read: Callable[[], object]) -> None:
     name_code(NAMED["plugin"])

@@ -30,10 +30,7 @@ def test_an_unbroken_run_of_stamps_is_accepted(
             STAMPS[[0, 1, 3, 2, 5, 4]],
             "2 rows step back, first at 2018-01-01 00:45:00; sort the file",
         ),
-        (
-            STAMPS[[0, 1, 1, 2, 2, 2]],
-            "3 duplicate stamps, first 2018-01-01 00:30:00; keep one row",
-        ),
+        (STAMPS[[0, 1, 1, 2, 2, 2]], "3 duplicate stamps, first 2018-01-01 00:30:00; keep one row"),
         (
             STAMPS[[0, 1, 4, 5, 7]],
             "3 stamps missing in 2 gaps, first 2018-01-01 00:45:00; fill the gaps",

@@ -59,10 +59,7 @@ def test_numbers_by_hand() -> None:
 @pytest.mark.parametrize(
     ("bad", "worry"),
     [
-        (
-            changed(slice(-WEEK, None), 1.0),
-            "in the test set, the load at the target always equals",
-        ),
+        (changed(slice(-WEEK, None), 1.0), "in the test set, the load at the target always equals"),
         (table(ENOUGH_WEEKS * WEEK - 1), "only 8.0 weeks of data"),
         (changed(slice(100, 200), 1.0), "the load is constant for 25 hours"),
         (changed(slice(7, 9), 99.0), "2 readings are above 20 times the median, up to 99 kWh"),

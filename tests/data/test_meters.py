@@ -489,11 +489,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
         frame(stamps("2018-03-10 00:15", 200)),
         {"timezone": "America/New_York"},
     ),
-    (
-        ("30 minutes", "set data.meters.interval"),
-        frame(stamps("2018-01-01 01:00", minutes=30)),
-        {},
-    ),
+    (("30 minutes", "set data.meters.interval"), frame(stamps("2018-01-01 01:00", minutes=30)), {}),
     (
         ("line 5", "2018-01-01 00:50:00", "15 minutes"),
         pd.concat([GOOD[:3], put(2, "2018-01-01 00:50:00", "timestamp")[2:3], GOOD[3:]]),

@@ -6,12 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.sample_data import (
-    sample_year,
-    statistics,
-    week,
-    year,
-)
+from benchmarks.sample_data import sample_year, statistics, week, year
 from plfl.base.errors import DataError
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data

@@ -9,13 +9,7 @@ import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.experiments import effort, trainer, workload
-from plfl.experiments.effort import (
-    PAPER_STEP,
-    cost_of_step,
-    local_steps,
-    side_by_side,
-    stack_of,
-)
+from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming

@@ -81,10 +81,7 @@ def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
 
 @pytest.mark.parametrize(
     "blocks",
-    [
-        {"windows": {"look_back": 3}},
-        {"windows": {"horizons": 3}, "model": MLP, "task": QUANTILES},
-    ],
+    [{"windows": {"look_back": 3}}, {"windows": {"horizons": 3}, "model": MLP, "task": QUANTILES}],
 )
 def test_onnx_gives_the_same_forecasts(blocks: dict[str, Any]) -> None:
     train_to(study_of(**blocks), Path("m.safetensors"))

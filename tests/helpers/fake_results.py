@@ -51,11 +51,7 @@ LONG: dict[str, Any] = {
         "none": [],
     },
     "grid": {
-        "sharing": [
-            "encoder_and_the_first_dense_layer",
-            "everything_is_shared_in_this_one",
-            "none",
-        ]
+        "sharing": ["encoder_and_the_first_dense_layer", "everything_is_shared_in_this_one", "none"]
     },
     "federation": {"rounds": 3, "evaluate_every": 1},
 }
@@ -84,16 +80,7 @@ METHODS: dict[str, Any] = {
     "name": "methods",
     "data": {"source": "sample", "states": ["CA", "IL"], "clients": 3},
     "grid": {
-        "method": [
-            "fedopt",
-            "fedprox",
-            "scaffold",
-            "feddyn",
-            "moon",
-            "ifca",
-            "fedac",
-            "fedeff",
-        ],
+        "method": ["fedopt", "fedprox", "scaffold", "feddyn", "moon", "ifca", "fedac", "fedeff"],
         "client_opt": ["sgd"],
         "server_opt": ["fedavg"],
         "sharing": ["P1", "P2"],

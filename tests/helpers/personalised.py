@@ -339,11 +339,7 @@ def attention(models: Array, sigma: float, alpha_k: float, own_share: float | No
 
 
 def fedamp(
-    problem: Problem,
-    sigma: float,
-    alpha_k: float,
-    lam: float,
-    own_share: float | None = None,
+    problem: Problem, sigma: float, alpha_k: float, lam: float, own_share: float | None = None
 ) -> list[Seen]:
     """FedAMP: each client's steps are pulled towards its own u."""
     rows, mask = problem.rows0, problem.mask

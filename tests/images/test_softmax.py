@@ -4,13 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plfl.tasks import (
-    CorrectedDistillation,
-    Distillation,
-    NotTrueDistillation,
-    Restriction,
-    Term,
-)
+from plfl.tasks import CorrectedDistillation, Distillation, NotTrueDistillation, Restriction, Term
 from plfl_images import softmax
 from plfl_images.classify import Classify
 
@@ -133,8 +127,7 @@ def test_a_batch_of_two() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tau", "factor", "loss"),
-    [(1, 1, 0.4401896986), (4, 1, 0.6536290455), (4, 16, 6.1662151668)],
+    ("tau", "factor", "loss"), [(1, 1, 0.4401896986), (4, 1, 0.6536290455), (4, 16, 6.1662151668)]
 )
 def test_only_tau_1_leaves_the_loss_of_equal_shares_alone(
     tau: float, factor: float, loss: float

@@ -51,11 +51,7 @@ def with_steps(base: type[CCFedAdagrad], steps: list[tuple[int, int]]) -> CCFedA
 @pytest.mark.parametrize(
     ("cls", "uneven", "even"),
     [
-        (
-            CCFedAdagrad,
-            (0, 0.0098684211, 0.0193870437),
-            (0.0099502488, 0.0233379449, 0.0355611224),
-        ),
+        (CCFedAdagrad, (0, 0.0098684211, 0.0193870437), (0.0099502488, 0.0233379449, 0.0355611224)),
         (CCFedAdam, (0, 0.0882352941, 0.1737392722), (0.0952380952, 0.2253150681, 0.3446554181)),
         (CCFedAMS, (0, 0.0882352941, 0.1735294118), (0.0952380952, 0.2253150681, 0.3440958828)),
     ],
@@ -214,9 +210,7 @@ def made() -> Federation:
 
 @settings(max_examples=50, deadline=None)
 @given(
-    st.lists(st.integers(1, 500), min_size=3, max_size=3),
-    st.integers(1, 100),
-    st.integers(1, 400),
+    st.lists(st.integers(1, 500), min_size=3, max_size=3), st.integers(1, 100), st.integers(1, 400)
 )
 def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tenths: int) -> None:
     """Seconds per epoch of two digits, E_b of one, by fractions."""

@@ -127,9 +127,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(
     "condition",
-    [
-        *("mean() > 0.3", "sum() > 100", "std() < 0.2", "mean(0).max() < 0.6", "size(0) > 8"),
-    ],
+    [*("mean() > 0.3", "sum() > 100", "std() < 0.2", "mean(0).max() < 0.6", "size(0) > 8")],
 )
 def test_a_module_that_branches_on_its_minibatch_is_refused(condition: str, tmp_path: Path) -> None:
     forward = f"""x = sequence.flatten(1)

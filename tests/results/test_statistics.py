@@ -82,8 +82,7 @@ def test_a_state_is_left_out_in_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "lacking"),
-    [((1, 3, 4), "clients"), ((5, 1, 4), "seeds"), ((5, 3, 1), "weeks")],
+    ("shape", "lacking"), [((1, 3, 4), "clients"), ((5, 1, 4), "seeds"), ((5, 3, 1), "weeks")]
 )
 def test_one_of_a_kind_shows_no_variation(
     shape: tuple[int, ...], lacking: str, rng: np.random.Generator

@@ -95,10 +95,7 @@ def test_a_study_of_quantiles(horizons):
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        (
-            {"name": "quantiles", "levels": [0.9, 0.5, 0.1]},
-            "- task.levels: ",
-        ),
+        ({"name": "quantiles", "levels": [0.9, 0.5, 0.1]}, "- task.levels: "),
         ({"name": "quantiles", "levels": [0.1, 0.9]}, "lack 0.5, the median"),
         ({"name": "classify"}, "task.name: 'classify'"),
         ({"levels": [0.5]}, "the task quantiles has it: add `name: quantiles`"),

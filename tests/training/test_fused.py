@@ -373,11 +373,7 @@ def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
 
 @pytest.mark.parametrize(
     ("terms", "size", "activation"),
-    pairwise(
-        [[], ["pull", "steps", "clip"]],
-        [5, 40],
-        ["silu", "relu", "prelu"],
-    ),
+    pairwise([[], ["pull", "steps", "clip"]], [5, 40], ["silu", "relu", "prelu"]),
 )
 def test_dropout_agrees_with_autograd(terms, size, activation):
     network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)

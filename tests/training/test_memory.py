@@ -37,8 +37,7 @@ class Pretended(Memory):
 
 
 @pytest.mark.parametrize(
-    ("total", "sizes", "block"),
-    [(1000, (2, 8, 16), 64), (250, (2, 8), 8), (50, (2,), 2)],
+    ("total", "sizes", "block"), [(1000, (2, 8, 16), 64), (250, (2, 8), 8), (50, (2,), 2)]
 )
 def test_a_block_is_what_fits_and_bits_do_not_depend_on_it(
     monkeypatch, caplog, total, sizes, block

@@ -25,11 +25,7 @@ from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
 from plfl.training.stacked import Stacked
-from plfl.training.task import (
-    Average,
-    LocalTask,
-    Minibatches,
-)
+from plfl.training.task import Average, LocalTask, Minibatches
 from plfl_reproductions.models.linear import Linear
 from plfl_reproductions.models.tcn import Tcn
 from tests.helpers.oracle import Reference

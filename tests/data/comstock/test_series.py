@@ -163,10 +163,7 @@ METADATA: list[tuple[tuple[str, ...], Change]] = [
         ("'floor_area'", "1 value missing", "205363"),
         lambda t: t.assign(**{"in.sqft": [1.0, np.nan, 3.0]}),
     ),
-    (
-        ("could not convert string to float: 'wide'",),
-        lambda t: t.assign(**{"in.sqft": "wide"}),
-    ),
+    (("could not convert string to float: 'wide'",), lambda t: t.assign(**{"in.sqft": "wide"})),
     (
         ("'bldg_id' has no whole numbers",),
         lambda t: t.set_axis(pd.Index(map(str, t.index), name="bldg_id")),

@@ -4,14 +4,7 @@ import pytest
 from scipy.signal import lfilter
 
 from plfl.data.sample.places import STATES, County
-from plfl.data.sample.weather import (
-    RADIATION,
-    TEMPERATURE,
-    WIND_SPEED,
-    elevation,
-    lagged,
-    weather,
-)
+from plfl.data.sample.weather import RADIATION, TEMPERATURE, WIND_SPEED, elevation, lagged, weather
 
 COUNTIES = [(state, county) for state in STATES for county in STATES[state].counties]
 

@@ -168,11 +168,7 @@ def test_servers(server, tmp_path):
             {"method": {"fedadc": {"variant": "nesterov"}}, "federation": {**SOME, "ema": 0.9}},
         ),
         ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
-        (
-            "fedopt",
-            "adam",
-            {"federation": {**SOME, "privacy": {"clip": 0.05, "quantile": 0.5}}},
-        ),
+        ("fedopt", "adam", {"federation": {**SOME, "privacy": {"clip": 0.05, "quantile": 0.5}}}),
         (
             "cc_fedams",
             "sgd",
