@@ -86,7 +86,10 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
     [
         ({"windows": {"horizons": 1000}}, "rows, but one window needs 1015"),
         ({"grid": {"windows.horizons": [1, 1000]}}, "rows, but one window needs 1015"),
-        ({"task": {"conformal": "personal", "level": 0.999}}, "task.conformal needs 999 for the width"),
+        (
+            {"task": {"conformal": "personal", "level": 0.999}},
+            "task.conformal needs 999 for the width",
+        ),
         (
             {"data": {"source": "digits", "states": ["digits"], "clients": 10}},
             "data.source: digits has images",
