@@ -184,8 +184,7 @@ def rounds(
 
 
 def fedavg(problem: Problem, free: Mask | None = None) -> list[Seen]:
-    """FedAvg; with personal coordinates FedPer or LG-FedAvg. Only `free` coordinates train: without
-    the head FedBABU."""
+    """FedAvg; with personal coordinates FedPer or LG-FedAvg. Only `free` coordinates train."""
 
     def client(i: int, x: Array, row: Array) -> tuple[Array, Array]:
         y = descend(problem, i, problem.received(x, row), problem.steps, free=free)
@@ -231,6 +230,11 @@ def fedrep(problem: Problem, head_steps: int, body_steps: int) -> list[Seen]:
         return y, y
 
     return rounds(problem, client)
+
+
+def fedbabu(problem: Problem, head: Mask) -> list[Seen]:
+    """FedBABU: the head keeps its common initial value; all else trains."""
+    return fedavg(problem, free=~head)
 
 
 def per_fedavg(problem: Problem, alpha: float, delta: float | None = None) -> list[Seen]:

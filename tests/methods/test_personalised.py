@@ -304,7 +304,7 @@ CASES: dict[str, Callable[[Problem], Case]] = {
     "fedrep": lambda p: (FedRep(head_steps=3, body_steps=2), reference.fedrep(p, 3, 2), None),
     "fedbabu": lambda p: (
         FedBABU(epochs=2),
-        reference.fedavg(p, ~HEAD),
+        reference.fedbabu(p, HEAD),
         lambda models: reference.fine_tuned(p, models, 2),
     ),
     "per_fedavg": lambda p: (
