@@ -9,11 +9,11 @@ namespace {
 
 // The tables that windows are read from; a window is identified by its first row.
 extern "C" struct PlflWindows {
-  const float* features;  // [rows][features], the load first
-  const float* covariates;   // [rows][covariates], of the window whose last row this is
-  const float* targets;   // [rows][horizons], likewise
-  std::int32_t horizons;  // targets of a window
-  std::int32_t relative;  // whether the last load is subtracted from those of a window
+  const float* features;    // [rows][features], the load first
+  const float* covariates;  // [rows][covariates], of the window whose last row this is
+  const float* targets;     // [rows][horizons], likewise
+  std::int32_t horizons;    // targets of a window
+  std::int32_t relative;    // whether the last load is subtracted from those of a window
 };
 
 // All are losses of errors, output by output, except the last, whose outputs are the quantiles of
@@ -135,8 +135,8 @@ class Group {
       float* to = mlp_.inputs_transposed() + lane * kPanel;
       put(windows.features + start * features, sequence, features == 1 ? zero : 0.0f, to, 0);
       for (int i = 0; features > 1 && i < sequence; i += features) to[panelled(i)] -= zero;
-      put(windows.covariates + (start + layout_.steps - 1) * layout_.covariates, layout_.covariates, 0.0f,
-          to, sequence);
+      put(windows.covariates + (start + layout_.steps - 1) * layout_.covariates, layout_.covariates,
+          0.0f, to, sequence);
     }
   }
 

@@ -11,12 +11,12 @@ namespace {
 // The form of a model, see plfl.layout.KernelForm. An LSTM with 0 units means that there is none.
 extern "C" struct PlflNetwork {
   std::int32_t features, look_back, covariates;  // of a window
-  std::int32_t hidden;                        // units of the LSTM
-  std::int32_t layers;                        // hidden layers of the MLP
-  const std::int32_t* widths;                 // of the hidden layers
-  std::int32_t activation;                    // of the hidden layers, see `Activation`
-  std::int32_t absolute;                      // whether an output is |·|
-  std::int32_t outputs;                       // of the last layer
+  std::int32_t hidden;                           // units of the LSTM
+  std::int32_t layers;                           // hidden layers of the MLP
+  const std::int32_t* widths;                    // of the hidden layers
+  std::int32_t activation;                       // of the hidden layers, see `Activation`
+  std::int32_t absolute;                         // whether an output is |·|
+  std::int32_t outputs;                          // of the last layer
   double dropout;  // share of the hidden units of the MLP that training drops
 };
 
