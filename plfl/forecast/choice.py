@@ -22,6 +22,8 @@ from plfl.results.tables import Tables
 
 INDEX = "index.csv"
 """The table of the kept forecasters."""
+MEASURED, READINGS, WEEKS = "update.parquet", "readings.parquet", "weeks.parquet"
+"""The tables of an update: how the forecasters compared, all readings, and the weekly errors."""
 MOST = 4
 """Forecasters that a reason lists."""
 
@@ -181,14 +183,14 @@ class Forecasters:
         columns = ["client", "forecaster", "first", "mase_before", "mase_after"]
         if self.update is None:
             return pd.DataFrame(columns=columns)
-        return pd.read_csv(self.update / "update.csv", dtype={"client": str})
+        return read_table(self.update / MEASURED)
 
     @cached_property
     def readings(self) -> dict[str, pd.DataFrame]:
         """The readings of each client that the study and its updates know, in kWh, indexed by the
         ends of the intervals in standard time; NaN in gaps."""
         if self.update is not None:
-            whole = read_table(self.update / "readings.parquet")
+            whole = read_table(self.update / READINGS)
             return {
                 str(client): rows.drop(columns="client").set_index("timestamp")
                 for client, rows in whole.groupby("client", sort=False)
@@ -232,7 +234,7 @@ class Forecasters:
                 return weekly(pairs(self.model(choice.file), client, self.readings[client]))
             except DataError:  # no test set that is long enough
                 return pd.Series(dtype=float)
-        weeks = pd.read_csv(self.update / "weeks.csv", parse_dates=["week"], dtype={"client": str})
+        weeks = read_table(self.update / WEEKS)
         found: pd.Series[float] = weeks[weeks["client"] == client].set_index("week")["mase"]
         return found
 

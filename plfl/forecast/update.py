@@ -21,7 +21,7 @@ from plfl.config.named import STANDARD
 from plfl.data.checks import counted
 from plfl.data.dataset import WEEK
 from plfl.forecast.backtest import drift, pairs, scored, weekly
-from plfl.forecast.choice import INDEX, Forecasters
+from plfl.forecast.choice import INDEX, MEASURED, READINGS, WEEKS, Forecasters
 from plfl.forecast.fitting import alone, together
 from plfl.forecast.model import ForecastModel
 from plfl.results.records import write_csv, write_table
@@ -112,7 +112,7 @@ class Update:
     changed: dict[str, dict[str, ForecastModel]] = field(default_factory=dict)
     """By file and client, the models that replace others."""
     measured: list[dict[str, object]] = field(default_factory=list)
-    """The rows of `update.csv`."""
+    """The rows of `MEASURED`."""
     errors: list[dict[str, object]] = field(default_factory=list)
     """The rows of `errors.csv`: how good the forecasts for the new readings were."""
     weeks: dict[str, pd.Series[float]] = field(default_factory=dict)
@@ -233,13 +233,15 @@ class Update:
         digests = [sha256(forecasters.results / "models" / file) for file in index["file"]]
         write_csv(index.assign(begun=digests), unfinished / "models" / INDEX)
         tables = [table.assign(client=client).reset_index() for client, table in readings.items()]
-        write_table(pd.concat(tables, ignore_index=True), unfinished / "readings.parquet")
+        write_table(pd.concat(tables, ignore_index=True), unfinished / READINGS)
         measured, earlier = pd.DataFrame(self.measured), forecasters.measured
         if len(measured):
             earlier = earlier[~earlier["client"].isin(measured["client"])]
-        write_csv(pd.concat([earlier, measured]), unfinished / "update.csv")
+        every = pd.concat([earlier, measured], ignore_index=True)
+        write_table(every, unfinished / MEASURED)
+        write_csv(every, unfinished / "update.csv")
         write_csv(pd.DataFrame(self.errors), unfinished / "errors.csv")
-        write_csv(self._all_weeks(), unfinished / "weeks.csv")
+        write_table(self._all_weeks(), unfinished / WEEKS)
         unfinished.rename(folder)
         return folder
 
