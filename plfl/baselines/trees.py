@@ -126,10 +126,7 @@ def lightgbm_covariates(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predi
 
 def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Like `lightgbm_lags`, but one model for all clients of a federation."""
-    models: dict[int, Model] = {}
-    for members, _, some in shared_by(dataset, None):
-        models |= dict.fromkeys(some.tolist(), trained(members, dataset, boosting))
-    return forecasts(dataset, models, boosting)
+    return forecasts(dataset, of_pooled(dataset, boosting, None), boosting)
 
 
 def shared_by(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Rows, Rows]]:
@@ -148,11 +145,11 @@ def shared_by(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Ro
                 yield dataset.whole.of(others), others, late
 
 
-def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Model]:
-    """For each client, a model of the raw data of others (see `shared_by`)."""
+def of_pooled(dataset: Dataset, boosting: Boosting, turns: int | None) -> dict[int, Model]:
+    """For each client, a model of pooled raw data (see `shared_by`)."""
     models: dict[int, Model] = {}
-    for members, _, late in shared_by(dataset, turns):
-        models |= dict.fromkeys(late.tolist(), trained(members, dataset, boosting))
+    for members, _, some in shared_by(dataset, turns):
+        models |= dict.fromkeys(some.tolist(), trained(members, dataset, boosting))
     return models
 
 

@@ -66,15 +66,14 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     margins: Margins = {}
     if model.margins:
         margins = dict.fromkeys(MODELS, model.margins["global"].mean(axis=0, keepdims=True))
-    alone = replace(model, scalings={client: scaling}, models=models, margins=margins)
-    return alone, epochs
+    own = replace(model, scalings={client: scaling}, models=models, margins=margins)
+    return own, epochs
 
 
 def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     """The model of a client alone, after training on all readings in a `table`; see
     `ForecastModel.updated`."""
-    study, old = model.study, model.scalings[client]
-    number = model.clients.index(client)
+    study, old, own = model.study, model.scalings[client], alone(model, client)
     values = table.to_numpy(float)
     scaling = replace(
         old,
@@ -87,15 +86,14 @@ def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     whole = build_later(client, table, study.windows, scaling, training=True)
     known = int((whole.stamps <= old.known).sum())
     dataset = replace(whole, bounds=np.maximum(whole.bounds, max(0, known - whole.look_back)))
-    start = model.models["local"][number]
+    start = own.models["local"][0]
     steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, np.ones(len(start), bool))
     epochs, held = steps.choice()
-    models = {name: rows[number][None] for name, rows in model.models.items()}
-    models["local"] = steps.after(epochs)
-    margins = {name: own[number][None] for name, own in model.margins.items()}
-    if held is not None and model.margins:
-        margins["local"] = _margins(study, *held)
-    return replace(model, scalings={client: scaling}, models=models, margins=margins)
+    margins = own.margins
+    if held is not None and margins:
+        margins = margins | {"local": _margins(study, *held)}
+    models = own.models | {"local": steps.after(epochs)}
+    return replace(own, scalings={client: scaling}, models=models, margins=margins)
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:

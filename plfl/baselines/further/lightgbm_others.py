@@ -28,5 +28,5 @@ class LightgbmOthers(Further):
     """Groups of clients, left out in turn."""
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
-        models = trees.of_others(dataset, boosting, self.turns)
+        models = trees.of_pooled(dataset, boosting, self.turns)
         return Trained(trees.forecasts(dataset, models, boosting), raw_bytes(dataset.whole))

@@ -20,6 +20,6 @@ class LightgbmOthersOwn(LightgbmOthers):
     )
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
-        models = trees.of_others(dataset, boosting, self.turns)
+        models = trees.of_pooled(dataset, boosting, self.turns)
         predict = trees.with_own(dataset, boosting, models)
         return Trained(predict, raw_bytes(dataset.whole))
