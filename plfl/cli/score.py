@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, did_you_mean
 from plfl.cli.common import Commands, add_parser
 
 if TYPE_CHECKING:  # they import pandas
@@ -57,6 +57,12 @@ def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
     from plfl.pipeline.shipped import root
 
     shipped = root() / "tasks" / f"{options.study}.yaml"
+    if not (options.study.exists() or shipped.exists() or options.study.suffix):
+        tasks = sorted(path.stem for path in shipped.parent.glob("*.yaml"))
+        raise PlflError(
+            f"{options.study}: no file, and no frozen task; these are {', '.join(tasks)}"
+            f"{did_you_mean(str(options.study), tasks)}"
+        )
     study, task = read(options.study if options.study.exists() or not shipped.exists() else shipped)
     return study.variant(options.variant) if options.variant else study, task
 
