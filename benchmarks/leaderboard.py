@@ -24,8 +24,9 @@ A *task* is a question whose data, test sets, seeds and budget never change.
 different versions of a task do not compare. `python -m benchmarks.leaderboard` wrote this page.
 
 Score: MASE, or the fraction of wrong labels (`error`), with a 95 % interval over clients, weeks and
-seeds. Bytes: sent and received by a client in all its training, a mean over clients. The CSV files
-have all rows with their commands.
+seeds. Bytes: sent and received by a client in all its training, a mean over clients; –: not
+counted. *unseen*: clients that receive the model of others; *FT*: fine-tuning; *trials*: settings
+that are compared on validation. The CSV files have all rows with their commands.
 """
 NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
 
@@ -54,6 +55,7 @@ def page() -> str:
             about += " A draft: nobody has stated the digest of its data."
         parts.append(f"## {task.name}\n\n{about}\n")
         if board is None:
+            parts.append("No rows yet.\n")
             continue
         alone = board.index[board["exchanged"] == "nothing"][:1]
         rows = board.loc[sorted({*board.index[:SHOWN], *alone})]
