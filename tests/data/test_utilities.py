@@ -88,6 +88,8 @@ def test_other_files_are_named(content: str, words: str, tmp_path: Path) -> None
             ("WH-1", None),
         ),
         *(("Outdoor temp [°C]", "°C"), ("Gas m3", "m3"), ("Voltage (V)", "V"), ("kVArh", "kVArh")),
+        *(("usage (watts)", "W"), ("Watt", "W"), ("Demand (kilowatts)", "kW"), ("Watson", None)),
+        *(("kilowatt hours", "kWh"), ("Watt-hours", "Wh"), ("Leistung W", "W"), ("Main W", None)),
         *(("Price EUR/kWh", "EUR/kWh"), ("Energie / kWh", "kWh"), ("kWh/m2", "kWh/m2")),
     ],
 )
@@ -97,6 +99,7 @@ def test_the_unit_in_a_name(name: str, unit: str | None) -> None:
 
 def test_columns_that_are_no_loads_are_left_out(tmp_path: Path) -> None:
     others = {"out [°C]": LOADS, "Gas m3": LOADS, "EUR/kWh": LOADS, "V (V)": LOADS, "temp": LOADS}
+    others |= dict.fromkeys(["Humidity %", "Voltage L1", "Temp_out", "PF", "battery_%"], LOADS)
     rows = {"Nr": np.arange(len(HOURS))[::-1], "": np.arange(len(HOURS)), "NOTES": ""}
     exports = read(write(tmp_path / "a.csv", **{"Main kWh": LOADS}, **others, **rows))
     assert list(exports.meters) == ["a"]
@@ -192,3 +195,18 @@ def test_of_many_problems_the_first_are_listed(tmp_path: Path) -> None:
     with naming(DataError, "80 problems", "m49: all values", "and 30 more problems") as caught:
         read(write(tmp_path / "a.csv", **columns))
     assert len(str(caught.value).splitlines()) == 52
+
+
+@pytest.mark.parametrize(
+    ("line", "kwh"),
+    [
+        *(("All values in Wh", 1e-3), ("Unit of measure: MW", 500), ("Values in kW;;", 0.5)),
+        *(("Unite;W", 5e-4), ("Values of 7 days", 1), ("Readings in order", 1)),
+    ],
+)
+def test_the_unit_above_the_header(line: str, kwh: float, tmp_path: Path) -> None:
+    stamps = pd.date_range("2023-01-01 00:30", periods=480, freq="30min")
+    loads = np.random.default_rng(1).uniform(0.2, 0.5, len(stamps)).round(3)
+    rows = [f"{stamp:%Y-%m-%d %H:%M};{load}" for stamp, load in zip(stamps, loads, strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join([line, "time;value", *rows]))
+    assert read(tmp_path / "a.csv").meters["a"].load.sum() == pytest.approx(kwh * loads.sum())

@@ -10,6 +10,13 @@ _OTHER = (
     r"°\s?[CF]|deg ?[CF]|celsius|fahrenheit|m3|m³|ft3|ccf|therms?|lit(?:re|er)s?|k?VArh?|k?VAh?|"
     r"EUR|USD|GBP|AUD|CHF|€|\$|£|ct|cents?|%|Hz|m/s|km/h|mph|mm|hPa|mbar|lux|ppm|[KVAlp]|mV|mA"
 )
+_SPELLED = re.compile(
+    r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?|stunden?))?(?:\b|_)", re.IGNORECASE
+)
+_POWER_W = re.compile(
+    r"(?:active |real )?(?:power|demand|(?:wirk)?leistung|puissance|potencia|potenza|vermogen) W",
+    re.IGNORECASE,
+)
 _IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER})\s*[\])]", re.IGNORECASE)
 _AT_END = re.compile(
     r"(?:^|[\s_])(°\s?[CF]|celsius|fahrenheit|therms?|k?VArh?|k?VA|EUR|USD|GBP|€|\$|£"
@@ -24,7 +31,8 @@ _RATIO = re.compile(
 )
 _NOT_LOADS = re.compile(
     r"(?:(?:out(?:door|side)?|air|dry[ _-]?bulb|ambient|buiten|au(?:ss|ß)en)[ _-]*)?"
-    r"temp(?:erature?|eratur|eratuur)?|humidity|voltage|spannung|gas|water|wasser|"
+    r"(?:temp(?:erature?|eratur|eratuur)?|humidity|voltage|spannung|frequency|frequenz)"
+    r"(?:[ _-]?(?:%|l?[1-3]|in|out))?|battery[ _-]?%|soc|pf|gas|water|wasser|"
     r".*[ _-]?(?:price|prijs|preis|precio|costs?|kosten|coste|coût|tariff?)|power[ _-]?factor",
     re.IGNORECASE,
 )
@@ -35,7 +43,7 @@ import imported delivered received grid net main interval hourly verbrauch leist
 wert werte messwert zählerstand zaehlerstand stand bezug netzbezug lastgang wirkleistung
 wirkarbeit valeur puissance consommation énergie soutirage conso consumo energia energía potencia
 potenza lectura valor valore verbruik waarde levering afname stroom in en of the from to de la di
-column
+column watt watts kilowatt kilowatts megawatt megawatts hour hours watthours kilowatthours
 """
 """Words about what is measured, not about which meter measures it."""
 
@@ -52,6 +60,11 @@ def unit_of(name: str) -> str | None:
             return _CERTAIN[word.lower()]
         if word == "Wh":
             return "Wh"
+    if spelled := _SPELLED.search(name):
+        prefix = {"kilo": "k", "mega": "M"}.get((spelled[1] or "").lower(), "")
+        return f"{prefix}W{'h' if spelled[2] else ''}"
+    if _POWER_W.fullmatch(name.strip()):
+        return "W"
     if said := re.search(r"(?:^|[\[(_]|\bin )\s*(wh?)\s*[\])]?$", name, re.IGNORECASE):
         return "Wh" if len(said[1]) == 2 else "W"
     other = _IN_BRACKETS.search(name) or _AT_END.search(name)

@@ -480,7 +480,9 @@ def _is_units(row: Sequence[str]) -> bool:
 
 def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
     """The units of energy or power that fields above the header consist of, or name as units."""
-    said = r"(?:.*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*\W+)?(\w+)\W*"
+    units = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
+    values = r"(?:all )?(?:values|readings|data|werte|valeurs|valores|valori)\b.*\b(?:in|en) "
+    said = rf"(?:{units}|{values})?(\w+)\W*"
     fields = (re.fullmatch(said, field.strip(), re.IGNORECASE) for row in rows for field in row)
     return frozenset(
         unit
