@@ -424,6 +424,16 @@ def test_end_times_beside_the_date_of_the_start(
             study(tmp_path, stamp="start")
 
 
+def test_sorted_rows_do_not_tell_whose_date_a_midnight_has(tmp_path: Path) -> None:
+    export = days(table(times("2024-02-01 00:15", 960, 15), loads(960)), "", "END_TIME", "%H:%M")
+    export.sort_values(["Datum", "END_TIME"]).to_csv(tmp_path / "m.csv", index=False)
+    keys = {"interval": 15, "timezone": "Europe/Vienna"}
+    with pytest.raises(DataError, match=r"m.csv: line 2: midnight .*'END_TIME'.*stamp: end"):
+        study(tmp_path, **keys)
+    (found,) = study(tmp_path, stamp="end", **keys).values()
+    assert found.index[0] == pd.Timestamp("2024-02-01")
+
+
 @pytest.mark.parametrize("zone", ["America/Chicago", "Europe/Berlin"])
 @pytest.mark.parametrize("minutes", [15, 60])
 @pytest.mark.parametrize("empty", [np.nan, 0])

@@ -216,10 +216,12 @@ def _with_midnights(table: Table, columns: tuple[str, ...], times: Times, meters
 
     Some exports write the date of the start of an interval beside the time of its end: then
     midnight comes right after the evening of the same date. Where the order of the lines does not
-    tell, a column of end times beside one of dates does, if the first date has a midnight.
+    tell, a column of end times beside one of dates does, if the first date has a midnight and the
+    last one more than that.
 
     Raises:
-        DataError: `meters.stamp` says that these are starts.
+        DataError: `meters.stamp` says that these are starts, or dates and order contradict the name
+            of the column.
     """
     stamps = times.stamps
     unique = stamps.drop_duplicates()
@@ -239,8 +241,17 @@ def _with_midnights(table: Table, columns: tuple[str, ...], times: Times, meters
     else:
         named = len(columns) == 2 and ENDS.search(columns[1]) and not ENDS.search(columns[0])
         begins = bool((midnight & (dates == dates.min())).any())
-        if precedes or not (named and begins) or meters.stamp == "start":
+        ends = bool((midnight & (dates == dates.max())).sum() == (dates == dates.max()).sum())
+        if not (named and begins) or ends or meters.stamp == "start":
             return times
+        if precedes:  # as sorted rows of both kinds of exports do
+            if "stamp" in meters.model_fields_set:
+                return times
+            raise DataError(
+                f"{table.at(unique.index[midnight][0])}: midnight comes before its date, but "
+                f"{columns[1]!r} names the ends of intervals; set data.meters.stamp: end if the "
+                "dates are right, or put the rows into the order in which they were measured"
+            )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
     return replace(times, stamps=stamps.mask(is_midnight, stamps + 24 * _HOUR), format=form)
