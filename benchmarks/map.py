@@ -1,6 +1,7 @@
 """The error by weeks of history of each way of forecasting: docs/map.csv and docs/images/map.png.
 
     python -m benchmarks.map results --out docs    # after the studies map, map-homes, …
+    python -m benchmarks.map                       # the figure alone, of docs/map.csv
 
 At each site and origin, the forecaster of a way that is best on validation stands for it. Leads are
 over the best forecaster alone, with the intervals of `plfl.results`.
@@ -22,10 +23,10 @@ from plfl.study import Study
 
 ROOT = Path(__file__).parents[1]
 STUDIES = {
-    "map": "62 buildings of three sites",
-    "map-cambridge": "51 buildings of a fourth site",
     "map-homes": "200 homes",
     "map-homes-40": "200 homes",
+    "map": "62 buildings of three sites",
+    "map-cambridge": "51 buildings of a fourth site",
 }
 """Studies in `config/`, and the panels that show them."""
 ALONE = ["P3", "baseline-ridge", "baseline-lightgbm_bagged", "baseline-combined"]
@@ -96,8 +97,12 @@ def table(results: Path) -> pd.DataFrame:
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:
-    """A panel for buildings, for an unseen site and for homes, with the intervals of the leads."""
-    titles = list(dict.fromkeys(STUDIES[name] for name in rows["study"].unique()))
+    """A panel for homes, for buildings and for an unseen site, with the intervals of the leads."""
+    titles = [
+        title
+        for title in dict.fromkeys(STUDIES.values())
+        if title in set(rows["study"].map(STUDIES))
+    ]
     figure, panels = pyplot.subplots(1, len(titles), figsize=(11, 4), sharey=True, squeeze=False)
     for panel, title in zip(panels[0], titles, strict=True):
         of = rows[(rows["study"].map(STUDIES) == title) & (rows["site"] == "all")]
@@ -106,7 +111,7 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
             line = of[of["way"] == way].sort_values("weeks")
             places = [weeks.index(week) + 0.06 * (k - 1.5) for week in line["weeks"]]
             bars = None
-            if way != "alone":
+            if STYLES[way][2] == "-" and way != "alone":
                 bars = [line["high"] - line["lead"], line["lead"] - line["low"]]
             label, colour, dash = STYLES[way]
             panel.errorbar(
@@ -132,12 +137,13 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     arguments = parser.parse_args()
-    rows = table(arguments.results)
-    rows.to_csv(arguments.out / "map.csv", index=False, float_format="%.4f")
-    draw(rows, arguments.out / "images" / "map.png")
+    path = arguments.out / "map.csv"
+    if arguments.results:
+        table(arguments.results).to_csv(path, index=False, float_format="%.4f")
+    draw(pd.read_csv(path), arguments.out / "images" / "map.png")
 
 
 if __name__ == "__main__":
