@@ -101,29 +101,6 @@ def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
     return 2 * pinball(truth, quantiles, levels)
 
 
-def gaussian_of(quantiles: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
-    """Mean and standard deviation (...), at least 0.001, of the Gaussian fitted to quantiles (...,
-    Q) by least squares."""
-    from scipy.stats import norm
-
-    z = norm.ppf(levels)
-    slope = (quantiles * (z - z.mean())).sum(axis=-1) / np.square(z - z.mean()).sum()
-    return quantiles.mean(axis=-1) - slope * z.mean(), np.maximum(slope, 1e-3)
-
-
-def gaussian_crps(truth: Floats, mean: Floats, deviation: Floats) -> Floats:
-    """Continuous ranked probability score (...) of Gaussian forecasts, in the unit of the load.
-
-    Source: Tilmann Gneiting and Adrian Raftery, "Strictly Proper Scoring Rules, Prediction, and
-    Estimation", JASA 2007.
-    """
-    from scipy.stats import norm
-
-    z = (truth - mean) / deviation
-    score = z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)
-    return np.asarray(deviation * score, float)
-
-
 def coverage(truth: Floats, low: Floats, high: Floats) -> float:
     """Fraction of the loads in their interval, including its ends; NaN if an end is missing."""
     if np.isnan(low).any() or np.isnan(high).any():

@@ -138,7 +138,7 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
         ([{"name": "combined", "of": ["rigde"]}], "did you mean 'ridge'"),
         ([{"name": "combined", "of": ["ridge_lags"]}], "not a baseline before it"),
         (
-            [{"name": "combined", "of": ["week_mean"]}, {"name": "week_mean"}],
+            [{"name": "combined", "of": ["lightgbm_bagged"]}, {"name": "lightgbm_bagged"}],
             "not a baseline before it",
         ),
         (
