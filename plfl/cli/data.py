@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
-    """Why variants of the study cannot make windows of these clients, or margins; empty if all
+    """Why variants of the study cannot make windows of these clients, or widths; empty if all
     can."""
     from plfl.data.sources import windows_of
     from plfl.tasks import task_of

@@ -82,8 +82,8 @@ def _write_models(
     from plfl.results.records import write_models
 
     models = _models(cell, result)
-    margins = Trainer.of(study, dataset).evaluator.margins(models)
-    write_models(path, models, describe(study, cell, dataset, margins))
+    widths = Trainer.of(study, dataset).evaluator.widths(models)
+    write_models(path, models, describe(study, cell, dataset, widths))
 
 
 def _models(cell: Cell, result: CellResult) -> Models:

@@ -104,10 +104,10 @@ ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_model)]
 TASKS = "plfl.tasks"
 """The package of the tasks, one file each. Only the file of the named task is imported."""
 DEFAULT_TASK = "forecast"
-Margins = Literal["none", "personal", "adaptive", "shared"]
-"""How the intervals of forecasts are widened: not at all (`none`), by a margin of each client
-(`personal`), by such a margin that follows the client's loads (`adaptive`), or by one margin for
-all clients (`shared`)."""
+Widening = Literal["none", "personal", "adaptive", "shared"]
+"""How the intervals of forecasts are widened: not at all (`none`), by a conformal width of each
+client (`personal`), by such a width that follows the client's loads (`adaptive`), or by one for all
+clients (`shared`)."""
 
 
 class TaskRules(Named):
@@ -154,8 +154,8 @@ class TaskRules(Named):
         raise NotImplementedError
 
     @property
-    def margins(self) -> Margins:
-        """The kind of margins of the intervals of a trained model, see `Margins`."""
+    def widening(self) -> Widening:
+        """How the intervals of a trained model are widened."""
         return "none"
 
 

@@ -206,7 +206,7 @@ class Scaling:
     covariates: list[NDArray[np.float64]]
     """What each transform of `windows.covariates` estimates from the training set."""
     known: np.datetime64 = UNKNOWN
-    """Stamp of the last row that the model and its margins depend on: the end of the validation
+    """Stamp of the last row that the model and its widths depend on: the end of the validation
     set."""
 
     def stored(self) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def evaluate(
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
     none can choose its windows. One that raises an error has no score at all, and the others go on.
-    If the task has margins, each client has margins of its own, because a baseline has no server.
+    If the task has widths, each client has widths of its own, because a baseline has no server.
     `leave_out`: names of baselines that are not needed.
 
     Raises:
-        DataError: a client has too few validation windows for margins.
+        DataError: a client has too few validation windows for widths.
     """
     task = task or Forecast()
-    task.check_margins(dataset)
+    task.check_calibration(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     boosting = replace(boosting, levels=levels)
     standard = fits(boosting)
@@ -98,7 +98,7 @@ def evaluate(
             if one.crosses == "raw data":
                 sent = raw_bytes(dataset)
         trained[one.name] = Trained(predict, sent)
-        return _with_margins(dataset, predict, task) if task.margins != "none" else predict, sent
+        return _widened(dataset, predict, task) if task.widening != "none" else predict, sent
 
     found = []
     described = catalogue(covariates=dataset.covariates.shape[1] > 0)
@@ -166,16 +166,16 @@ def _tables(
     return scores, weeks, errors
 
 
-def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
-    """The baseline with margins of its intervals, from the validation set of each client."""
+def _widened(dataset: Dataset, predict: Predict, task: Task) -> Predict:
+    """The baseline with widths of its intervals, from the validation set of each client."""
     windows, bands = [], []
     for i in range(len(dataset.clients)):
         starts = [dataset.starts(i, split) for split in SPLITS[1:]]
         validation, test = (predict(i, some) for some in starts)
-        margins = task.margins_of(dataset, i, validation)
+        widths = task.conformal_widths(dataset, i, validation)
         windows.append(np.concatenate(starts))
         predictions = np.concatenate([validation, test])
-        bands.append(task.with_margins(dataset, i, windows[i], predictions, margins))
+        bands.append(task.widened(dataset, i, windows[i], predictions, widths))
 
     def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
         return bands[i][np.searchsorted(windows[i], starts)]

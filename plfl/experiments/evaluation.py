@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.channel import Channel
 from plfl.federated.federation import Federation
-from plfl.results.records import Margins, Model, Models
+from plfl.results.records import ConformalWidths, Model, Models
 from plfl.tasks import Task
 from plfl.training.task import Engine
 
@@ -34,23 +34,23 @@ class Evaluation:
     errors: Callable[[], pd.DataFrame] = pd.DataFrame
     """Makes a table of the errors on the test set, one row per `model`, `client` and day, see
     `Task.errors`. Only the last round's is used."""
-    margins: Margins = field(default_factory=dict)
-    """The margins that were added to the intervals, by model; empty without margins."""
+    widths: ConformalWidths = field(default_factory=dict)
+    """The widths that were added to the intervals, by model; empty without widths."""
 
 
 def agree(
-    task: Task, own: Margins, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
-) -> Margins:
-    """Make n clients and their server agree on margins (n, ...) for each model.
+    task: Task, own: ConformalWidths, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
+) -> ConformalWidths:
+    """Make n clients and their server agree on widths (n, ...) for each model.
 
-    Each client sends its `own` margins, and the number of `windows` (n,), int32, that they come
-    from; the server answers with the same margins for all.
+    Each client sends its `own` widths, and the number of `windows` (n,), int32, that they come
+    from; the server answers with the same widths for all.
     """
     sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
     arrived = channel.send_extras("up", clients, sent)
     answers = []
-    for margins, counts in zip(arrived[::2], arrived[1::2], strict=True):
-        agreed = task.agreed(margins.double().numpy(), counts.long().numpy())
+    for widths, counts in zip(arrived[::2], arrived[1::2], strict=True):
+        agreed = task.agreed(widths.double().numpy(), counts.long().numpy())
         answers.append(torch.from_numpy(agreed).float().expand(len(clients), *agreed.shape))
     received = channel.send_extras("down", clients, answers)
     return {model: rows.double().numpy() for model, rows in zip(own, received, strict=True)}
@@ -67,14 +67,14 @@ class Examiner(Protocol):
 class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
-    If the task has margins, intervals are fitted to the validation set by margins whenever models
-    are scored. Clients with a server may share margins. They send them through the channel once, in
-    the last round; the scores before are those with the margins that they would share.
+    If the task has conformal widths, they are fitted to the validation set whenever models are
+    scored. Clients with a server may share widths. They send them through the channel once, in the
+    last round; the scores before are those with the widths that they would share.
     """
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
         self.dataset, self.engine, self.task = dataset, engine, task
-        task.check_margins(dataset)
+        task.check_calibration(dataset)
         self.clients = range(len(dataset.clients))
         starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
@@ -114,7 +114,7 @@ class Evaluator:
     ) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
 
-        Where nothing is shared (None) the two are the same. Shared margins go through the
+        Where nothing is shared (None) the two are the same. Shared widths go through the
         `channel`, if one is given.
         """
         return self._examined(
@@ -126,14 +126,14 @@ class Evaluator:
     def test_forecasts(self, models: Models) -> pd.DataFrame:
         """Truth, persistence and the forecasts of `models` for every window of the test sets."""
         found = self._forecast(models)
-        margins = self._margins(found)
-        found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}
+        widths = self._widths(found)
+        found = {model: self._widened(of, widths.get(model)) for model, of in found.items()}
         shown = (self._shown(i, found, whole=True) for i in self.clients)
         return pd.concat(shown, ignore_index=True)
 
-    def margins(self, models: Models) -> Margins:
-        """The margins of the intervals of `models`; empty without margins."""
-        return {} if self.task.margins == "none" else self._margins(self._forecast(models))
+    def widths(self, models: Models) -> ConformalWidths:
+        """The widths of the intervals of `models`; empty without widths."""
+        return {} if self.task.widening == "none" else self._widths(self._forecast(models))
 
     def _forecast(self, models: Models) -> dict[Model, Forecasts]:
         e = self.engine
@@ -154,8 +154,8 @@ class Evaluator:
         found: dict[Model, Forecasts] = {"local": self._predictions(local)}
         if received is not None:
             found["global"] = self._predictions(received)
-        margins = self._margins(found, channel)
-        found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}
+        widths = self._widths(found, channel)
+        found = {model: self._widened(of, widths.get(model)) for model, of in found.items()}
         found.setdefault("global", found["local"])
         rows = [
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
@@ -177,29 +177,31 @@ class Evaluator:
                 for by_day in [self.task.errors(self.dataset, i, own)]
             )
 
-        return Evaluation(pd.DataFrame(rows), week, errors, margins)
+        return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _margins(self, found: Mapping[Model, Forecasts], channel: Channel | None = None) -> Margins:
-        """Margins (N, ...) of each model, given its predictions; empty without margins."""
-        if self.task.margins == "none":
+    def _widths(
+        self, found: Mapping[Model, Forecasts], channel: Channel | None = None
+    ) -> ConformalWidths:
+        """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
+        if self.task.widening == "none":
             return {}
         task, own = self.task, dict[Model, Floats]()
         for model, of in found.items():
             validation = [self._part(i, "validation", of[i]) for i in self.clients]
-            margins = [task.margins_of(self.dataset, i, x) for i, x in enumerate(validation)]
-            own[model] = np.stack(margins)
-        if self.task.margins != "shared" or "global" not in found:
+            widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
+            own[model] = np.stack(widths)
+        if self.task.widening != "shared" or "global" not in found:
             return own
         everyone = torch.arange(len(self.clients))
         windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
         channel = channel or Channel(0, len(everyone))  # its counts are not read
         return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
 
-    def _with_margins(self, predictions: Forecasts, margins: Floats | None) -> Forecasts:
-        if margins is None:
+    def _widened(self, predictions: Forecasts, widths: Floats | None) -> Forecasts:
+        if widths is None:
             return predictions
         return [
-            self.task.with_margins(self.dataset, i, self._starts(i), own, margins[i])
+            self.task.widened(self.dataset, i, self._starts(i), own, widths[i])
             for i, own in enumerate(predictions)
         ]
 

@@ -108,8 +108,8 @@ class _Trials:
         """A trial of a candidate of the `twins`."""
         cell, study = twins[0], self.study
         alike = candidate
-        # Best models and margins depend on how the method scores; then methods share no rounds.
-        if candidate.method and study.federation.keep == "last" and study.task.margins == "none":
+        # Best models and widths depend on how the method scores; then methods share no rounds.
+        if candidate.method and study.federation.keep == "last" and study.task.widening == "none":
             alike = replace(candidate, method=candidate.method.in_rounds())
         alone = study.is_alone(cell)
         plan = f"{cell.state} {cell.sharing} {alone}"
@@ -259,7 +259,7 @@ class _Job:
         f, crossed, examined = part.federation, part.crossed(), None
         if self._scores(trial, t):
             examined = part.examine(trial.method, scored_as == last)
-            traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
+            traffic = total(traffic, f.channel.close_round())  # shared widths of intervals
         if crossed is None:
             times = finished.times if takes_time(self.settings.simulation) else None
             recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)

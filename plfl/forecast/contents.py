@@ -18,7 +18,7 @@ from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
 from plfl.experiments.stored_baselines import Arrays
-from plfl.results.records import MODELS, Margins, Model, Models
+from plfl.results.records import MODELS, ConformalWidths, Model, Models
 from plfl.study import FORMAT, Cell, Study
 
 _Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
@@ -47,20 +47,18 @@ class Header(BaseModel):
     """Minutes between readings."""
     clients: dict[str, dict[str, Any]]
     """The results of `Scaling.stored` by name, in the order of the rows."""
-    margins: dict[Model, _Lists] = {}
-    """The margins of the clients' intervals by model, if the task has margins."""
+    widths: dict[Model, _Lists] = {}
+    """The widths of the clients' intervals by model, if the task has widths."""
 
-    def arrays(self) -> Margins:
-        """The margins of the models."""
-        return {
-            name: np.array(self.margins[name], float) for name in MODELS if name in self.margins
-        }
+    def arrays(self) -> ConformalWidths:
+        """The widths of the models."""
+        return {name: np.array(self.widths[name], float) for name in MODELS if name in self.widths}
 
 
-def describe(study: Study, cell: Cell, dataset: Dataset, margins: Margins) -> dict[str, Any]:
+def describe(study: Study, cell: Cell, dataset: Dataset, widths: ConformalWidths) -> dict[str, Any]:
     """The header of a file with the models of a cell, which trained on a dataset."""
     columns, scalings = dataset.columns.tolist(), windows.scalings(dataset)
-    return describe_scaled(study, cell, columns, dataset.interval, scalings, margins)
+    return describe_scaled(study, cell, columns, dataset.interval, scalings, widths)
 
 
 def baseline_cell(state: str, name: str) -> Cell:
@@ -74,7 +72,7 @@ def describe_scaled(
     columns: Sequence[str],
     interval: int,
     scalings: Mapping[str, Scaling],
-    margins: Margins,
+    widths: ConformalWidths,
 ) -> dict[str, Any]:
     """As `describe`, given the columns of the clients' series, the minutes between their rows, and
     their scalings."""
@@ -90,7 +88,7 @@ def describe_scaled(
         "columns": list(columns),
         "interval": interval,
         "clients": {name: scaling.stored() for name, scaling in scalings.items()},
-        "margins": {str(model): own.tolist() for model, own in margins.items()},
+        "widths": {str(model): own.tolist() for model, own in widths.items()},
     }
 
 
@@ -108,8 +106,8 @@ class Contents:
     scalings: dict[str, Scaling]
     """The scaling of each client, by name, in the order of the rows of `models`."""
     models: Models
-    margins: Margins = field(default_factory=dict)
-    """The margins of the intervals, if the task has margins."""
+    widths: ConformalWidths = field(default_factory=dict)
+    """The widths of the intervals, if the task has widths."""
     fitted: dict[str, Arrays] = field(default_factory=dict)
     """Of a baseline, instead of `models`: the arrays of each client, see
     `plfl.experiments.stored_baselines`. Its cell has the labels of baselines in summary.csv."""

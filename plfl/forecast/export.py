@@ -40,12 +40,12 @@ class Forecasting(nn.Module):
         scaling: Scaling,
         relative: bool,
         task: Task,
-        margins: NDArray[np.float64] | None = None,
+        widths: NDArray[np.float64] | None = None,
     ):
-        """Wrap the `module`. The margins are in units of its outputs."""
+        """Wrap the `module`. The widths are in units of its outputs."""
         super().__init__()
         self.module, self.relative, self.task = module, relative, task
-        self.margins = None if margins is None else torch.from_numpy(margins * scaling.scale[0])
+        self.widths = None if widths is None else torch.from_numpy(widths * scaling.scale[0])
         self.register_buffer("offset", torch.from_numpy(scaling.offset))
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
 
@@ -63,7 +63,7 @@ class Forecasting(nn.Module):
             level = readings[:, -1, 0]
             if outputs.dim() > 1:
                 level = level[:, None]
-        return self.task.exported(level + self.scale[0] * outputs, self.margins)
+        return self.task.exported(level + self.scale[0] * outputs, self.widths)
 
 
 def export(
@@ -72,7 +72,7 @@ def export(
     shape: WindowShape,
     row: Tensor,
     scaling: Scaling,
-    margins: NDArray[np.float64] | None,
+    widths: NDArray[np.float64] | None,
     about: dict[str, Any],
 ) -> None:
     """Write a model for `torch.export.load`, or for an ONNX runtime if `path` ends in .onnx.
@@ -87,7 +87,7 @@ def export(
     module = network_of(study, shape).module()
     nn.utils.vector_to_parameters(row.clone(), module.parameters())
     relative, task = study.windows.is_relative, task_of(study)
-    program = Forecasting(module, scaling, relative, task, margins).eval()
+    program = Forecasting(module, scaling, relative, task, widths).eval()
     described = {
         "plfl": __version__,
         "readings": ["windows", shape.look_back, shape.inputs],

@@ -29,7 +29,7 @@ from plfl.experiments.stored_baselines import boosting_of, fit
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
-from plfl.results.records import MODELS, Margins, Models
+from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
 
@@ -63,10 +63,10 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         received = whole and len(table) * model.interval < AS_RECEIVED
         epochs = 0 if received else steps.choice()[0]
     models: Models = {"local": steps.after(epochs), "global": start[None]}
-    margins: Margins = {}
-    if model.margins:
-        margins = dict.fromkeys(MODELS, model.margins["global"].mean(axis=0, keepdims=True))
-    own = replace(model, scalings={client: scaling}, models=models, margins=margins)
+    widths: ConformalWidths = {}
+    if model.widths:
+        widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
+    own = replace(model, scalings={client: scaling}, models=models, widths=widths)
     return own, epochs
 
 
@@ -89,11 +89,11 @@ def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     start = own.models["local"][0]
     steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, np.ones(len(start), bool))
     epochs, held = steps.choice()
-    margins = own.margins
-    if held is not None and margins:
-        margins = margins | {"local": _margins(study, *held)}
+    widths = own.widths
+    if held is not None and widths:
+        widths = widths | {"local": _widths(study, *held)}
     models = own.models | {"local": steps.after(epochs)}
-    return replace(own, scalings={client: scaling}, models=models, margins=margins)
+    return replace(own, scalings={client: scaling}, models=models, widths=widths)
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
@@ -121,15 +121,15 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
     (arrays,), predict = fit(model.baseline, dataset, boosting_of(study))
-    margins: Margins = {}
-    if model.margins:
-        margins["local"] = _margins(study, dataset, predict(0, dataset.starts(0, "validation")))
-    return replace(model, scalings={client: scaling}, fitted={client: arrays}, margins=margins)
+    widths: ConformalWidths = {}
+    if model.widths:
+        widths["local"] = _widths(study, dataset, predict(0, dataset.starts(0, "validation")))
+    return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
 
 
-def _margins(study: Study, dataset: Dataset, forecasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The margins (1, ...) of a meter's intervals, given the forecasts of what was held out."""
-    return task_of(study).margins_of(dataset, 0, forecasts)[None]
+def _widths(study: Study, dataset: Dataset, forecasts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The widths (1, ...) of a meter's intervals, given the forecasts of what was held out."""
+    return task_of(study).conformal_widths(dataset, 0, forecasts)[None]
 
 
 def _with_held(whole: Dataset) -> Dataset:
@@ -193,7 +193,7 @@ def alone(model: C, client: str) -> C:
         model,
         scalings={client: model.scalings[client]},
         models={name: rows[number][None] for name, rows in model.models.items()},
-        margins={name: own[number][None] for name, own in model.margins.items()},
+        widths={name: own[number][None] for name, own in model.widths.items()},
         fitted={client: model.fitted[client]} if model.fitted else {},
     )
 
@@ -205,8 +205,6 @@ def together(model: C, changed: Mapping[str, C]) -> C:
         model,
         scalings={name: one.scalings[name] for one in each for name in one.clients},
         models={name: np.concatenate([one.models[name] for one in each]) for name in model.models},
-        margins={
-            name: np.concatenate([one.margins[name] for one in each]) for name in model.margins
-        },
+        widths={name: np.concatenate([one.widths[name] for one in each]) for name in model.widths},
         fitted={name: arrays for one in each for name, arrays in one.fitted.items()},
     )

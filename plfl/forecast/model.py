@@ -178,8 +178,8 @@ class ForecastModel(Contents):
                 "file has too few of them; add earlier ones"
             )
         last, starts, predictions = last[known], starts[known], predictions[known]
-        if (margins := self._margins(client, model)) is not None:
-            predictions = task.with_margins(dataset, 0, starts, predictions, margins)
+        if (widths := self._widths(client, model)) is not None:
+            predictions = task.widened(dataset, 0, starts, predictions, widths)
         outside = self._outside(later[: len(frame)], client)[last]
         loads = task.columns("forecast", predictions)
         columns = {
@@ -193,7 +193,7 @@ class ForecastModel(Contents):
         self, dataset: Dataset, client: str, model: Model, starts: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The loads or quantiles in kWh for windows of a dataset with this client only, without
-        margins; NaN where a baseline lacks a reading."""
+        widths; NaN where a baseline lacks a reading."""
         task = task_of(self.study)
         if not self.baseline:
             engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
@@ -307,8 +307,8 @@ class ForecastModel(Contents):
         """Write the model of a client as a program for PyTorch (.pt2) or as ONNX (.onnx).
 
         The program is a function of the windows' rows and covariates, see `inputs`. It returns
-        loads in kWh per interval: sorted quantiles with their margins added, or point forecasts,
-        with margins between the ends of their intervals. `about.json`, an extra file in a .pt2
+        loads in kWh per interval: sorted quantiles with their widths added, or point forecasts,
+        with widths between the ends of their intervals. `about.json`, an extra file in a .pt2
         and a metadata property in an .onnx, describes them.
 
         Args:
@@ -341,7 +341,7 @@ class ForecastModel(Contents):
             "output": "kWh per interval",
         }
         row = self._row(client, model)
-        own = self.scalings[client], self._margins(client, model)
+        own = self.scalings[client], self._widths(client, model)
         export(Path(path), self.study, self.shape, row, *own, about)
 
     @property
@@ -390,15 +390,15 @@ class ForecastModel(Contents):
             raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
         return torch.from_numpy(self.models[model][self.clients.index(client)])
 
-    def _margins(self, client: str, model: Model) -> NDArray[np.float64] | None:
-        """The margins of the intervals of a client's model; None without margins."""
-        margins = self.margins.get(model)
-        return None if margins is None else margins[self.clients.index(client)]
+    def _widths(self, client: str, model: Model) -> NDArray[np.float64] | None:
+        """The widths of the intervals of a client's model; None without widths."""
+        widths = self.widths.get(model)
+        return None if widths is None else widths[self.clients.index(client)]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
         what = self.study, self.cell, self.columns, self.interval
-        about = describe_scaled(*what, self.scalings, self.margins)
+        about = describe_scaled(*what, self.scalings, self.widths)
         arrays = {
             f"{i}.{name}": array
             for i, client in enumerate(self.clients)
@@ -538,7 +538,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
             f"{header.version}, or train it again"
         )
     scalings = {name: Scaling.of(**stored) for name, stored in header.clients.items()}
-    margins, width = header.arrays(), study.window_shape.inputs
+    widths, width = header.arrays(), study.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells
         or (is_baseline and header.cell.method in storable(study.baselines.names)),
@@ -548,9 +548,9 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
         "models": all(
             rows.shape == (len(scalings), study.layout.width) for rows in models.values()
         ),
-        "margins": all(own.shape[:1] == (len(scalings),) for own in margins.values()),
+        "widths": all(own.shape[:1] == (len(scalings),) for own in widths.values()),
     }
     if wrong := [name for name, fits in fitting.items() if not fits]:
         raise ValueError(f"{', '.join(wrong)} do not fit the study")
     what = study, header.cell, header.columns, header.interval
-    return ForecastModel(*what, scalings, models, margins, fitted)
+    return ForecastModel(*what, scalings, models, widths, fitted)

@@ -16,7 +16,14 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
 from plfl.forecast.contents import baseline_cell, describe
-from plfl.results.records import TRAINED, Margins, Models, write_csv, write_models, write_table
+from plfl.results.records import (
+    TRAINED,
+    ConformalWidths,
+    Models,
+    write_csv,
+    write_models,
+    write_table,
+)
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
@@ -53,9 +60,9 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
-            asked = study.task.margins != "none"
-            margins = _evaluator(study, dataset).margins(models) if asked else {}
-            write_models(file, models, describe(study, cell, dataset, margins))
+            asked = study.task.widening != "none"
+            widths = _evaluator(study, dataset).widths(models) if asked else {}
+            write_models(file, models, describe(study, cell, dataset, widths))
             forecasts = file.with_name(f"{file.stem}{FORECASTS}")
             if study.forecasts == "all":
                 found = _evaluator(study, dataset).test_forecasts(models)
@@ -97,14 +104,14 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
     """Fit a baseline as for its scores and write it as a file of models."""
     task = task_of(study)
     fitted, predict = fit(name, dataset, boosting_of(study))
-    margins: Margins = {}
-    if task.margins != "none":
+    widths: ConformalWidths = {}
+    if task.widening != "none":
         each = [
-            task.margins_of(dataset, i, predict(i, dataset.starts(i, "validation")))
+            task.conformal_widths(dataset, i, predict(i, dataset.starts(i, "validation")))
             for i in range(len(dataset.clients))
         ]
-        margins = {"local": np.stack(each)}
-    about = describe(study, baseline_cell(state, name), dataset, margins)
+        widths = {"local": np.stack(each)}
+    about = describe(study, baseline_cell(state, name), dataset, widths)
     arrays = {f"{i}.{key}": array for i, own in enumerate(fitted) for key, array in own.items()}
     write_models(file, arrays, about)
 

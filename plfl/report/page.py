@@ -26,7 +26,7 @@ from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
-MARGINS = {
+WIDTHS = {
     "none": "Intervals are as the models learnt them.",
     "personal": "Intervals have widths that every client computed from its own validation set.",
     "adaptive": "Intervals have widths that every client computed from its own validation set. In "
@@ -78,7 +78,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
-            margins=MARGINS[study.task.margins],
+            widths=WIDTHS[study.task.widening],
             answer=answer(variant, compared),
             kinds=KINDS,
             compared=forest(study, compared),

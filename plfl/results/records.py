@@ -23,12 +23,12 @@ split and model:
   clusters
 - `bytes_down, bytes_up`: bytes that this client receives and sends in this round: the shared
   parameters and the further arrays of the method (`extras_down, extras_up`), in the last round also
-  shared margins. They do not count the limits of `windows.scaling: pooled`, nor what an evaluation
+  shared widths. They do not count the limits of `windows.scaling: pooled`, nor what an evaluation
   sends. A deployment counts the same. They are the same in all rows of a model, client and round,
   so sum them over the `train` rows of one model
 - `message_down, message_up`: in the `train` rows of a deployment, the measured bytes of the
   complete messages of this client and round. In its first round they also count its joining, and
-  so the limits of `windows.scaling: pooled`; in the last round the messages that shared margins add
+  so the limits of `windows.scaling: pooled`; in the last round the messages that shared widths add
 - `seconds, round_seconds`: simulated working time of this client and simulated duration of the
   round, in the `train` rows of a study that simulates time; the difference is waiting time
 """
@@ -61,8 +61,8 @@ MODELS: tuple[Model, Model] = ("local", "global")
 """The two models that are scored; see `model` above."""
 Models = dict[Model, NDArray[np.float32]]
 """Parameters (N, P) of the clients' models, by model; `global` only if something is shared."""
-Margins = dict[Model, NDArray[np.float64]]
-"""Margins (N, ...) of the intervals of the clients' models, by model; see
+ConformalWidths = dict[Model, NDArray[np.float64]]
+"""Conformal widths (N, ...) of the intervals of the clients' models, by model; see
 `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""

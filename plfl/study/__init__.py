@@ -516,7 +516,7 @@ class Study(Section):
             "model": self.model.settings,
             "federation": self._rounds_of(cell),
         }
-        if self.task.name != DEFAULT_TASK or self.task.margins != "none":
+        if self.task.name != DEFAULT_TASK or self.task.widening != "none":
             settings["task"] = self.task.settings
         settings |= self.task.dealt(self.data)
         if scheme := self.schemes.get(cell.sharing):

@@ -306,10 +306,11 @@ def of_history(
             f"federation.keep: 'best' is another choice of rounds than {retrains}; set it to last "
             f"and list numbers of rounds under tuning.search.{ROUNDS}"
         )
-    if in_history and task.margins != "none":
+    if in_history and task.widening != "none":
         yield (
-            f"task.conformal: {task.margins!r} needs a validation set that the models do not train "
-            "on, but windows.history and data.origins have none; set it to none, or remove them"
+            f"task.conformal: {task.widening!r} needs a validation set that the models do not "
+            "train on, but windows.history and data.origins have none; set it to none, or remove "
+            "them"
         )
 
 

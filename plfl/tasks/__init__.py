@@ -137,49 +137,49 @@ class Task(TaskRules):
 
     @property
     def fewest_windows(self) -> int:
-        """Validation windows that a client needs for margins."""
+        """Validation windows that a client needs for conformal widths."""
         return 1
 
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
-        """Clients with too few validation windows for margins, one line each."""
+        """Clients with too few validation windows for conformal widths, one line each."""
         return iter(())
 
-    def check_margins(self, dataset: Dataset) -> None:
-        """Refuse a dataset in which a client has too few validation windows for margins."""
+    def check_calibration(self, dataset: Dataset) -> None:
+        """Refuse a dataset where a client has too few validation windows for conformal widths."""
         if problems := list(self.uncalibrated(dataset)):
             raise DataError("\n".join(problems))
 
-    def margins_shape(self, horizons: int) -> tuple[int, ...]:
-        """The shape of the margins of a client whose windows have this number of `horizons`."""
+    def widths_shape(self, horizons: int) -> tuple[int, ...]:
+        """The shape of the widths of a client whose windows have this number of `horizons`."""
         raise NotImplementedError
 
-    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Margins (...) of a client, given the predictions for its validation windows, in units of
-        the model's outputs."""
+    def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Conformal widths (...) of a client, given the predictions for its validation windows, in
+        units of the model's outputs."""
         raise NotImplementedError
 
-    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
-        """Margins (...) for all clients, given those of N clients (N, ...) and their numbers of
-        windows (N,)."""
+    def agreed(self, widths: Floats, windows: NDArray[np.int64]) -> Floats:
+        """Conformal widths (...) for all clients, given those of N clients (N, ...) and their
+        numbers of windows (N,)."""
         raise NotImplementedError
 
-    def with_margins(
+    def widened(
         self,
         dataset: Dataset,
         client: int,
         starts: NDArray[np.int64],
         predictions: Floats,
-        margins: Floats,
+        widths: Floats,
     ) -> Floats:
-        """Predictions for windows of a client whose intervals have the `margins` (...).
+        """Predictions for windows of a client whose intervals have the `widths` (...).
 
-        The windows are in order of time. Adaptive margins follow the loads from the test set on.
+        The windows are in order of time. Adaptive ones follow the loads from the test set on.
         """
         raise NotImplementedError
 
-    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
-        """The results of `predictions` and `with_margins` for a model's outputs (B,) or (B, O) in
-        kWh per interval, with `margins` in kWh, computed by operations that PyTorch can trace."""
+    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+        """The results of `predictions` and `widened` for a model's outputs (B,) or (B, O) in
+        kWh per interval, with `widths` in kWh, computed by operations that PyTorch can trace."""
         raise NotImplementedError
 
     def scores(

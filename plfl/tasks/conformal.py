@@ -1,22 +1,22 @@
-"""Conformal prediction: a margin at both ends makes intervals cover as much as they should.
+"""Conformal prediction: intervals widened at both ends cover as much as they should.
 
-A margin comes from forecasts of windows that the model was not trained on. There, the score of an
-interval [q_low, q_high] with the load y is max(q_low − y, y − q_high): the distance of the load
-from the interval, negative if the load is inside. The ⌈(n+1)s⌉-th smallest of n scores is the
-margin with which the interval covers a further load with probability s or more, if this load and
-the n others are exchangeable (Yaniv Romano, Evan Patterson and Emmanuel Candès, "Conformalized
-Quantile Regression", NeurIPS 2019, theorem 1).
+A width, by which both ends move outwards, comes from forecasts of windows that the model was not
+trained on. There, the score of an interval [q_low, q_high] with the load y is
+max(q_low − y, y − q_high): the distance of the load from the interval, negative if the load is
+inside. The ⌈(n+1)s⌉-th smallest of n scores is the width with which the interval covers a further
+load with probability s or more, if this load and the n others are exchangeable (Yaniv Romano, Evan
+Patterson and Emmanuel Candès, "Conformalized Quantile Regression", NeurIPS 2019, theorem 1).
 
-To share a margin, clients send theirs and the server chooses one of them, a quantile of quantiles:
+To share a width, clients send theirs and the server chooses one of them, a quantile of quantiles:
 Pierre Humbert, Batiste Le Bars, Aurélien Bellet and Sylvain Arlot, "One-Shot Federated Conformal
-Prediction", ICML 2023. Here every client sends the margin above, and the server chooses such that
+Prediction", ICML 2023. Here every client sends the width above, and the server chooses such that
 the interval covers s or more if the loads of all clients are exchangeable.
 
-Loads of another season are not exchangeable with those of the validation set. An adaptive margin
+Loads of another season are not exchangeable with those of the validation set. An adaptive width
 follows them. After each load that becomes known, it grows by η·s if the load was outside of the
 interval, and shrinks by η·(1 − s) if it was inside (quantile tracking, in Anastasios Angelopoulos,
 Emmanuel Candès and Ryan Tibshirani, "Conformal PID Control for Time Series Prediction", NeurIPS
-2023). After T loads the fraction outside is 1 − s + (q_T − q_0) / (ηT), where q is the margin.
+2023). After T loads the fraction outside is 1 − s + (q_T − q_0) / (ηT), where q is the width.
 Since q leaves the range of the scores by at most a few steps, the fraction outside approaches 1 − s
 for any loads.
 """
@@ -31,23 +31,23 @@ Floats = NDArray[np.float64]
 NODES = 256
 """Points at which the integral over coverages is evaluated."""
 STEP = 0.1
-"""Step η of adaptive margins, in standard deviations of the scores of the validation set."""
+"""Step η of adaptive widths, in standard deviations of the scores of the validation set."""
 TAIL = 1e-12
 """Probability at each end that the integral leaves out."""
 
 
 def rank(windows: int, share: float) -> int:
-    """⌈(n+1)s⌉, which of n ascending scores is the margin; above n if there are too few."""
+    """⌈(n+1)s⌉, which of n ascending scores is the width; above n if there are too few."""
     return ceil((windows + 1) * share - 1e-9)  # 0.9 · 10 is 9 despite round-off
 
 
 def least(share: float) -> int:
-    """The number of windows that are needed for the margin of an interval with this share."""
+    """The number of windows that are needed for the width of an interval with this share."""
     return ceil(share / (1 - share) - 1e-9)
 
 
-def margin(scores: Floats, share: float) -> float:
-    """Margin with which intervals cover a `share` of the loads, which have these scores (W,).
+def width(scores: Floats, share: float) -> float:
+    """The width with which intervals cover a `share` of the loads, which have these scores (W,).
 
     Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one.
     """
@@ -57,45 +57,45 @@ def margin(scores: Floats, share: float) -> float:
 
 
 def followed(
-    margin: float, step: float, scores: Floats, known: NDArray[np.int64], share: float
+    width: float, step: float, scores: Floats, known: NDArray[np.int64], share: float
 ) -> Floats:
-    """Adaptive margins (W,) of windows in order of time.
+    """Adaptive widths (W,) of windows in order of time.
 
     Args:
-        margin: q_0, that of the first window.
+        width: q_0, that of the first window.
         step: η.
         scores: those of the windows (W,); NaN where the load or the forecast is missing, which
-            leaves the margin as it is.
+            leaves the width as it is.
         known: for each window (W,), how many of the first windows have a load that is known when
             the window is forecast; at most the number of windows before it.
         share: s.
     """
     grow, shrink = step * share, step * (share - 1)
     found: list[float] = []
-    after, margins = 0, found
+    after, widths = 0, found
     listed = scores.tolist()
     for count in known.tolist():
-        for score, used in zip(listed[after:count], margins[after:count], strict=True):
+        for score, used in zip(listed[after:count], widths[after:count], strict=True):
             if score == score:  # not NaN
-                margin += grow if score > used else shrink
+                width += grow if score > used else shrink
         after = count
-        found.append(margin)
+        found.append(width)
     return np.array(found)
 
 
-def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:
-    """The margin (...) that the server chooses, given the margins of N clients (N, ...) and the
+def agreed(widths: Floats, windows: NDArray[np.int64], share: float) -> Floats:
+    """The width (...) that the server chooses, given the widths of N clients (N, ...) and the
     number of windows (N,) behind each of them. `share`: the fraction that the intervals should
     cover."""
-    return np.asarray(np.sort(margins, axis=0)[server_rank(windows, share) - 1], float)
+    return np.asarray(np.sort(widths, axis=0)[server_rank(windows, share) - 1], float)
 
 
 def server_rank(windows: NDArray[np.int64], share: float) -> int:
-    """Which of N ascending margins, from 1, the server chooses: the first that covers the share.
+    """Which of N ascending widths, from 1, the server chooses: the first that covers the share.
 
-    An interval with the margin of a client covers U of all loads, which is random: it follows a
-    beta distribution with parameters r and n − r + 1, where r is the rank of the margin among n
-    scores. The k-th smallest margin covers the k-th smallest of N such shares, whose mean is
+    An interval with the width of a client covers U of all loads, which is random: it follows a
+    beta distribution with parameters r and n − r + 1, where r is the rank of the width among n
+    scores. The k-th smallest width covers the k-th smallest of N such shares, whose mean is
     E[U₍ₖ₎] = ∫ P(fewer than k of U₁ … U_N are at most t) dt.
     """
     from scipy.stats import beta

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.config.rules import Margins
+from plfl.config.rules import Widening
 from plfl.tasks import (
     CorrectedDistillation,
     Distillation,
@@ -42,7 +42,7 @@ class Forecast(Loads):
 
     name = "forecast"
 
-    conformal: Margins = "none"
+    conformal: Widening = "none"
     """Interval of each forecast that covers the fraction `level` of the validation loads: `none`,
     with each client's own widths (`personal`), with own widths that follow its loads
     (`adaptive`), or with one for all, by way of the server if there is one (`shared`)."""
@@ -50,7 +50,7 @@ class Forecast(Loads):
     """The fraction of loads that the interval should cover."""
 
     @property
-    def margins(self) -> Margins:
+    def widening(self) -> Widening:
         return self.conformal
 
     @property
@@ -106,23 +106,23 @@ class Forecast(Loads):
         """Forecasts (W,) or (W, H) as intervals of no width, (W, H, 3)."""
         return predictions.reshape(len(predictions), dataset.horizons, 1).repeat(3, axis=-1)
 
-    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
-        """Loads (B,) or (B, H); with margins, loads between the ends of intervals (B, H, 3)."""
+    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
+        """Loads (B,) or (B, H); with widths, loads between the ends of intervals (B, H, 3)."""
         import torch
 
-        if margins is None:
+        if widths is None:
             return loads
-        margins = self.first(margins)
+        widths = self.first(widths)
         # Unlike len(), the shape makes an exported program accept any number of windows.
         found = loads.reshape(loads.shape[0], -1, 1)
-        return torch.cat([found - margins, found, found + margins], -1)
+        return torch.cat([found - widths, found, found + widths], -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        """Scores of the forecast and, with margins, of its interval.
+        """Scores of the forecast and, with widths, of its interval.
 
-        Predictions are (W,) or (W, H), with margins (W, H, 3). An interval has a `coverage` and a
+        Predictions are (W,) or (W, H), with widths (W, H, 3). An interval has a `coverage` and a
         `width` in kWh, as `coverage_90`, and a `coverage` at each target.
         """
         from plfl.tasks import metrics
@@ -138,7 +138,7 @@ class Forecast(Loads):
         return found
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
-        """The forecast under the name itself and, with margins, the ends of its interval, such as
+        """The forecast under the name itself and, with widths, the ends of its interval, such as
         `local_lower` and `local_upper`."""
         if predictions.ndim < 3:
             return {name: predictions}

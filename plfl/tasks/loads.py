@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Loads(Task):
     """Loads at the targets of a window. Subclasses say whether there are intervals around them.
 
-    The ends of an interval are two of the numbers that are predicted for a target. Its margins are
+    The ends of an interval are two of the numbers that are predicted for a target. Its widths are
     found on the validation set, see `plfl.tasks.conformal`.
     """
 
@@ -70,10 +70,10 @@ class Loads(Task):
     @property
     def fewest_windows(self) -> int:
         widest = next(iter(self.shares.values()), 0.0)
-        return 1 if self.margins == "none" else conformal.least(widest)
+        return 1 if self.widening == "none" else conformal.least(widest)
 
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
-        if self.margins == "none":
+        if self.widening == "none":
             return
         percent, needed = next(iter(self.shares)), self.fewest_windows
         for i, name in enumerate(dataset.clients.tolist()):
@@ -84,21 +84,21 @@ class Loads(Task):
                     "more rows for validation in windows.split, or set task.conformal to none"
                 )
 
-    def margins_shape(self, horizons: int) -> tuple[int, ...]:
+    def widths_shape(self, horizons: int) -> tuple[int, ...]:
         return horizons, len(self.intervals)
 
-    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Margins (H, I) of the intervals of each target, the widest interval first.
+    def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Conformal widths (H, I) of the intervals of each target, the widest interval first.
 
-        For adaptive margins (2, H, I): first these margins, then their steps η.
+        For adaptive widths (2, H, I): first these widths, then their steps η.
         """
         starts = dataset.starts(client, "validation")
         scores = self._outside(dataset, starts, self.banded(dataset, predictions))
-        found = np.empty(self.margins_shape(dataset.horizons))
+        found = np.empty(self.widths_shape(dataset.horizons))
         for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
-                found[h, i] = conformal.margin(scores[:, h, i], share)
-        if self.margins == "adaptive":
+                found[h, i] = conformal.width(scores[:, h, i], share)
+        if self.widening == "adaptive":
             found = np.stack([found, conformal.STEP * scores.std(axis=0)])
         return found / float(dataset.load_scale[client])
 
@@ -112,29 +112,29 @@ class Loads(Task):
         ]
         return np.stack(found, axis=-1)
 
-    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
+    def agreed(self, widths: Floats, windows: NDArray[np.int64]) -> Floats:
         shares = self.shares.values()
-        found = [conformal.agreed(margins[..., i], windows, s) for i, s in enumerate(shares)]
+        found = [conformal.agreed(widths[..., i], windows, s) for i, s in enumerate(shares)]
         return np.stack(found, axis=-1)
 
-    def first(self, margins: Tensor) -> Tensor:
-        """Margins (H, I) before they follow any load."""
-        return margins[0] if self.margins == "adaptive" else margins
+    def first(self, widths: Tensor) -> Tensor:
+        """Conformal widths (H, I) before they follow any load."""
+        return widths[0] if self.widening == "adaptive" else widths
 
-    def with_margins(
+    def widened(
         self,
         dataset: Dataset,
         client: int,
         starts: NDArray[np.int64],
         predictions: Floats,
-        margins: Floats,
+        widths: Floats,
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
 
         If ends cross after that, the outer end is moved outwards, which widens its interval.
         """
-        found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * margins
-        if self.margins == "adaptive":
+        found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * widths
+        if self.widening == "adaptive":
             kwh = self._followed(dataset, client, starts, found, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
             found[..., low] -= kwh[..., i]
@@ -150,14 +150,14 @@ class Loads(Task):
         client: int,
         starts: NDArray[np.int64],
         bands: Floats,
-        margins: Floats,
+        widths: Floats,
     ) -> Floats:
-        """Adaptive margins (W, H, I) in kWh of windows in order of time.
+        """Adaptive widths (W, H, I) in kWh of windows in order of time.
 
-        The argument `margins` (2, H, I) has the first margins and the steps η. When a window is
+        The argument `widths` (2, H, I) has the first widths and the steps η. When a window is
         forecast, the loads up to its last input row are known.
         """
-        first, steps = margins
+        first, steps = widths
         found = np.repeat(first[None], len(starts), axis=0)
         new = starts >= dataset.bounds[client, SPLITS.index("test")]
         later = starts[new]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from plfl.config.messages import refusal
-from plfl.config.rules import Margins
+from plfl.config.rules import Widening
 from plfl.tasks import Floats, Objective, Term
 from plfl.tasks.loads import Loads
 
@@ -36,10 +36,10 @@ class Quantiles(Loads):
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     """Levels, ascending, with 0.5 among them. Two that add up to 1, such as 0.05 and 0.95, are the
     ends of an interval (here of 90 %)."""
-    conformal: Margins = "none"
-    """Margins by which each interval covers its fraction of the validation loads: `none`, each
-    client's own (`personal`), own ones that follow its loads (`adaptive`), or one for all, by way
-    of the server if there is one (`shared`)."""
+    conformal: Widening = "none"
+    """Conformal widths, by which each interval covers its fraction of the validation loads: `none`,
+    each client's own (`personal`), own ones that follow its loads (`adaptive`), or one for all, by
+    way of the server if there is one (`shared`)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:
@@ -63,7 +63,7 @@ class Quantiles(Loads):
         return self
 
     @property
-    def margins(self) -> Margins:
+    def widening(self) -> Widening:
         return self.conformal
 
     def outputs(self, horizons: int) -> int:
@@ -107,18 +107,18 @@ class Quantiles(Loads):
     def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
         return predictions
 
-    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
+    def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
         """Quantiles (B, H, Q)."""
         import torch
 
         # Unlike len(), the shape makes an exported program accept any number of windows.
         found = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
-        if margins is None:
+        if widths is None:
             return found
-        margins = self.first(margins)
+        widths = self.first(widths)
         ends = torch.zeros(found.shape[1:], dtype=found.dtype)
         for i, (low, high) in enumerate(self.intervals.values()):
-            ends[:, low], ends[:, high] = -margins[:, i], margins[:, i]
+            ends[:, low], ends[:, high] = -widths[:, i], widths[:, i]
         middle = self.middle
         found = found + ends
         below = found[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)

@@ -64,8 +64,8 @@ def trained(study: Study, file: Path) -> CellResult:
     dataset = plfl.load_dataset(study, "XX")
     result = train(study, [cell], dataset)[cell]
     assert result.models is not None
-    margins = Trainer.of(study, dataset).evaluator.margins(result.models)
-    write_models(file, result.models, describe(study, cell, dataset, margins))
+    widths = Trainer.of(study, dataset).evaluator.widths(result.models)
+    write_models(file, result.models, describe(study, cell, dataset, widths))
     TRAINED[study.model_dump_json()] = result, file.read_bytes()
     return result
 
@@ -250,7 +250,7 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
         np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
     shape = (3, 2, 3, 1) if conformal == "adaptive" else (3, 3, 1)
     shapes = {} if conformal == "none" else {"local": shape, "global": shape}
-    assert {m: own.shape for m, own in model.margins.items()} == shapes
+    assert {m: own.shape for m, own in model.widths.items()} == shapes
     model.save("again.safetensors")
     pd.testing.assert_frame_equal(load("again.safetensors").predict(readings, "b"), found)
     last = found[found["made_at"] == readings.index[-1]]

@@ -136,13 +136,13 @@ def test_what_is_refused() -> None:
     ],
     ids=["quantiles", "forecast"],
 )
-def test_intervals_get_the_mean_margins_of_the_others(task: dict, ends: list[str]) -> None:
+def test_intervals_get_the_mean_widths_of_the_others(task: dict, ends: list[str]) -> None:
     task |= {"conformal": "personal"}
     model = model_of(study_of(task=task, windows={"horizons": 2}, model=MLP))
     new = model.adapt(newcomer(), "d")
-    expected = model.margins["global"].mean(axis=0)
-    for margins in new.margins.values():
-        np.testing.assert_array_equal(margins, [expected])
+    expected = model.widths["global"].mean(axis=0)
+    for widths in new.widths.values():
+        np.testing.assert_array_equal(widths, [expected])
     found = new.predict(newcomer())
     assert list(found.columns[:-2]) == ["forecast", *(f"forecast_{end}" for end in ends)]
     low, high = found[f"forecast_{ends[0]}"], found[f"forecast_{ends[-1]}"]

@@ -1,4 +1,4 @@
-"""Margins of intervals: which score they are, what they cover, and what clients exchange."""
+"""Conformal widths: which score they are, what they cover, and what clients exchange."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ random = np.random.default_rng(7)
 
 @pytest.mark.parametrize("windows", [9, 10, 11, 99, 100, 685])
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.9])
-def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
+def test_the_width_is_the_conformal_quantile_of_the_scores(windows, share):
     """As Romano et al. write it: the (1 − α)(1 + 1/n) empirical quantile."""
     truth, ends = random.normal(size=windows), np.sort(random.normal(size=(2, windows)), axis=0)
     scores = np.array([max(low - y, y - high) for y, low, high in zip(truth, *ends, strict=True)])
     level = min(1.0, share * (1 + 1 / windows))
     expected = np.quantile(scores, level - 1e-12, method="inverted_cdf")
-    assert conformal.margin(scores, share) == expected
-    assert conformal.margin(np.r_[np.nan, scores], share) == expected
+    assert conformal.width(scores, share) == expected
+    assert conformal.width(np.r_[np.nan, scores], share) == expected
 
 
 @given(
@@ -43,22 +43,22 @@ def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
     st.integers(0, 5),
     st.sampled_from([0.5, 0.9]),
 )
-def test_adaptive_margins_cover_their_share_of_any_loads(scores, delay, share):
+def test_adaptive_widths_cover_their_share_of_any_loads(scores, delay, share):
     """The fraction outside is 1 − s + (q_T − q_0) / (ηT), and q leaves the range of the scores by
     no more than the steps whose loads were not yet known."""
     scores, step, first = np.array([*scores, *[0.0] * (delay + 1)]), 0.25, 1.0
     known = np.maximum(np.arange(len(scores)) - delay, 0)
-    margins = conformal.followed(first, step, scores, known, share)
-    assert margins[0] == first
+    widths = conformal.followed(first, step, scores, known, share)
+    assert widths[0] == first
     counted = ~np.isnan(scores[: known[-1]])
-    outside = (scores > margins)[: known[-1]][counted]
-    change = margins[-1] - first
+    outside = (scores > widths)[: known[-1]][counted]
+    change = widths[-1] - first
     assert change == pytest.approx(step * (outside - (1 - share)).sum())
-    assert -1 - step * (delay + 2) <= margins.min() <= margins.max() <= 2 + step * (delay + 2)
+    assert -1 - step * (delay + 2) <= widths.min() <= widths.max() <= 2 + step * (delay + 2)
 
 
 @pytest.mark.parametrize(("clients", "windows"), [(1, 30), (4, 20), (12, 85), (30, 9)])
-def test_the_server_takes_the_first_margin_that_covers(clients, windows):
+def test_the_server_takes_the_first_width_that_covers(clients, windows):
     """For equal clients, Humbert et al.'s formula, by another integral: the k-th smallest of m
     beta variables has the density of an order statistic."""
     share, r = 0.9, conformal.rank(windows, 0.9)
@@ -75,7 +75,7 @@ def test_the_server_takes_the_first_margin_that_covers(clients, windows):
 
 def test_clients_with_unequal_windows_cover_what_they_share():
     windows = np.array([12, 40, 90, 350])
-    own = [  # scores that are uniform: a margin covers as much as it is
+    own = [  # scores that are uniform: a width covers as much as it is
         np.sort(random.random((4000, n)), axis=1)[:, conformal.rank(n, 0.8) - 1] for n in windows
     ]
     covered = np.sort(own, axis=0).mean(axis=1)
@@ -124,7 +124,7 @@ def scores_of(of: Study, dataset: Dataset) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def without_margins(exchangeable) -> dict[str, pd.DataFrame]:
+def without_widths(exchangeable) -> dict[str, pd.DataFrame]:
     """The test scores of each task."""
     found = {
         task["name"]: scores_of(study("none", task), exchangeable) for task in (QUANTILES, POINT)
@@ -140,9 +140,9 @@ def without_margins(exchangeable) -> dict[str, pd.DataFrame]:
     ],
 )
 def test_every_client_is_covered_if_its_data_are_exchangeable(
-    task, conformal, exchangeable, without_margins
+    task, conformal, exchangeable, without_widths
 ):
-    plain = without_margins[task["name"]]
+    plain = without_widths[task["name"]]
     found = scores_of(study(conformal, task), exchangeable).query("split == 'test'")
     covered = [column for column in found if column.startswith("coverage_")]
     assert {"coverage_90", "coverage_90_h4", "coverage_90_h5"} <= set(covered)
@@ -171,22 +171,22 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
         truth = dataset.truth(starts).reshape(-1, horizons)
         count = len(dataset.starts(i, "validation"))
         errors = np.sort(np.abs(truth - loads)[:count], axis=0)
-        margin = errors[int(np.ceil((count + 1) * 0.8)) - 1]
-        low, high = (loads - margin)[count:], (loads + margin)[count:]
+        width = errors[int(np.ceil((count + 1) * 0.8)) - 1]
+        low, high = (loads - width)[count:], (loads + width)[count:]
         inside = ((low <= truth[count:]) & (truth[count:] <= high)).mean()
         scored = result.records.query(
             "round == 2 and split == 'test' and model == 'local' and client == @name",
             local_dict={"name": dataset.clients[i]},
         )
         assert scored["coverage_80"].item() == pytest.approx(inside, abs=1e-9)
-        assert scored["width_80"].item() == pytest.approx(2 * margin.mean(), rel=1e-6)
+        assert scored["width_80"].item() == pytest.approx(2 * width.mean(), rel=1e-6)
         shown = result.forecasts[result.forecasts["client"] == dataset.clients[i]]
         week = np.isin(dataset.starts(i, "test"), of.task.week(dataset, i))
         np.testing.assert_allclose(shown["local_lower"], low[week].ravel(), rtol=1e-5)
         np.testing.assert_allclose(shown["local_upper"], high[week].ravel(), rtol=1e-5)
 
 
-def test_adaptive_margins_cover_loads_of_another_season():
+def test_adaptive_widths_cover_loads_of_another_season():
     """In the test set, the noise is twice as large as before."""
     tables, first = tiny.tables(rows=4000), study("none").windows.split
     for i, table in enumerate(tables.values()):
@@ -205,7 +205,7 @@ def test_adaptive_margins_cover_loads_of_another_season():
     assert found["coverage_90"].between(0.88, 0.92).all()
 
 
-def test_adaptive_margins_know_only_the_loads_before_a_forecast():
+def test_adaptive_widths_know_only_the_loads_before_a_forecast():
     """As a loop over time: at each row first the load that ends there is compared with the
     forecasts of it, then the window that ends there gets its interval. Gaps leave windows out."""
     of, tables = study("adaptive", POINT), tiny.tables(rows=800)
@@ -213,10 +213,10 @@ def test_adaptive_margins_know_only_the_loads_before_a_forecast():
     dataset = build(tables, of.windows)
     starts = np.concatenate([dataset.starts(1, split) for split in ("validation", "test")])
     loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
-    margins = of.task.margins_of(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
-    assert margins.shape == (2, 2, 1)
-    found = of.task.with_margins(dataset, 1, starts, loads, margins)
-    now, steps = dataset.load_scale[1] * margins[..., 0]
+    widths = of.task.conformal_widths(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
+    assert widths.shape == (2, 2, 1)
+    found = of.task.widened(dataset, 1, starts, loads, widths)
+    now, steps = dataset.load_scale[1] * widths[..., 0]
     window_at = {int(row): w for w, row in enumerate(dataset.persistence_rows(starts))}
     used: dict[int, list[float]] = {}
     for row in range(*dataset.bounds[1, [1, 3]]):
@@ -230,11 +230,11 @@ def test_adaptive_margins_know_only_the_loads_before_a_forecast():
             np.testing.assert_allclose(found[made, :, 0], loads[made] - now)
             np.testing.assert_allclose(found[made, :, 2], loads[made] + now)
     assert len(used) == len(dataset.starts(1, "test")) < len(dataset.starts(0, "test"))
-    assert (now != dataset.load_scale[1] * margins[0, :, 0]).all()
+    assert (now != dataset.load_scale[1] * widths[0, :, 0]).all()
 
 
 @pytest.mark.parametrize(("task", "intervals"), [(QUANTILES, 2), (POINT, 1)])
-def test_shared_margins_cross_the_channel_once_and_are_counted(task, intervals):
+def test_shared_widths_cross_the_channel_once_and_are_counted(task, intervals):
     dataset = build(tiny.tables(rows=800), study("none").windows)
     kinds = ["bytes_up", "bytes_down", "extras_up", "extras_down"]
 
@@ -245,7 +245,7 @@ def test_shared_margins_cross_the_channel_once_and_are_counted(task, intervals):
         return rows.set_index(["round", "client"])[kinds]
 
     more = sent("shared", "P2") - sent("none", "P2")
-    # Of the local and of the global model: margins of the intervals for two targets, and a count.
+    # Of the local and of the global model: widths of the intervals for two targets, and a count.
     down = 4 * 2 * intervals
     assert (more.loc[1] == 0).all(axis=None)
     assert (more.loc[2] == 2 * np.array([down + 4, down, down + 4, down])).all(axis=None)
@@ -253,22 +253,22 @@ def test_shared_margins_cross_the_channel_once_and_are_counted(task, intervals):
     assert (sent("shared", "P3") == 0).all(axis=None)
 
 
-def test_margins_leave_the_quantiles_in_order():
+def test_widths_leave_the_quantiles_in_order():
     of = study("personal")
     dataset = build(tiny.tables(rows=800), of.windows)
     quantiles = np.sort(random.normal(size=(50, 2, 5)), axis=-1)
     starts = dataset.starts(1, "test")[:50]
-    for margins in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
-        found = of.task.with_margins(dataset, 1, starts, quantiles, np.array([margins, margins]))
+    for widths in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
+        found = of.task.widened(dataset, 1, starts, quantiles, np.array([widths, widths]))
         assert (np.diff(found, axis=-1) >= 0).all()
         np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
-    kwh = dataset.load_scale[1]  # of the last margins
+    kwh = dataset.load_scale[1]  # of the last widths
     np.testing.assert_allclose(quantiles[..., 4] + kwh, found[..., 4])
     np.testing.assert_allclose(quantiles[..., 1] - kwh, found[..., 1])
 
 
 @pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
-def test_baselines_get_margins_of_their_own(task):
+def test_baselines_get_widths_of_their_own(task):
     task, dataset = study("shared", task).task, exchangeable_of(2500)
     found = evaluate("XX", dataset, Boosting(trees=3), task).scores.query("split == 'test'")
     covered = found.groupby("baseline")["coverage_90"].mean()

@@ -205,9 +205,9 @@ class Answers:
         starts, outputs = dataset.starts(0, "validation"), task.outputs(windows.horizons)
         shape = (len(starts), outputs) if outputs > 1 else (len(starts),)
         predicted = task.predictions(dataset, 0, starts, np.zeros(shape))
-        if task.margins != "none":
-            predicted = task.with_margins(
-                dataset, 0, starts, predicted, task.margins_of(dataset, 0, predicted)
+        if task.widening != "none":
+            predicted = task.widened(
+                dataset, 0, starts, predicted, task.conformal_widths(dataset, 0, predicted)
             )
         return [*task.scores(dataset, 0, "validation", predicted)]
 

@@ -36,7 +36,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.forecast.contents import describe
 from plfl.results.collect import describe_clients
-from plfl.results.records import MODELS, Margins, Models, fill
+from plfl.results.records import MODELS, ConformalWidths, Models, fill
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
@@ -150,10 +150,10 @@ class Client:
             sent = arrays_as_rows(message.arrays)[0]
             received = f.models(f.everyone, sent[None].to(f.local.device))
         evaluation = self.trainer.evaluator.score(f, received)
-        self._keep_model(f, received, evaluation.margins)
+        self._keep_model(f, received, evaluation.widths)
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
-    def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
+    def _keep_model(self, f: Federation, received: Tensor | None, widths: ConformalWidths) -> None:
         """Save the models that were scored last in the form that `plfl forecast` reads."""
         rows = {} if received is None else {"global": received}
         if not f.method.mixes:  # such clients do not forecast with a model alone
@@ -163,7 +163,7 @@ class Client:
         models: Models = {
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
-        of_models = {model: widths for model, widths in margins.items() if model in models}
+        of_models = {model: widths for model, widths in widths.items() if model in models}
         about = describe(self.study, self.cell, self.trainer.series, of_models)
         with private(self.folder / self._run[0] / MODEL) as temporary:
             fill(temporary, models, about)
