@@ -17,9 +17,9 @@ import lightgbm
 import numpy as np
 
 from benchmarks.trees import study
-from plfl.baselines.federated import Part, grow
-from plfl.baselines.trees import Chosen, Windows, _lagged
+from plfl.baselines.trees import Windows, _lagged
 from plfl.data import sources
+from plfl.federated.trees import Chosen, Part, binned, grow
 
 SETTINGS = Chosen(leaves=15, rate=0.3, trees=60)
 BINS = 31
@@ -63,9 +63,9 @@ def main() -> None:
         data = sources.of(of.data).examples_of(of, given.site).refit()
         windows = Windows(data, _lagged, True)
         tables = [windows.part("train", None, [i])[:2] for i in range(len(data.clients))]
-        parts = [Part(x, y, (x[:0], y[:0])) for x, y in tables]
+        parts = [Part(x, y) for x, y in tables]
         grid = windows.public(BINS)
-        model = grow(parts, grid, SETTINGS, BINS)[0]
+        model = grow(parts, binned(grid, BINS), SETTINGS)
         x = np.concatenate([part.x for part in parts])
         owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
         # The nearest public value of each feature is what its bin says of it.

@@ -15,6 +15,7 @@ from plfl.baselines.model import Floats, Predict, Rows, by_set
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.units import Unit
+from plfl.federated.trees import PATIENCE, PUBLIC, Chosen
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",
@@ -36,16 +37,6 @@ DRAWN: dict[str, Any] = {
     "use_quantized_grad": False,
 }
 """Parameters of a model that draws the rows and columns of each tree."""
-PUBLIC: dict[str, Any] = {
-    "enable_bundle": False,  # bundles of features depend on one client's rows
-    "feature_pre_filter": False,
-    "min_data_in_bin": 1,
-    "boost_from_average": False,
-}
-"""Parameters of a model whose bins come from public values."""
-PATIENCE = 30
-"""Training stops after this many trees without a smaller error on validation: the L1 error, or the
-pinball loss of a quantile."""
 MOST = 10_000
 """Approximate maximum of pairs of a window and a target on which a client's model is trained. If
 windows have several targets, only every second, third, … window is used to keep to it."""
@@ -288,7 +279,7 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-Grow: TypeAlias = Callable[[Windows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
+Grow: TypeAlias = Callable[[Windows, Boosting, Sequence[Chosen], Predict | None], list[Any]]
 """A replacement of `boosted`."""
 
 
@@ -373,21 +364,6 @@ _OWN: dict[str, tuple[Design, bool]] = {
     "lightgbm_covariates": (_with_covariates, True),
 }
 """The baselines with one model per client: their features, and whether they forecast changes."""
-
-
-class Chosen(NamedTuple):
-    """The settings that were chosen for a model."""
-
-    leaves: int
-    rate: float
-    trees: int
-
-    @classmethod
-    def of(cls, booster: Any) -> Chosen:
-        """The choice of `boosted`."""
-        used, trees = booster.params, booster.best_iteration
-        trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
-        return cls(used["num_leaves"], used["learning_rate"], trees)
 
 
 def boosted(

@@ -96,6 +96,15 @@ class Channel:
         self._count(direction, clients, rows, rows)
         return _tensors(self.carry(direction, clients, [*rows]))
 
+    def send_messages(
+        self, direction: Direction, clients: Tensor, messages: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Carry and count messages of any length, one of type uint8 for each of `clients`."""
+        sent: Column = [*messages]
+        self._count(direction, clients, [sent], [sent])
+        (arrived,) = self.carry(direction, clients, [sent])
+        return [*arrived]
+
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Carry `rows`, columns with one row per client of `clients`; return them as they
         arrive."""

@@ -11,21 +11,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.baselines import collectives, trees
-from plfl.baselines.collectives import Server, connect, disconnect, packed, unpacked
+from plfl.baselines import trees
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.federated import SETTINGS, Client, Part, grow
 from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_federated_own import LightgbmFederatedOwn
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.model import Floats
-from plfl.baselines.trees import Boosting, Chosen
+from plfl.baselines.trees import Boosting
 from plfl.data.dataset import Dataset
+from plfl.federated import collectives
+from plfl.federated.channel import Channel
+from plfl.federated.collectives import Server, connect, disconnect, packed, unpacked
+from plfl.federated.trees import SETTINGS, Chosen, Client, Grown, Part, binned
+from plfl.federated.trees import grow as grow_in
 from tests.helpers.outside import dataset
 
 FEW = Boosting(trees=6, leaves=(8,), max_bin=31)
 CHOSEN = Chosen(leaves=15, rate=0.3, trees=7)
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 31))[:, None], 6, axis=1)
+BINS = binned(GRID, 31)
+
+
+def grow(some: list[Part], settings: Chosen = CHOSEN, level: float = 0.5) -> Grown:
+    return grow_in(some, BINS, settings, level)
 
 
 def parts(clients: int = 4) -> list[Part]:
@@ -41,7 +49,7 @@ def parts(clients: int = 4) -> list[Part]:
 
 def pooled(some: list[Part]) -> Part:
     x, y = (np.concatenate(columns) for columns in list(zip(*some, strict=True))[:2])
-    seen = [np.concatenate([part.seen[j] for part in some]) for j in (0, 1)]
+    seen = [np.concatenate([part.seen[j] for part in some if part.seen]) for j in (0, 1)]
     return Part(x, y, (seen[0], seen[1]))
 
 
@@ -55,10 +63,11 @@ def test_collectives_grow_the_trees_of_pooled_rows(objective: str) -> None:
     whole = pooled(some)
     settings = SETTINGS | {"objective": objective, "num_leaves": 15, "max_bin": 31}
     bins = lightgbm.Dataset(GRID, np.zeros(31), params=settings, free_raw_data=False).construct()
-    server, texts = Server(len(some)), [""] * len(some)
+    numbers = range(len(some))
+    server, texts = Server(Channel(0, len(some)), numbers), [""] * len(some)
 
     def client(rank: int) -> None:
-        x, y, _ = some[rank]
+        x, y = some[rank][:2]
         data = lightgbm.Dataset(x, y, params=settings, reference=bins).construct()
         functions = server.functions(rank)
         connect(len(some), rank, functions)
@@ -86,7 +95,7 @@ def test_collectives_grow_the_trees_of_pooled_rows(objective: str) -> None:
 def test_who_holds_the_rows_changes_no_tree(level: float) -> None:
     some = parts()
     divisions = [some, [pooled(some[:2]), pooled(some[2:])], [pooled(some)]]
-    found = [grow(division, GRID, CHOSEN, 31, level)[0] for division in divisions]
+    found = [grow(division, level=level) for division in divisions]
     assert len({trees_of(one.text) for one in found}) == 1
     for one, other in pairwise(found):
         np.testing.assert_allclose(one.errors, other.errors, rtol=1e-12)
@@ -95,7 +104,7 @@ def test_who_holds_the_rows_changes_no_tree(level: float) -> None:
 def test_leaves_have_the_medians_of_all_clients() -> None:
     some = parts()
     whole = pooled(some)
-    model = grow(some, GRID, CHOSEN._replace(trees=1), 31)[0]
+    model = grow(some, CHOSEN._replace(trees=1))
     booster = lightgbm.Booster(model_str=model.text)
     leaves = booster.predict(whole.x, pred_leaf=True)[:, 0]
     for leaf in np.unique(leaves):
@@ -109,11 +118,12 @@ def test_trees_of_l1_are_those_of_lightgbm_on_pooled_rows() -> None:
     settings = SETTINGS | {"objective": "l1", "num_leaves": 15, "max_bin": 31, "learning_rate": 0.3}
     bins = lightgbm.Dataset(GRID, np.zeros(31), params=settings, free_raw_data=False).construct()
     data = lightgbm.Dataset(whole.x, whole.y, params=settings, reference=bins)
-    alone, model = lightgbm.train(settings, data, 7), grow(some, GRID, CHOSEN, 31)[0]
+    alone, model = lightgbm.train(settings, data, 7), grow(some)
     texts = [trees_of(one).split("\n") for one in (alone.model_to_string(), model.text)]
     names = ("split_feature", "split_gain", "threshold", "left_child", "leaf_count")
     for name in names:  # of the first tree; later ones differ by the steps of the bisection
         assert len({next(line for line in text if line.startswith(name)) for text in texts}) == 1
+    assert whole.seen
     x, y = whole.seen
     found = lightgbm.Booster(model_str=model.text).predict(x)
     error = float(np.abs(y - alone.predict(x)).mean())
@@ -122,23 +132,28 @@ def test_trees_of_l1_are_those_of_lightgbm_on_pooled_rows() -> None:
 
 
 def test_runs_have_equal_bits_and_bytes() -> None:
-    (one, *traffic), (other, *again) = (grow(parts(), GRID, CHOSEN, 31) for _ in range(2))
+    channels = [Channel(0, 4), Channel(0, 4)]
+    one, other = (grow_in(parts(), BINS, CHOSEN, channel=channel) for channel in channels)
     assert one == other
-    np.testing.assert_array_equal(traffic, again)
+    traffic, again = (channel.close_round() for channel in channels)
+    np.testing.assert_equal(traffic, again)
+    assert all((counts > 0).all() for counts in traffic.values())
 
 
 def test_what_crosses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    crossed = np.zeros(4, int)
+    crossed = np.zeros((2, 4), int)
     exchange = Server.exchange
 
-    def counts(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> Any:
-        crossed[client] += len(message)
-        return exchange(self, client, message, combine)
+    def counts(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> bytes:
+        answer = exchange(self, client, message, combine)
+        crossed[:, client] += len(message), len(answer)
+        return answer
 
     monkeypatch.setattr(Server, "exchange", counts)
-    _, up, down = grow(parts(), GRID, CHOSEN, 31)
-    np.testing.assert_array_equal(up, crossed)
-    assert (down > 0).all()
+    channel = Channel(0, 4)
+    grow_in(parts(), BINS, CHOSEN, channel=channel)
+    traffic = channel.close_round()
+    np.testing.assert_array_equal([traffic["bytes_up"], traffic["bytes_down"]], crossed)
 
 
 def test_splits_are_the_messages_of_which_the_server_returns_the_best(
@@ -148,7 +163,7 @@ def test_splits_are_the_messages_of_which_the_server_returns_the_best(
     calls = []
     best = collectives._best_splits
     monkeypatch.setattr(collectives, "_best_splits", lambda m: calls.append(len(m)) or best(m))
-    grow(parts(), GRID, CHOSEN._replace(trees=2), 31)
+    grow(parts(), CHOSEN._replace(trees=2))
     assert len(calls) > 2 * 12
 
 
@@ -165,7 +180,8 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
         return find(self, leaves, residuals)
 
     def counted(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> Any:
-        if self.clients == 4 and client == 1 and self.up[1] > 8_000:
+        sent = self.channel.traffic["bytes_up"][1]
+        if self.clients == 4 and client == 1 and sent > 8_000:
             raise ConnectionError("gone")
         return exchange(self, client, message, combine)
 
@@ -173,13 +189,15 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
         monkeypatch.setattr(Client, "_quantiles", quantiles)
     else:
         monkeypatch.setattr(Server, "exchange", counted)
-    model, up, _ = grow(some, GRID, CHOSEN, 31)
+    channel = Channel(0, 4)
+    model = grow_in(some, BINS, CHOSEN, channel=channel)
+    up = channel.close_round()["bytes_up"]
     monkeypatch.undo()
     booster = lightgbm.Booster(model_str=model.text)
     assert booster.num_trees() == len(model.errors) == 7
     assert up[1] < up[0]
     # Its trees until then are those of all four.
-    whole = grow(some, GRID, CHOSEN, 31)[0]
+    whole = grow(some)
     kept = 5 if leaves_in == "tree" else 1
     first = trees_of(lightgbm.Booster(model_str=whole.text).model_to_string(num_iteration=kept))
     assert trees_of(booster.model_to_string(num_iteration=kept)) == first
@@ -192,7 +210,7 @@ def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Client, "_quantiles", fails)
     with pytest.raises(ConnectionError, match="gone"):
-        grow(parts(), GRID, CHOSEN, 31)
+        grow(parts())
 
 
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**31), 2**31).map(float), max_size=40))
@@ -203,7 +221,7 @@ def test_packing_loses_nothing(numbers: list[float]) -> None:
 
 def test_without_a_split_the_forecast_is_the_last_load() -> None:
     x = np.zeros((30, 6))
-    model = grow([Part(x, x[:, 0], (x, x[:, 0]))] * 2, GRID, CHOSEN, 31)[0]
+    model = grow([Part(x, x[:, 0], (x, x[:, 0]))] * 2)
     assert (lightgbm.Booster(model_str=model.text).predict(x) == 0).all()
 
 

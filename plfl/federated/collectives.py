@@ -2,8 +2,8 @@
 
 LightGBM's data-parallel learner (`tree_learner: data`) asks for two operations among its machines,
 which may be functions of the caller (`LGBM_NetworkInitWithFunctions`). Each client is a thread with
-a LightGBM of its own. The server adds the clients' histograms, picks the best of their splits, and
-counts the bytes of what it gets from each client and of what it returns.
+a LightGBM of its own. The server adds the clients' histograms and picks the best of their splits.
+The channel of the federation carries what it gets from each client and what it returns.
 
 A message that cannot be completed, because a client is gone, is answered with zeros: LightGBM finds
 no split in them and ends the tree, which the caller throws away.
@@ -14,11 +14,18 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from plfl.baselines.model import Floats
+from plfl.federated.channel import Channel
+from plfl.federated.codecs.coder import Direction
+
+Floats: TypeAlias = NDArray[np.float64]
+Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
+"""What the server makes of a message of each client: an answer for each."""
 
 SPLITS = 2 * (94 + 4)
 """Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf. Messages
@@ -42,25 +49,30 @@ _GATHER = ctypes.CFUNCTYPE(None, c_void_p, c_int32, _SIZES, _SIZES, c_int, c_voi
 
 
 class Server:
-    """Carries the messages of clients, numbered from 0, in threads of their own."""
+    """Combines the messages of clients, which are threads of their own."""
 
-    def __init__(self, clients: int):
-        self.up, self.down = (np.zeros(clients, np.int64) for _ in range(2))
-        self.clients = clients
+    def __init__(self, channel: Channel, clients: Sequence[int]):
+        """`clients`: their numbers on the channel; here they are numbered from 0."""
+        self.channel, self.numbers = channel, torch.tensor(clients)
+        self.clients = len(clients)
         self.failed: dict[int, Exception] = {}
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
-        self._messages = [b""] * clients
-        self._combine: Callable[[Sequence[bytes]], Any] = list
-        self._answer: Any = None
-        self._barrier = threading.Barrier(clients, self._combine_all)
+        self._messages = [b""] * self.clients
+        self._combine: Combine = list
+        self._barrier = threading.Barrier(self.clients, self._combine_all)
 
     def _combine_all(self) -> None:
-        self._answer = self._combine(self._messages)
+        # One client does this while the others wait.
+        arrived = self._carried("up", self._messages)
+        self._messages = self._carried("down", self._combine(arrived))
 
-    def exchange(
-        self, client: int, message: bytes, combine: Callable[[Sequence[bytes]], Any]
-    ) -> Any:
-        """Send a message, wait for those of all other clients, and return them combined.
+    def _carried(self, direction: Direction, messages: Sequence[bytes]) -> list[bytes]:
+        rows = [torch.frombuffer(bytearray(message), dtype=torch.uint8) for message in messages]
+        carried = self.channel.send_messages(direction, self.numbers, rows)
+        return [row.numpy().tobytes() for row in carried]
+
+    def exchange(self, client: int, message: bytes, combine: Combine) -> bytes:
+        """Send a message, wait for those of all other clients, and return the answer.
 
         Raises:
             threading.BrokenBarrierError: a client is gone.
@@ -68,15 +80,12 @@ class Server:
         # No client sends its next message before all have sent this one, and none is combined
         # before all clients have read the last answer.
         self._messages[client], self._combine = message, combine
-        self.up[client] += len(message)
         self._barrier.wait()
-        return self._answer
+        return self._messages[client]
 
     def add(self, client: int, numbers: Floats) -> Floats:
         """The sum of the clients' arrays, in the order of clients."""
-        total: bytes = self.exchange(client, packed(numbers), lambda all_: packed(_summed(all_)))
-        self.down[client] += len(total)
-        return unpacked(total)
+        return unpacked(self.exchange(client, packed(numbers), _sum_for_all))
 
     def leave(self) -> None:
         """A client is gone: every exchange from now on fails."""
@@ -106,14 +115,17 @@ class Server:
             data: int, size: int, _width: int, starts: Any, lengths: Any, *rest: Any
         ) -> None:
             """The sum of all histograms; a client needs the features that it searches."""
-            out, out_size = rest[1:3]
-            numbers = np.frombuffer(string_at(data, size), np.float64)
+            count, out, out_size = rest[:3]
+            parts = [slice(starts[k] // 8, (starts[k] + lengths[k]) // 8) for k in range(count)]
+
+            def combine(messages: Sequence[bytes]) -> list[bytes]:
+                total = _summed(messages)
+                return [packed(total[part]) for part in parts]
+
             try:
-                total = self.exchange(client, packed(numbers), _summed)
-                first, length = starts[client], lengths[client]
-                part = np.ascontiguousarray(total[first // 8 : (first + length) // 8])
-                self.down[client] += len(packed(part))
-                memmove(out, part.tobytes(), length)
+                message = packed(np.frombuffer(string_at(data, size), np.float64))
+                part = unpacked(self.exchange(client, message, combine))
+                memmove(out, part.tobytes(), lengths[client])
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -122,13 +134,12 @@ class Server:
             data: int, size: int, starts: Any, lengths: Any, count: int, out: int, out_size: int
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each."""
-            combine = _best_splits if size == SPLITS else _unpacked_all
+            combine = _best_splits if size == SPLITS else _joined
             try:
                 message = zlib.compress(string_at(data, size), LEVEL)
-                blocks, crossed = self.exchange(client, message, combine)
+                blocks = _blocks(self.exchange(client, message, combine))
                 for k in range(count):
-                    memmove(out + starts[k], blocks[k], lengths[k])
-                self.down[client] += crossed
+                    memmove(out + starts[k], blocks[k % len(blocks)], lengths[k])
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -190,14 +201,27 @@ def _summed(messages: Sequence[bytes]) -> Floats:
     return total
 
 
-def _unpacked_all(messages: Sequence[bytes]) -> tuple[list[bytes], int]:
-    """The contents of all messages, and the bytes in which they return."""
-    return [zlib.decompress(message) for message in messages], sum(map(len, messages))
+def _sum_for_all(messages: Sequence[bytes]) -> list[bytes]:
+    return [packed(_summed(messages))] * len(messages)
 
 
-def _best_splits(messages: Sequence[bytes]) -> tuple[list[bytes], int]:
+def _joined(messages: Sequence[bytes]) -> list[bytes]:
+    return [b"".join(messages)] * len(messages)
+
+
+def _blocks(message: bytes) -> list[bytes]:
+    """The contents of compressed messages that stand one after the other."""
+    found = []
+    while message:
+        reader = zlib.decompressobj()
+        found.append(reader.decompress(message))
+        message = reader.unused_data
+    return found
+
+
+def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
     """The best of the splits of each of two leaves, as LightGBM compares them: the larger gain, or
-    else the first feature. It is returned once, and stands in the place of every message."""
+    else the first feature."""
     split = [zlib.decompress(message) for message in messages]
     best = b""
     for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
@@ -206,4 +230,4 @@ def _best_splits(messages: Sequence[bytes]) -> tuple[list[bytes], int]:
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
         first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
         best += split[first][leaf]
-    return [best] * len(messages), len(zlib.compress(best, LEVEL))
+    return [zlib.compress(best, LEVEL)] * len(messages)
