@@ -197,11 +197,34 @@ def test_of_many_problems_the_first_are_listed(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 52
 
 
+@pytest.mark.parametrize("is_sheet", [True, False])
+def test_totals_are_left_out(is_sheet: bool, tmp_path: Path) -> None:
+    """Those at the end, above the first reading, and of months."""
+    rows = [[f"{time:%Y-%m-%d %H:%M}", load] for time, load in zip(HOURS, LOADS, strict=True)]
+    rows[500:500] = [["Total January", 750.0]]
+    rows = [["Suma", 99.0], *rows, ["Moyenne", 1.5], ["", 1440.0]]
+    table = pd.DataFrame(rows, columns=["time", "kWh"])
+    path = tmp_path / ("a.xlsx" if is_sheet else "a.csv")
+    table.to_excel(path, index=False) if is_sheet else table.to_csv(path, index=False)
+    exports = read(path)
+    np.testing.assert_array_equal(exports.meters["a"].load, LOADS)
+    assert "3 " in exports.report()[0] and "totals" in exports.report()[0]
+
+
+def test_a_row_of_units_may_have_brackets(tmp_path: Path) -> None:
+    rows = [f"{time:%d.%m.%Y;%H:%M};{load}" for time, load in zip(HOURS, LOADS, strict=True)]
+    head = ["date;time;hall", "[-];[-];[MWh]"]
+    (tmp_path / "a.csv").write_text("\n".join([*head, *rows]))
+    np.testing.assert_allclose(read(tmp_path / "a.csv").meters["hall"].load, LOADS * 1000)
+
+
 @pytest.mark.parametrize(
     ("line", "kwh"),
     [
         *(("All values in Wh", 1e-3), ("Unit of measure: MW", 500), ("Values in kW;;", 0.5)),
         *(("Unite;W", 5e-4), ("Values of 7 days", 1), ("Readings in order", 1)),
+        *(("Power (kW)", 0.5), ("Energy [Wh];", 1e-3), ("Messgröße;Leistung in kW", 0.5)),
+        *(("Contract;6 kW", 1), ("Contract;6;kW", 1), ("Subscribed power (kW);6", 1)),
     ],
 )
 def test_the_unit_above_the_header(line: str, kwh: float, tmp_path: Path) -> None:

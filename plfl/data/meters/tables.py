@@ -44,7 +44,14 @@ DIGITS = re.compile(
 )
 """A date without separators, seconds to nanoseconds since 1970, or days with a fraction."""
 _SAMPLE = 300  # lines in which the header must be
-_LAST = 10  # lines at the end that may be blank or have totals
+_LAST = 10  # lines at the end that may be blank or have no date, such as totals
+_TOTALS = re.compile(
+    r"(?:(?:grand|sub)[ -]?)?total\w*|sum(?:me|men|a)?|somm[ae]|soma|gesamt\w*|totaal|average|avg|"
+    r"mean|m[ée]dia|moyenne|promedio|mittelwert|durchschnitt|gemiddelde|min|max|minimum|maximum|"
+    r"count",
+    re.IGNORECASE,
+)
+"""First words of a row that sums up others."""
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
 _FOREIGN = {
@@ -309,7 +316,8 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
     width = len(rows[head])
     kept = [at for at in range(begin, len(rows)) if rows[at]]
-    kept = kept[: _before_totals([rows[at] for at in kept])]
+    date, dated = _date_in(rows[begin]), len(kept)
+    kept = kept[: len(kept) - _undated([rows[at] for at in kept[-_LAST:]], date, width)]
     if wide := [at for at in kept if len(rows[at]) > width]:
         raise DataError(_misfit(path, "row", wide[0] + 1, len(rows[wide[0]]), width, len(wide)))
     data = [rows[at] + [""] * (width - len(rows[at])) for at in kept]
@@ -319,7 +327,8 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     table = pd.DataFrame(data, columns=names, dtype=str)
     table.index = pd.Index(kept) + 1
     units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-    form = f"XLSX, header in row {head + 1}"
+    table = _without_totals(table, date)
+    form = f"XLSX, header in row {head + 1}{_left_out(dated - len(table), 'row')}"
     return Table(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
 
 
@@ -383,12 +392,14 @@ def _read_text(path: Path, lines: list[str], meters: Meters) -> Table:
             failure = failure or error
             continue
         names, repeated = _unique(rows[head])
-        cells = _cells(path, lines, sample[begin] - 1, separator, names)
+        date = _date_in(rows[begin])
+        cells, undated = _cells(path, lines, sample[begin] - 1, separator, names, date)
         # Lines that end with a separator have a last column without a name or content.
         if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
             cells = cells.drop(columns=names[-1])
         shown = {"\t": "tab"}.get(separator, separator)
         form = f"text, header in line {sample[head]}, separator {shown}"
+        form += _left_out(undated, "line")
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         above = _above(rows[:head])
         return Table(path, cells, form, repeated, separator=separator, units=units, above=above)
@@ -459,6 +470,8 @@ def _header(
         ):
             break
         head = begin - 1
+        while head > 0 and _is_total(rows[head]) and any(map(_is_amount, rows[head])):
+            head -= 1
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
@@ -469,41 +482,80 @@ def _header(
 
 
 def _is_units(row: Sequence[str]) -> bool:
-    """Whether a row states units and nothing else; its first field may say so."""
-    first, *units = row or [""]
-    said = re.fullmatch(r"units?|einheit(en)?|-|", first.strip(), re.IGNORECASE)
-    units = [field.strip("[()] ") for field in units]
-    return bool(said and any(units)) and all(
-        not unit or quantities.unit_of(f"[{unit}]") for unit in units
+    """Whether a row states units, and otherwise has only empty fields, `-` or brackets; its first
+    field may say so."""
+    first, *others = (field.strip() for field in row or [""])
+    said = re.fullmatch(r"units?|einheit(en)?", first, re.IGNORECASE)
+    fields = [*([] if said else [first]), *others]
+    units = [quantities.unit_of(f"[{field.strip('[()] ')}]") for field in fields]
+    return any(units[-len(others) :]) and all(
+        unit or re.fullmatch(r"-?|\[.*\]|\(.*\)", field)
+        for unit, field in zip(units, fields, strict=True)
     )
 
 
 def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The units of energy or power that fields above the header consist of, or name as units."""
-    units = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
+    """The units of energy or power in the lines above the header: fields that consist of a unit or
+    name it as one, and short titles such as `Power (kW)`. The `6 kW` of a contract are none."""
+    unit = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
     values = r"(?:all )?(?:values|readings|data|werte|valeurs|valores|valori)\b.*\b(?:in|en) "
-    said = rf"(?:{units}|{values})?(\w+)\W*"
-    fields = (re.fullmatch(said, field.strip(), re.IGNORECASE) for row in rows for field in row)
-    return frozenset(
-        unit
-        for field in fields
-        if field and (unit := quantities.unit_of(f"[{field[1]}]")) in quantities.LOADS
+    said = re.compile(rf"(?:{unit}|{values})?(\w+)\W*", re.IGNORECASE)
+    is_about = re.compile(r"quantity|measur\w*|channel|kanal|messgr\w*|grandeur|magnitud|grandezza")
+    amount = re.compile(
+        r"(?<![\d.,])(?!(?:19|20)\d\d\b)\d[\d.,]*\s*[kM]?Wh?\b|\b[kM]?Wh?\b\W*[\d.,]+\W*$",
+        re.IGNORECASE,
     )
+    found = set()
+    for row in rows:
+        fields = [words.strip() for words in row if words.strip()]
+        for at, words in enumerate(fields):
+            known = said.fullmatch(words)
+            stated = known and quantities.unit_of(f"[{known[1]}]")
+            is_title = len(fields) == 1 or (at == 1 and is_about.match(fields[0].lower()))
+            if not stated and is_title and len(words.split()) < 6 and not amount.search(words):
+                stated = quantities.unit_of(words)
+            beside = fields[at - 1]  # of the first field, the last one
+            if stated in quantities.LOADS and not re.fullmatch(r"[\d.,]+", beside):
+                found.add(stated)
+    return frozenset(found)
 
 
-def _before_totals(rows: Sequence[Sequence[str]]) -> int:
-    """The number of rows before the totals at the end."""
-    end = len(rows)
-    while end and _is_total(rows[end - 1]):
-        end -= 1
-    return end
+def _date_in(row: Sequence[str]) -> int:
+    """The position of the date in a row of data."""
+    forms: tuple[Callable[[str], object], ...] = (DATED.match, _may_be_date)
+    return next(at for form in forms for at, words in enumerate(row) if form(words))
+
+
+def _may_be_date(words: str) -> bool:
+    """Whether a field is a date, also one of the days of spreadsheets without a time."""
+    return is_date(words) or re.fullmatch(SERIAL, words.strip()) is not None
+
+
+def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
+    """The number of rows at the end, of up to `width` fields, that have no date at its position."""
+    undated = 0
+    for row in reversed(rows):
+        if len(_stripped(row)) > width or (date < len(row) and _may_be_date(row[date])):
+            break
+        undated += 1
+    return undated
 
 
 def _is_total(row: Sequence[str]) -> bool:
     """Whether a row has a total, and no date."""
-    words = [field.strip().lower() for field in row]
-    total = r"(grand |sub)?total[es]?\b.*|summen?\b.*|gesamt\w*\b.*|somme\b.*|totaal\b.*|sum"
-    return any(re.fullmatch(total, word) for word in words) and not any(map(is_date, row))
+    words = (re.match(r"[^\W\d_]+(?:[ -]total\w*)?", field.strip()) for field in row)
+    is_named = any(word and _TOTALS.fullmatch(word[0]) for word in words)
+    return is_named and not any(map(is_date, row))
+
+
+def _without_totals(cells: pd.DataFrame, date: int) -> pd.DataFrame:
+    """The rows without totals where the date should be."""
+    total = rf"\s*(?:{_TOTALS.pattern})\b"
+    return cells[~cells.iloc[:, date].str.match(total, case=False)]
+
+
+def _left_out(rows: int, unit: str) -> str:
+    return f", {rows} {unit}{'s' * (rows > 1)} of totals or without a date left out" * (rows > 0)
 
 
 def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
@@ -516,6 +568,10 @@ def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
         for name, unit in zip(names[1:], row[1:], strict=False)
         if unit.strip("[()] ")
     }
+
+
+def _is_amount(field: str) -> bool:
+    return re.fullmatch(r"\s*-?[\d.,]*\d\s*", field) is not None
 
 
 def is_date(field: str) -> bool:
@@ -558,16 +614,15 @@ def _misfit(path: Path, unit: str, number: int, count: int, width: int, lines: i
 
 
 def _cells(
-    path: Path, lines: list[str], begin: int, separator: str, names: list[str]
-) -> pd.DataFrame:
+    path: Path, lines: list[str], begin: int, separator: str, names: list[str], date: int
+) -> tuple[pd.DataFrame, int]:
+    """The rows of data, and how many rows of totals or without a date at the end are left out."""
     kept: list[int] = []
     wrong: list[tuple[int, int]] = []
     widest = len(names)
-    end = len(lines)
-    last = [_fields(line, separator) for line in lines[max(begin, end - _LAST) :]]
-    while last and (not any(map(str.strip, last[-1])) or _is_total(last[-1])):
-        last.pop()
-        end -= 1
+    last = [_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
+    end = len(lines) - _undated(last, date, widest)
+    totals = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
     for at in range(begin, end):
         line = lines[at]
         if not line.strip(f"{separator} "):
@@ -579,6 +634,8 @@ def _cells(
             widest = max(widest, len(fields))
         if count == len(names):
             kept.append(at)
+        elif _is_total(_fields(line, separator)):
+            totals += 1
         else:
             wrong.append((at + 1, count))
     if wrong:
@@ -595,4 +652,5 @@ def _cells(
     ).iloc[:, : len(names)]
     cells.columns = pd.Index(names)
     cells.index = pd.Index(kept) + 1
-    return cells
+    dated = _without_totals(cells, date)
+    return dated, totals + len(cells) - len(dated)
