@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.conformance import report
-from benchmarks.conformance.deviations import DEVIATIONS
 from benchmarks.conformance.libraries import LIBRARIES, Library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,15 +51,6 @@ def clone(library: Library, folder: Path) -> Path | None:
     return found
 
 
-def reproductions(library: Library, folder: Path) -> dict[str, str]:
-    """The last lines that the library's reproductions print."""
-    scripts = {d.script for d in DEVIATIONS if d.library == library.name}
-    return {
-        script: run("reproduce", library.adapter, str(folder), script).splitlines()[-1]
-        for script in sorted(scripts)
-    }
-
-
 def main() -> None:
     """Run what is there, write results.json and the page, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance")
@@ -75,7 +65,6 @@ def main() -> None:
         if folder is None:
             continue
         stored["results"][library.name] = json.loads(run(library.adapter, str(folder)))
-        stored["reproductions"] |= reproductions(library, folder)
     report.store(stored)
     report.write(stored)
     print(report.table(stored))

@@ -29,8 +29,6 @@ class Deviation:
     """Files and lines at the pinned commit."""
     variant: Variant
     """The reference with this change, with the arguments of the probe."""
-    script: str
-    """The file in reproductions/ that shows the deviation by itself."""
 
 
 def local_ditto(problem: Problem, own_steps: float) -> Result:
@@ -291,34 +289,6 @@ def decayed_fedrep(problem: Problem, head_steps: float, body_steps: float) -> Re
     return of(problem, seen, reference.global_models(problem, seen[-1]))
 
 
-def mixed_with_moved(problem: Problem, alpha: float, adaptive: bool = False) -> Result:
-    """v's step, and that of α, see w after its step; the server's new model is scored for w."""
-    x, own = problem.x0, problem.rows0
-    share, lr = np.full(len(own), alpha), problem.optimiser.lr
-    seen = [Seen(x, own.copy(), own.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            w, v = x, own[i]
-            for k in range(problem.steps):
-                w = w - lr * problem.gradient(i, w)
-                g = problem.gradient(i, share[i] * v + (1 - share[i]) * w)
-                v = v - lr * share[i] * g
-                if adaptive and k == 0:
-                    squares = share[i] ** 2 + (1 - share[i]) ** 2
-                    slope = squares * ((v - w) @ g) + 0.02 * share[i]
-                    share[i] = np.clip(share[i] - lr * slope, 0, 1)
-            own[i], updates[i] = v, w - x
-        x = x + problem.mean(updates)
-        seen.append(Seen(x, own.copy(), own.copy()))
-    mixed = [a * v + (1 - a) * x for a, v in zip(share, own, strict=True)]
-    return of(problem, seen, np.stack(mixed))
-
-
-def mixed_with_moved_adaptive(problem: Problem, alpha: float) -> Result:
-    return mixed_with_moved(problem, alpha, adaptive=True)
-
-
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
@@ -327,7 +297,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "and 2.",
         ("system/main.py:449",),
         local_ditto,
-        "pfllib_ditto.py",
     ),
     Deviation(
         "PFLlib",
@@ -337,7 +306,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "body.",
         ("system/flcore/servers/serverbabu.py:60",),
         tuned_from_own_body,
-        "pfllib_fedbabu.py",
     ),
     Deviation(
         "PFLlib",
@@ -346,7 +314,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "are 2 K. The rate β of the outer step also always equals that of the inner step.",
         ("system/flcore/servers/serverperavg.py:35", "system/flcore/clients/clientperavg.py:14"),
         trained_twice,
-        "pfllib_per_fedavg.py",
     ),
     Deviation(
         "PFLlib",
@@ -355,7 +322,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "mixture overwrites v after every round. In the paper v persists and is mixed anew.",
         ("system/flcore/clients/clientapfl.py:50", "system/flcore/clients/clientapfl.py:59"),
         replaced_by_mixture,
-        "pfllib_apfl.py",
     ),
     Deviation(
         "PFLlib",
@@ -365,7 +331,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "added to it.",
         ("system/flcore/clients/clientapfl.py:73", "system/flcore/clients/clientapfl.py:76"),
         replaced_by_adaptive_mixture,
-        "pfllib_apfl_adaptive.py",
     ),
     Deviation(
         "PFLlib",
@@ -382,7 +347,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
             "system/flcore/optimizers/fedoptimizer.py:34",
         ),
         decayed_pfedme,
-        "pfllib_pfedme.py",
     ),
     Deviation(
         "PFLlib",
@@ -391,7 +355,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "paper takes 1 and more.",
         ("system/main.py:446",),
         decayed_pfedme,
-        "pfllib_pfedme.py",
     ),
     Deviation(
         "PFLlib",
@@ -400,7 +363,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "learns W and replaces its last model by the start that follows from it.",
         ("system/flcore/servers/serverala.py:73",),
         learned_by_all,
-        "pfllib_fedala.py",
     ),
     Deviation(
         "PFLlib",
@@ -409,7 +371,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "FedAMP is local training. Its norm is not squared either.",
         ("system/flcore/clients/clientamp.py:40", "system/flcore/clients/clientamp.py:42"),
         unattended,
-        "pfllib_fedamp.py",
     ),
     Deviation(
         "PFLlib",
@@ -424,7 +385,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
             "system/flcore/servers/serverfomo.py:77",
         ),
         judged_from_the_start,
-        "pfllib_fedfomo.py",
     ),
     Deviation(
         "FL-bench",
@@ -433,7 +393,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "for the first time after round 1 starts from the mean head of others, not from its own.",
         ("src/client/fedavg.py:37", "src/client/fedper.py:7"),
         averaged_head,
-        "fl_bench_fedper.py",
     ),
     Deviation(
         "FL-bench",
@@ -441,7 +400,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "As in 11: FL-bench's FedRep extends its FedPer.",
         ("src/client/fedavg.py:37", "src/client/fedrep.py:4"),
         averaged_head_in_phases,
-        "fl_bench_fedper.py",
     ),
     Deviation(
         "FL-bench",
@@ -451,7 +409,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "is averaged, too, as with FedPer.",
         ("src/client/lgfedavg.py:17",),
         body_for_head,
-        "fl_bench_lgfedavg.py",
     ),
     Deviation(
         "FL-bench",
@@ -461,7 +418,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "first step, and the mixture that is scored has the server's new model for w.",
         ("src/client/apfl.py:27", "src/client/apfl.py:65"),
         stepped_twice,
-        "fl_bench_apfl.py",
     ),
     Deviation(
         "FL-bench",
@@ -470,7 +426,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "α) ∇f(w), with v and w already moved, and 0.02 α is added to it.",
         ("src/client/apfl.py:81", "src/client/apfl.py:87"),
         stepped_twice_adaptive,
-        "fl_bench_apfl_adaptive.py",
     ),
     Deviation(
         "FL-bench",
@@ -480,7 +435,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "a weight decay that is in the authors' code but not in the paper.",
         ("src/client/pfedme.py:28", "src/client/pfedme.py:67", "src/server/pfedme.py:24"),
         initial_scored,
-        "fl_bench_pfedme.py",
     ),
     Deviation(
         "FL-bench",
@@ -489,7 +443,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "and the last model belong to whichever client came before.",
         ("src/utils/trainer.py:19", "src/client/fedala.py:16", "src/client/fedala.py:50"),
         one_client_for_all,
-        "fl_bench_fedala.py",
     ),
     Deviation(
         "FL-bench",
@@ -500,7 +453,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "asked. 1e-5 is added to distances.",
         ("src/client/fedfomo.py:51", "src/client/fedfomo.py:72", "src/server/fedfomo.py:38"),
         judged_from_the_latest,
-        "fl_bench_fedfomo.py",
     ),
     Deviation(
         "Flower",
@@ -509,7 +461,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "and no setting changes it.",
         ("baselines/fedrep/fedrep/base_model.py:215",),
         decayed_fedrep,
-        "flower_fedrep.py",
     ),
     Deviation(
         "Flower",
@@ -518,25 +469,5 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "value is looked up as if it were a name: the body always trains for one epoch.",
         ("baselines/fedrep/fedrep/base_model.py:207",),
         decayed_fedrep,
-        "flower_fedrep_epochs.py",
-    ),
-    Deviation(
-        "FL4Health",
-        ("apfl", "apfl, alternating"),
-        "The step of v sees w after its step, as in FedTorch. In the paper both gradients are "
-        "taken at the points before the step. The mixture that is scored has the server's new "
-        "model for w.",
-        ("fl4health/clients/apfl_client.py:94", "fl4health/clients/apfl_client.py:105"),
-        mixed_with_moved,
-        "fl4health_apfl.py",
-    ),
-    Deviation(
-        "FL4Health",
-        ("apfl, adaptive",),
-        "As in 21. The gradient of α is also multiplied by α² + (1 − α)², v and "
-        "w have already moved, and 0.02 α is added to it, as a comment says.",
-        ("fl4health/model_bases/apfl_base.py:105", "fl4health/model_bases/apfl_base.py:112"),
-        mixed_with_moved_adaptive,
-        "fl4health_apfl_adaptive.py",
     ),
 )

@@ -40,10 +40,4 @@ LIBRARIES = (
         "https://github.com/adap/flower",
         "fdef7afb1dca3030553be302366cfd285ed6632c",
     ),
-    Library(
-        "FL4Health",
-        "fl4health",
-        "https://github.com/VectorInstitute/FL4Health",
-        "ce141b95d251133e73b1d4faadc9c8bf44b14bb5",
-    ),
 )

@@ -39,9 +39,9 @@ class Verdict:
 
 
 def stored() -> dict[str, Any]:
-    """The stored results: what each library made of each probe, and its reproductions."""
+    """What each library made of each probe."""
     if not RESULTS.exists():
-        return {"results": {}, "reproductions": {}}
+        return {"results": {}}
     loaded: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return loaded
 
@@ -54,8 +54,7 @@ def store(results: dict[str, Any]) -> None:
         return "{\n" + ",\n".join(lines) + "\n}"
 
     by_library = (f"{json.dumps(k)}: {block(v)}" for k, v in results["results"].items())
-    text = '{\n"results": {\n' + ",\n".join(by_library) + "\n},\n"
-    text += f'"reproductions": {block(results["reproductions"])}\n}}\n'
+    text = '{\n"results": {\n' + ",\n".join(by_library) + "\n}\n}\n"
     write_text(RESULTS, text)
 
 
@@ -109,14 +108,13 @@ def table(results: dict[str, Any]) -> str:
 
 
 def item(number: int, deviation: Deviation) -> str:
-    """A deviation in the list, with links to the places in the code and to the script."""
+    """A deviation in the list, with links to the places in the code."""
     library = next(each for each in LIBRARIES if each.name == deviation.library)
     places = []
     for place in deviation.where:
         file, _, line = place.partition(":")
         shown = f"{Path(file).name}:{line}"
         places.append(f"[{shown}]({library.repository}/blob/{library.commit}/{file}#L{line})")
-    places.append(f"[script](reproductions/{deviation.script})")
     methods = ", ".join(_methods(deviation.probes))
     return f"{number}. **{library.name}: {methods}.** {deviation.what} ({', '.join(places)})"
 
