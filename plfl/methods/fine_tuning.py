@@ -50,7 +50,7 @@ class FineTuning(FedOpt):
     """What counts as the head: the group `head` of the model, in the PL-FL paper the MLP (`mlp`),
     or its last layer (`last`)."""
     most_steps: int | None = Field(None, ge=1)
-    """Steps after which a client stops, in each of the two phases; null: no limit."""
+    """Most steps in each phase; null: no limit."""
 
     def in_rounds(self) -> FedOpt:
         return FedOpt() if self.steps is None else type(self)(steps=self.steps)

@@ -45,8 +45,8 @@ class FedSplit(FedOpt):
     own_server = "its server holds the mean of the z_i"
 
     s: float = Field(1.0, gt=0)
-    """Step size s of the proximal operator (in theory 1/√(ℓL) for an ℓ-strongly convex, L-smooth
-    loss; tune it for a neural network)."""
+    """Step size s of the proximal operator; in theory 1/√(ℓL) for ℓ-strongly convex, L-smooth
+    losses."""
 
     def init(self, f: Federation) -> State:
         return State(z=f.x0.expand(len(f.everyone), -1).clone())

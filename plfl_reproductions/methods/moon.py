@@ -51,8 +51,8 @@ class Moon(FedOpt):
     temperature: float = Field(0.5, gt=0)
     """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"
-    """The compared features: all hidden states of the LSTM (`states`), or the input of the last
-    layer (`penultimate`), after the projection head if there is one."""
+    """All hidden states of the LSTM (`states`), or the last layer's input (`penultimate`), after a
+    projection head."""
 
     def unfit(
         self, model: ModelRules, task: TaskRules, federation: FederationSettings

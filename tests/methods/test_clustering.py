@@ -120,6 +120,19 @@ def test_ifca_expected_numbers(
     assert start.f.state.cluster.tolist() == [0, 0, 1, 1]
 
 
+def test_ifca_divides_by_all_clients_as_printed() -> None:
+    """A round moves each model by |M_t| / m of its step where the participants are counted."""
+    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
+    moved = []
+    for divisor in ("participants", "clients"):
+        method = Ifca(averaging="gradient", divisor=divisor)
+        options = {"problem": problem, "participation": 0.5, "rounds": 1}
+        before, after = trajectory(Sgd(lr=0.5), AVG, method, made=start_from(0.3, 0.8), **options)
+        moved.append(after.x - before.x)
+    assert moved[0].abs().sum() > 0
+    torch.testing.assert_close(moved[1], moved[0] / 2)
+
+
 def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the clients compare the models, each with its own personal part."""
     seen, losses, own = set(), QuadraticData.losses, torch.tensor([[1.0], [2], [3], [4]]).double()
@@ -237,6 +250,13 @@ def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
     assert start.f.state.cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
+
+
+def test_fedsc_as_its_algorithm_is_printed_takes_one_step() -> None:
+    printed = trajectory(SGD, AVG, FedSC(clusters=2, variant="algorithm"), weights=(1.0, 3.0))
+    plain = trajectory(SGD, AVG, weights=(1.0, 3.0))
+    for one, other in zip(printed, plain, strict=True):
+        torch.testing.assert_close(one.x, other.x)
 
 
 # FedAC
