@@ -340,13 +340,13 @@ def unit_of(dataset: Dataset, client: int) -> Unit:
     return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
 
 
-def _own_inputs(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+def _own_inputs(dataset: Dataset, _client: int, starts: Rows, _unit: Unit) -> Floats:
     """The loads of the look-back, and the other features at the last input row."""
     others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
     return np.concatenate([features.look_back(dataset, starts), others], axis=1)
 
 
-def _with_covariates(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+def _with_covariates(dataset: Dataset, _client: int, starts: Rows, unit: Unit) -> Floats:
     """The look-back in the units of the client, the study's covariates and its further inputs."""
     rows = dataset.persistence_rows(starts)
     changes = features.look_back(dataset, starts) - features.last(dataset, starts)[:, None]

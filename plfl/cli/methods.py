@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     print(catalogue.as_json() if options.json else catalogue.as_text(study))
 
 
-def schema(options: argparse.Namespace) -> None:
+def schema(_options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
     from plfl.study.generated import write
 

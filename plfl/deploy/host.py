@@ -137,7 +137,7 @@ def is_open(address: str) -> bool:
 def ending_in_order() -> Iterator[None]:
     """Make SIGTERM end this process like Ctrl-C: all `with` and `finally` blocks run."""
 
-    def leave(number: int, frame: FrameType | None) -> None:
+    def leave(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
     previous = signal.signal(signal.SIGTERM, leave)

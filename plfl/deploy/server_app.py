@@ -50,7 +50,7 @@ app = ServerApp()
 
 
 @app.main()
-def main(grid: Grid, context: Context) -> None:
+def main(grid: Grid, _context: Context) -> None:
     """Run the rounds of the plan in the server's folder."""
     # Without its SuperLink it must not write to the folder, which another ServerApp may use
     # already.
@@ -88,7 +88,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
     transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
     server = Server(study, cell, transport, folder / CHECKPOINT, policy)
 
-    def report(summary: RoundSummary) -> None:
+    def report(_summary: RoundSummary) -> None:
         # The history includes the rounds before a restart.
         lines = [json.dumps(vars(past)) + "\n" for past in server.history]
         write_text(folder / PROGRESS, "".join(lines))

@@ -29,7 +29,7 @@ TRIES = 1000
 """How many random orders a rule may reject before it chooses in another way or gives up."""
 
 
-def uniform(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
+def uniform(orders: Iterator[Chosen], count: int, _labels: Labels | None) -> Chosen:
     """All sets of `count` clients are equally probable."""
     return next(orders)[:count]
 

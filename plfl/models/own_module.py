@@ -36,7 +36,7 @@ def _takes(forward: Any, arguments: int) -> bool:
 def _without_covariates(found: type[nn.Module]) -> type[nn.Module]:
     """The class, with a `forward` that accepts an empty covariates and ignores it."""
 
-    def forward(self: nn.Module, sequence: Tensor, covariates: Tensor) -> Any:
+    def forward(self: nn.Module, sequence: Tensor, _covariates: Tensor) -> Any:
         return found.forward(self, sequence)
 
     return type(found.__name__, (found,), {"forward": forward, "__module__": found.__module__})

@@ -143,7 +143,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
     A second signal ends it at once.
     """
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         if checkpoint.interrupted:
             raise KeyboardInterrupt
         checkpoint.interrupted = True

@@ -143,8 +143,8 @@ def algorithm(package: str, name: str) -> type[Algorithm] | None:
     return plugged(package).get(name) or _in_file(package, name)
 
 
-def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
-    """All algorithms of `package`, by name, all of one `kind`; imports every file."""
+def available(package: str, _kind: type[Kind]) -> dict[str, type[Kind]]:
+    """All algorithms of `package`, by name, all of one kind; imports every file."""
     found = _in_files(package) | plugged(package)
     return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
 
@@ -154,8 +154,8 @@ def algorithms(package: str) -> dict[str, type[Algorithm]]:
     return available(package, Algorithm)
 
 
-def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
-    """The algorithm of this name in `package`, whose algorithms are of one `kind`.
+def find(package: str, _kind: type[Kind], name: str) -> type[Kind]:
+    """The algorithm of this name in `package`, whose algorithms are of one kind.
 
     Raises:
         KeyError: there is none.

@@ -44,7 +44,7 @@ def seeded(seed: int) -> Normals:
     return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
 
 
-def of_system(t: int, count: int) -> NDArray[np.float64]:
+def of_system(_round: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
     from scipy.special import ndtri  # here, because every training imports this module
 
