@@ -1,16 +1,13 @@
-"""Repeat cells of the map outside of plfl: all baselines, and the chosen rounds by brute force.
+"""Repeat the baselines of three cells of the map outside of plfl.
 
     python -m benchmarks.outside FOLDER    # of the wide tables, see docs/measured-meters.md
 
 plfl runs a small variant of `config/map.yaml` for each of three cells. What it has written is
-compared with numbers from the raw tables, for which nothing of plfl is imported: numpy, pandas,
-LightGBM and PyTorch alone. The networks are trained anew for every number of rounds to choose from.
-The status is 1 if an error of a baseline differs by more than a millionth of it, or if another
-number of rounds is chosen.
+compared with numbers from the raw tables, for which nothing of plfl is imported: numpy, pandas and
+LightGBM alone. The status is 1 if an error of a baseline differs by more than a millionth of it.
 """
 
 import argparse
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -23,7 +20,6 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pandas as pd
-import torch
 import yaml
 
 CELLS = (("fox", "2017-09-24", 1), ("panther", "2017-12-03", 16), ("bear", "2017-12-03", 40))
@@ -33,7 +29,6 @@ DAY, WEEK, TESTED = 24, 168, 4 * 168
 LOOK_BACK, BINS = 12, 16
 LAGS = [days * DAY - j for days in (1, 2, 7) for j in range(-2, 3)]
 """Rows before the target."""
-TRIED, STEPS, BATCH = (1, 2, 4, 8, 16), 25, 64
 TREES, TURNS = 60, 2
 BOOSTING: dict[str, Any] = {
     **{"objective": "l1", "min_child_samples": 20, "seed": 1, "num_threads": 1, "verbosity": -1},
@@ -356,59 +351,6 @@ def errors(meter: Meter, part: str, forecast: Forecast) -> dict[str, Any]:
     return {"split": part, **{name: float(value) for name, value in found.items()}}
 
 
-# -- networks ------------------------------------------------------------------------------------
-
-
-def trained(meter: Meter, rounds: int) -> Forecast:
-    """The network of a meter that trains alone for so many rounds, from its first step on."""
-    change = meter.unit(meter.test)[0]
-
-    def inputs(rows: Rows) -> torch.Tensor:
-        mean = meter.unit(meter.test)[1]
-        loads = ((meter.look_back[rows] - mean) / change).astype(np.float32)
-        return torch.from_numpy(np.hstack([loads - loads[:, -1:], meter.covariates[rows]]))
-
-    rows = meter.rows("train")
-    x, y = inputs(rows), (meter.load[rows] - meter.back(1)[rows]) / change
-    targets = torch.from_numpy(y.astype(np.float32))
-    torch.manual_seed(1)
-    linear, silu = torch.nn.Linear, torch.nn.SiLU
-    body = [linear(x.shape[1], 64), silu(), linear(64, 64), silu()]
-    module = torch.nn.Sequential(*body, linear(64, 1))
-    for parameter in module[-1].parameters():
-        parameter.data *= 0.1
-    key = int.from_bytes(hashlib.sha256(meter.name.encode()).digest()[:8], "little")
-    for t in range(1, rounds + 1):
-        bits = np.random.Philox(
-            key=np.array([1, key], np.uint64), counter=np.array([0, 0, 0, t], np.uint64)
-        )
-        random = np.random.Generator(bits)
-        optimiser = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=1e-4)
-        for _ in range(STEPS):
-            drawn = random.choice(len(rows), BATCH, replace=False)
-            optimiser.zero_grad()
-            torch.nn.functional.l1_loss(module(x[drawn])[:, 0], targets[drawn]).backward()
-            optimiser.step()
-
-    @torch.no_grad()
-    def forecast(meter: Meter, rows: Rows) -> np.ndarray:
-        out = module(inputs(rows))[:, 0].double().numpy()
-        return np.asarray(meter.back(1)[rows] + change * out)
-
-    return forecast
-
-
-def networks(own: list[Meter]) -> tuple[dict[int, float], int, float]:
-    """MASE on validation by number of rounds, the best number, and the MASE of the test set."""
-    means = {
-        r: float(np.mean([errors(m, "validation", trained(m, r))["mase"] for m in own]))
-        for r in TRIED
-    }
-    best = min(means, key=lambda r: means[r])
-    tested = [errors(m, "test", trained(m, best))["mase"] for m in refit(own)]
-    return means, best, float(np.mean(tested))
-
-
 # -- comparison ----------------------------------------------------------------------------------
 
 
@@ -430,30 +372,17 @@ def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
         results = Path(work, "results", settings["name"])
         plfl = [sys.executable, "-m", "plfl", "study", "study.yaml", "--cores", "all"]
         subprocess.run(
-            [*plfl, str(results.relative_to(work) / "records.parquet")], cwd=work, check=True
+            [*plfl, str(results.relative_to(work) / "baselines.parquet")], cwd=work, check=True
         )
         written = pd.read_parquet(results / "baselines.parquet")
-        records = pd.read_parquet(results / "records.parquet")
     own, whole = meters(table, origin, weeks), meters(table, origin, None)
     whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
     gaps = furthest(written, baselines(own, whole))
-    means, best, tested = networks(own)
-    alone = records.query("sharing == 'P3' and model == 'local' and mase == mase")
-    last = alone[alone["round"] == alone["round"].max()]
-    mase = last.groupby("split")["mase"].mean()
-    chosen = int(str(last["hyperparameters"].iloc[0]).split("rounds=")[1].split(",")[0])
     print(
         f"\n{site}, {origin}, {weeks} weeks: {len(written)} rows of {len(gaps)} baselines, "
         f"greatest difference {gaps.max():.1e} ({gaps.idxmax()})"
     )
-    print("network alone, validation MASE by rounds:", {r: round(v, 5) for r, v in means.items()})
-    print(
-        f"chosen: {best}, by plfl: {chosen}; its validation MASE differs by "
-        f"{abs(means[best] - mase['validation']):.1e}, that of the test set by "
-        f"{abs(tested - mase['test']):.1e}",
-        flush=True,
-    )
-    return bool(gaps.max() <= LIMIT) and best == chosen
+    return bool(gaps.max() <= LIMIT)
 
 
 def main() -> int:
@@ -461,7 +390,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="with SITE_2016_2017_hourly_kwh.parquet")
     folder = parser.parse_args().folder
-    torch.set_num_threads(1)
     agreed = [check(folder, *cell) for cell in CELLS]
     print("all agree" if all(agreed) else "NOT all agree")
     return 0 if all(agreed) else 1

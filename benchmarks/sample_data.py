@@ -1,9 +1,7 @@
-"""Compares the sample data with NREL's simulations: prints the tables of `docs/sample-data.md`.
+"""Compares the sample data with NREL's simulations: prints the table of `docs/sample-data.md`.
 
-`python -m benchmarks.sample_data FOLDER` needs a folder with these of NREL's files:
-`comstock_ca_week/comstock_30min_small.csv` (1,000 ComStock buildings of California in columns, the
-first week of 2018) and, of whole years, the commercial `eulp_buildings/{461,466,467,468}.parquet`
-and `comstock_ga/98542-10.parquet`.
+`python -m benchmarks.sample_data FILE` needs 1,000 ComStock buildings of California in columns, of
+the first week of 2018, half-hourly, with a column `Timestamp`.
 """
 
 import argparse
@@ -12,19 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.data.comstock.series import LOAD
 from plfl.data.sample import store as sample
 from plfl.data.sample.end_uses import simulate
 from plfl.data.sample.places import STATES, buildings
-
-NREL_YEARS = {
-    "eulp_buildings/461.parquet": ("CA", "America/Los_Angeles"),
-    "eulp_buildings/466.parquet": ("AR", "America/Chicago"),
-    "eulp_buildings/467.parquet": ("SC", "America/New_York"),
-    "eulp_buildings/468.parquet": ("VA", "America/New_York"),
-    "comstock_ga/98542-10.parquet": ("GA", "America/New_York"),
-}
-"""Commercial buildings that NREL simulated for a whole year: their state, and their local time."""
 
 QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
 
@@ -71,18 +59,6 @@ def sample_year(state: str, ids: Iterable[int], seed: int) -> pd.DataFrame:
     return load.set_axis(pd.DatetimeIndex(load.index) - _STAMP_ENDS)
 
 
-def nrel_year(path: Path) -> pd.DataFrame:
-    """Total load of a building from its file, as `statistics` requires it."""
-    table = pd.read_parquet(path, columns=["timestamp", LOAD[0]]).set_index("timestamp")
-    return table.set_axis(pd.DatetimeIndex(table.index) - _STAMP_ENDS)
-
-
-def nrel_week(folder: Path) -> pd.DataFrame:
-    """Half-hourly loads of ComStock's Californian buildings, as `statistics` requires them."""
-    path = folder / "comstock_ca_week" / "comstock_30min_small.csv"
-    return pd.read_csv(path, index_col="Timestamp", parse_dates=True)
-
-
 def week(load: pd.DataFrame) -> pd.DataFrame:
     """Quantiles over Californian buildings, in columns, of the statistics of one week's load.
 
@@ -92,12 +68,6 @@ def week(load: pd.DataFrame) -> pd.DataFrame:
     days = load.loc["2018-01-02":"2018-01-07"].resample("30min").mean()
     table = statistics(days, STATES["CA"].zone).quantile(QUANTILES).T
     return table.set_axis([f"{100 * q:g} %" for q in QUANTILES], axis=1)
-
-
-def year(load: pd.DataFrame, state: str) -> pd.DataFrame:
-    """Quantiles over sample buildings of a state, in rows, of the statistics of a year's load."""
-    table = statistics(load, STATES[state].zone).quantile([0.05, 0.5, 0.95])
-    return table.set_axis([f"sample {state}, {100 * q:g} %" for q in table.index])
 
 
 def markdown(table: pd.DataFrame, corner: str) -> list[str]:
@@ -110,25 +80,17 @@ def markdown(table: pd.DataFrame, corner: str) -> list[str]:
 
 
 def main() -> None:
-    """Print both tables as Markdown."""
+    """Print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="folder of NREL's files")
+    parser.add_argument("file", type=Path, help="CSV file of ComStock's buildings")
     parser.add_argument("--seed", type=int, default=2018, help="seed of the sample data")
     arguments = parser.parse_args()
-
-    samples = {s: sample_year(s, buildings(s), arguments.seed) for s in STATES}
-    weeks = {"ComStock": week(nrel_week(arguments.folder)), "sample": week(samples["CA"])}
+    nrel = pd.read_csv(arguments.file, index_col="Timestamp", parse_dates=True)
+    sampled = sample_year("CA", buildings("CA"), arguments.seed)
+    weeks = {"ComStock": week(nrel), "sample": week(sampled)}
     both = pd.concat([w.set_axis(w.index + f", {who}") for who, w in weeks.items()])
     order = [f"{name}, {who}" for name in weeks["sample"].index for who in weeks]
-    years = [
-        statistics(nrel_year(arguments.folder / name), zone).set_axis(
-            [f"NREL {state}, {Path(name).stem}"]
-        )
-        for name, (state, zone) in NREL_YEARS.items()
-    ]
-    years += [year(load, state) for state, load in samples.items()]
-    print("\n".join(markdown(both.loc[order], "2–7 January 2018, California")), end="\n\n")
-    print("\n".join(markdown(pd.concat(years), "2018")))
+    print("\n".join(markdown(both.loc[order], "2–7 January 2018, California")))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.sample_data import sample_year, statistics, week, year
+from benchmarks.sample_data import sample_year, statistics, week
 from plfl.base.errors import DataError
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data
@@ -218,4 +218,3 @@ def test_the_guide_shows_what_the_generator_gives(california: pd.DataFrame) -> N
     assert np.isfinite(california).all(axis=None) and (california > 0).all(axis=None)
     made = week(california)
     assert_current(made.set_axis(made.index + ", sample"), table("2–7 January 2018, California"))
-    assert_current(year(california, "CA"), table("2018"))
