@@ -1,5 +1,6 @@
 """benchmarks/conformance: plfl agrees with the reference, and the page shows what is stored."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,6 +53,8 @@ def test_all_is_stored_and_the_page_shows_it() -> None:
     assert all(set(found) == set(PROBES) for found in STORED["results"].values())
     text = report.PAGE.read_text(encoding="utf-8")
     assert report.page(text, STORED) == text
+    explained = re.findall(r"^(\d+)\. \*\*([\w-]+): ", text, re.MULTILINE)
+    assert explained == [(str(n), each.library) for n, each in enumerate(DEVIATIONS, 1)]
 
 
 def test_other_numbers_deviate_unexplained() -> None:

@@ -1,4 +1,4 @@
-"""How libraries deviate from the papers, and where in their code.
+"""How libraries deviate from the papers; README.md says what they do, and where in their code.
 
 Each deviation comes with a variant of the reference that has this one change. A deviation counts as
 explained if the variant gives the library's numbers.
@@ -23,10 +23,6 @@ class Deviation:
     library: str
     probes: tuple[str, ...]
     """The probes that show it."""
-    what: str
-    """What the library does, and what the paper does."""
-    where: tuple[str, ...]
-    """Files and lines at the pinned commit."""
     variant: Variant
     """The reference with this change, with the arguments of the probe."""
 
@@ -290,184 +286,25 @@ def decayed_fedrep(problem: Problem, head_steps: float, body_steps: float) -> Re
 
 
 DEVIATIONS: tuple[Deviation, ...] = (
-    Deviation(
-        "PFLlib",
-        ("ditto, library's λ",),
-        "λ (`-mu`) is 0 by default, which turns Ditto into local training. The authors try 0.1, 1 "
-        "and 2.",
-        ("system/main.py:449",),
-        local_ditto,
-    ),
-    Deviation(
-        "PFLlib",
-        ("fedbabu", "fedbabu, alternating"),
-        "Fine-tuning starts from the body that each client itself trained in the last round, since "
-        "nothing is sent after the last aggregation. In the paper it starts from the aggregated "
-        "body.",
-        ("system/flcore/servers/serverbabu.py:60",),
-        tuned_from_own_body,
-    ),
-    Deviation(
-        "PFLlib",
-        ("per-fedavg (FO)", "per-fedavg (FO), alternating"),
-        "Each client trains twice in a round: `train()` is called twice in a row, so K local steps "
-        "are 2 K. The rate β of the outer step also always equals that of the inner step.",
-        ("system/flcore/servers/serverperavg.py:35", "system/flcore/clients/clientperavg.py:14"),
-        trained_twice,
-    ),
-    Deviation(
-        "PFLlib",
-        ("apfl", "apfl, alternating"),
-        "The personal model v steps on its own gradient ∇f(v), not on that of the mixture, and the "
-        "mixture overwrites v after every round. In the paper v persists and is mixed anew.",
-        ("system/flcore/clients/clientapfl.py:50", "system/flcore/clients/clientapfl.py:59"),
-        replaced_by_mixture,
-    ),
-    Deviation(
-        "PFLlib",
-        ("apfl, adaptive",),
-        "As in 4. The gradient of α is also taken at the wrong points, α ∇f(v) + "
-        "(1 − α) ∇f(w) in place of ∇f(αv + (1 − α)w), with v and w already moved, and 0.02 α is "
-        "added to it.",
-        ("system/flcore/clients/clientapfl.py:73", "system/flcore/clients/clientapfl.py:76"),
-        replaced_by_adaptive_mixture,
-    ),
-    Deviation(
-        "PFLlib",
-        ("pfedme", "pfedme, alternating"),
-        "The model that is scored as personalised is the server's: `personalized_params` are the "
-        "parameters of the model itself, into which w and then the server's model are written. The "
-        "inner step also has a weight decay of 0.001, which is in the authors' code but not in the "
-        "paper. Finally, θ of a client's first round starts from the initial model, since every "
-        "evaluation writes `personalized_params` into the model.",
-        (
-            "system/flcore/clients/clientpFedMe.py:56",
-            "system/flcore/clients/clientpFedMe.py:68",
-            "system/flcore/clients/clientpFedMe.py:81",
-            "system/flcore/optimizers/fedoptimizer.py:34",
-        ),
-        decayed_pfedme,
-    ),
-    Deviation(
-        "PFLlib",
-        ("pfedme, library's β",),
-        "As in 6. β is also 0 by default, so the server's model never moves. The "
-        "paper takes 1 and more.",
-        ("system/main.py:446",),
-        decayed_pfedme,
-    ),
-    Deviation(
-        "PFLlib",
-        ("fedala, some absent",),
-        "All clients initialise in every round, also those that do not take part: each of them "
-        "learns W and replaces its last model by the start that follows from it.",
-        ("system/flcore/servers/serverala.py:73",),
-        learned_by_all,
-    ),
-    Deviation(
-        "PFLlib",
-        ("fedamp", "fedamp, alternating"),
-        "The term that pulls a client to its u has no gradient: it is computed from `p.data`. So "
-        "FedAMP is local training. Its norm is not squared either.",
-        ("system/flcore/clients/clientamp.py:40", "system/flcore/clients/clientamp.py:42"),
-        unattended,
-    ),
-    Deviation(
-        "PFLlib",
-        ("fedfomo", "fedfomo, alternating"),
-        "The gains and distances of received models are taken from where the client's last "
-        "training started, which is a mixture. In the paper they are taken from the model that it "
-        "had trained before that. A client's own model is one of those sent, and only as many are "
-        "sent as were uploaded in the round before: with one client per round, its own. 1e-5 is "
-        "added to distances.",
-        (
-            "system/flcore/clients/clientfomo.py:29",
-            "system/flcore/servers/serverfomo.py:77",
-        ),
-        judged_from_the_start,
-    ),
-    Deviation(
-        "FL-bench",
-        ("fedper, alternating",),
-        "Clients upload their heads, too, and the server averages them. A client that takes part "
-        "for the first time after round 1 starts from the mean head of others, not from its own.",
-        ("src/client/fedavg.py:37", "src/client/fedper.py:7"),
-        averaged_head,
-    ),
-    Deviation(
-        "FL-bench",
-        ("fedrep, alternating",),
-        "As in 11: FL-bench's FedRep extends its FedPer.",
-        ("src/client/fedavg.py:37", "src/client/fedrep.py:4"),
-        averaged_head_in_phases,
-    ),
-    Deviation(
-        "FL-bench",
-        ("lg-fedavg", "lg-fedavg, alternating"),
-        "The first layers are shared and the last ones stay with the client, which is FedPer. In "
-        "the paper the representation is local and the last layers are global. The personal part "
-        "is averaged, too, as with FedPer.",
-        ("src/client/lgfedavg.py:17",),
-        body_for_head,
-    ),
-    Deviation(
-        "FL-bench",
-        ("apfl", "apfl, alternating"),
-        "w takes two steps with one gradient per minibatch: one optimiser holds both models, and "
-        "the gradients are not cleared before the second step. The step of v sees w after its "
-        "first step, and the mixture that is scored has the server's new model for w.",
-        ("src/client/apfl.py:27", "src/client/apfl.py:65"),
-        stepped_twice,
-    ),
-    Deviation(
-        "FL-bench",
-        ("apfl, adaptive",),
-        "As in 14. The gradient of α is also composed of α² ∇f(mixture) and (1 − "
-        "α) ∇f(w), with v and w already moved, and 0.02 α is added to it.",
-        ("src/client/apfl.py:81", "src/client/apfl.py:87"),
-        stepped_twice_adaptive,
-    ),
-    Deviation(
-        "FL-bench",
-        ("pfedme", "pfedme, library's β", "pfedme, alternating"),
-        "The model that is scored as personalised is the initial one: nothing ever writes "
-        "`personalized_params_dict`. The server's model is right with `mu=0`; the default 0.001 is "
-        "a weight decay that is in the authors' code but not in the paper.",
-        ("src/client/pfedme.py:28", "src/client/pfedme.py:67", "src/server/pfedme.py:24"),
-        initial_scored,
-    ),
-    Deviation(
-        "FL-bench",
-        ("fedala", "fedala, some absent"),
-        "One client object serves all clients of a serial run. So W, the flag of the first passes, "
-        "and the last model belong to whichever client came before.",
-        ("src/utils/trainer.py:19", "src/client/fedala.py:16", "src/client/fedala.py:50"),
-        one_client_for_all,
-    ),
-    Deviation(
-        "FL-bench",
-        ("fedfomo", "fedfomo, alternating"),
-        "The gains and distances of received models are taken from the client's latest model, "
-        "which itself then has the weight 0: a better model of another client replaces it. In the "
-        "paper they are taken from the model before it. Only clients of the round before are "
-        "asked. 1e-5 is added to distances.",
-        ("src/client/fedfomo.py:51", "src/client/fedfomo.py:72", "src/server/fedfomo.py:38"),
-        judged_from_the_latest,
-    ),
-    Deviation(
-        "Flower",
-        ("fedrep", "fedrep, alternating"),
-        "Both phases have a weight decay of 1e-4, as in the authors' code. It is not in the paper, "
-        "and no setting changes it.",
-        ("baselines/fedrep/fedrep/base_model.py:215",),
-        decayed_fedrep,
-    ),
-    Deviation(
-        "Flower",
-        ("fedrep, two body steps",),
-        "As in 19. The setting `num-rep-epochs` also has no effect, since its "
-        "value is looked up as if it were a name: the body always trains for one epoch.",
-        ("baselines/fedrep/fedrep/base_model.py:207",),
-        decayed_fedrep,
-    ),
+    Deviation("PFLlib", ("ditto, library's λ",), local_ditto),
+    Deviation("PFLlib", ("fedbabu", "fedbabu, alternating"), tuned_from_own_body),
+    Deviation("PFLlib", ("per-fedavg (FO)", "per-fedavg (FO), alternating"), trained_twice),
+    Deviation("PFLlib", ("apfl", "apfl, alternating"), replaced_by_mixture),
+    Deviation("PFLlib", ("apfl, adaptive",), replaced_by_adaptive_mixture),
+    Deviation("PFLlib", ("pfedme", "pfedme, alternating"), decayed_pfedme),
+    Deviation("PFLlib", ("pfedme, library's β",), decayed_pfedme),
+    Deviation("PFLlib", ("fedala, some absent",), learned_by_all),
+    Deviation("PFLlib", ("fedamp", "fedamp, alternating"), unattended),
+    Deviation("PFLlib", ("fedfomo", "fedfomo, alternating"), judged_from_the_start),
+    Deviation("FL-bench", ("fedper, alternating",), averaged_head),
+    Deviation("FL-bench", ("fedrep, alternating",), averaged_head_in_phases),
+    Deviation("FL-bench", ("lg-fedavg", "lg-fedavg, alternating"), body_for_head),
+    Deviation("FL-bench", ("apfl", "apfl, alternating"), stepped_twice),
+    Deviation("FL-bench", ("apfl, adaptive",), stepped_twice_adaptive),
+    Deviation("FL-bench", ("pfedme", "pfedme, library's β", "pfedme, alternating"), initial_scored),
+    Deviation("FL-bench", ("fedala", "fedala, some absent"), one_client_for_all),
+    Deviation("FL-bench", ("fedfomo", "fedfomo, alternating"), judged_from_the_latest),
+    Deviation("Flower", ("fedrep", "fedrep, alternating"), decayed_fedrep),
+    Deviation("Flower", ("fedrep, two body steps",), decayed_fedrep),
 )
+"""As README.md numbers and explains them."""

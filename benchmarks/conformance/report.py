@@ -107,23 +107,6 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def item(number: int, deviation: Deviation) -> str:
-    """A deviation in the list, with links to the places in the code."""
-    library = next(each for each in LIBRARIES if each.name == deviation.library)
-    places = []
-    for place in deviation.where:
-        file, _, line = place.partition(":")
-        shown = f"{Path(file).name}:{line}"
-        places.append(f"[{shown}]({library.repository}/blob/{library.commit}/{file}#L{line})")
-    methods = ", ".join(_methods(deviation.probes))
-    return f"{number}. **{library.name}: {methods}.** {deviation.what} ({', '.join(places)})"
-
-
-def _methods(probes: tuple[str, ...]) -> list[str]:
-    """The probes without the variants of one that is listed as well."""
-    return [p for p in probes if p.partition(", ")[0] == p or p.partition(", ")[0] not in probes]
-
-
 def page(text: str, results: dict[str, Any]) -> str:
     """The page with what is generated in it made anew."""
     lines = [BEGIN, table(results)]
@@ -132,8 +115,6 @@ def page(text: str, results: dict[str, Any]) -> str:
         if library.repository:
             name = f"[{library.name}]({library.repository})"
             lines.append(f"| {name} | `{library.commit}` |")
-    lines += ["", "### What the libraries do differently", ""]
-    lines += [item(number, each) for number, each in enumerate(DEVIATIONS, 1)]
     before, _, rest = text.partition(BEGIN)
     return before + "\n".join([*lines, END]) + rest.partition(END)[2]
 
