@@ -6,6 +6,7 @@ explained if the variant gives the library's numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -57,11 +58,6 @@ def replaced_by_mixture(problem: Problem, alpha: float, adaptive: bool = False) 
         x = x + problem.mean(updates)
         seen.append(Seen(x, own.copy(), rows.copy()))
     return of(problem, seen)
-
-
-def replaced_by_adaptive_mixture(problem: Problem, alpha: float) -> Result:
-    """The same with α that learns at every step, from gradients at other points than v̄."""
-    return replaced_by_mixture(problem, alpha, adaptive=True)
 
 
 def decayed_pfedme(
@@ -235,10 +231,6 @@ def stepped_twice(problem: Problem, alpha: float, adaptive: bool = False) -> Res
     return of(problem, seen, np.stack(mixed))
 
 
-def stepped_twice_adaptive(problem: Problem, alpha: float) -> Result:
-    return stepped_twice(problem, alpha, adaptive=True)
-
-
 def initial_scored(
     problem: Problem, lam: float, outer_steps: float, eta: float, beta: float = 1
 ) -> Result:
@@ -290,7 +282,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation("PFLlib", ("fedbabu", "fedbabu, alternating"), tuned_from_own_body),
     Deviation("PFLlib", ("per-fedavg (FO)", "per-fedavg (FO), alternating"), trained_twice),
     Deviation("PFLlib", ("apfl", "apfl, alternating"), replaced_by_mixture),
-    Deviation("PFLlib", ("apfl, adaptive",), replaced_by_adaptive_mixture),
+    Deviation("PFLlib", ("apfl, adaptive",), partial(replaced_by_mixture, adaptive=True)),
     Deviation("PFLlib", ("pfedme", "pfedme, alternating"), decayed_pfedme),
     Deviation("PFLlib", ("pfedme, library's β",), decayed_pfedme),
     Deviation("PFLlib", ("fedala, some absent",), learned_by_all),
@@ -300,7 +292,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation("FL-bench", ("fedrep, alternating",), averaged_head_in_phases),
     Deviation("FL-bench", ("lg-fedavg", "lg-fedavg, alternating"), body_for_head),
     Deviation("FL-bench", ("apfl", "apfl, alternating"), stepped_twice),
-    Deviation("FL-bench", ("apfl, adaptive",), stepped_twice_adaptive),
+    Deviation("FL-bench", ("apfl, adaptive",), partial(stepped_twice, adaptive=True)),
     Deviation("FL-bench", ("pfedme", "pfedme, library's β", "pfedme, alternating"), initial_scored),
     Deviation("FL-bench", ("fedala", "fedala, some absent"), one_client_for_all),
     Deviation("FL-bench", ("fedfomo", "fedfomo, alternating"), judged_from_the_latest),
