@@ -160,11 +160,6 @@ class Tables:
         return self._columns("records.parquet")
 
     @cached_property
-    def forecast_columns(self) -> list[str]:
-        """The columns of forecasts.parquet."""
-        return self._columns("forecasts.parquet")
-
-    @cached_property
     def keeps_forecasts(self) -> bool:
         """Whether forecasts.parquet has rows. Publishers may have removed them, because the file
         also contains readings."""
