@@ -78,12 +78,12 @@ docs: $(READY) ## build the documentation site in site/
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(READY) ## run all speed benchmarks and write benchmarks/README.md; ten minutes
-	$(BIN)/python benchmarks/bench.py
+bench: $(READY) ## measure the speed of training and write benchmarks/README.md
+	$(BIN)/python benchmarks/speed.py
 
 # The training speed against a plain PyTorch loop, in under a minute.
 bench-quick: $(READY)
-	$(BIN)/python benchmarks/bench_quick.py
+	$(BIN)/python benchmarks/speed.py --quick
 
 conformance: $(READY) ## compare the personalised methods of plfl and of other libraries
 	$(BIN)/python -m benchmarks.conformance
@@ -93,14 +93,14 @@ deploy-check: $(FLOWER) ## compare three clients as real Flower processes with t
 
 campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them
 ifdef NAME
-	$(if $(filter slurm,$(NAME)),tests/campaigns/slurm.sh) $(BIN)/pytest --capture=no -rs tests/campaigns/test_$(subst -,_,$(NAME))*.py
+	$(BIN)/pytest --capture=no -rs tests/campaigns/test_$(subst -,_,$(NAME))*.py
 else
 	@awk 'FNR == 1 { gsub("\"\"\"", ""); print FILENAME ":", $$0 }' tests/campaigns/test_*.py
 endif
 
 gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it; needs a GPU
 	$(BIN)/pytest tests/campaigns/test_gpu.py
-	$(BIN)/python benchmarks/bench_gpu.py
+	$(BIN)/python benchmarks/speed_gpu.py
 
 # The screenshots of the documentation, from results/demo; needs chromium.
 screenshots: $(READY)

@@ -21,7 +21,7 @@ CORE, WITHOUT_KERNEL = 100e-6, 6
 µs measured on two processors), and the factor by which it is slower without the kernel."""
 GPU, LAUNCHES = 4e-6, 0.5e-3
 """Seconds that a GPU needs per model for a local step of many of the paper's models, and the least
-for a step of any number of models: `benchmarks/bench_gpu.py` prints both. These are of an H100 with
+for a step of any number of models: `benchmarks/speed_gpu.py` prints both. These are of an H100 with
 PyTorch 2.11, measured before steps were replayed as graphs."""
 DRIVER = Path("/dev/nvidiactl")
 """This file exists where processes have a GPU. Looking for it is faster than importing torch."""
