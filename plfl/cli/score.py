@@ -21,7 +21,7 @@ plfl score sample --results results/demo --submit
 """
 SAID = {
     "method": "name of the method in the leaderboard",
-    "exchanged": "what clients exchange: nothing, models (the default) or raw data",
+    "exchanged": "what clients exchange: nothing, models (the default), sums or raw data",
     "used": "what the method read besides the arrays, such as `weather forecasts`",
     "command": "how to run the method again",
     "bytes-up": "bytes that a client sends in all its training, a mean over clients",

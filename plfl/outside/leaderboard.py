@@ -103,6 +103,9 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
             sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
             yield _row(said | exchanged | seeds, [piece], [sent], True)
         return
+    trees = "lightgbm_federated"
+    further = variants[0].tables.study.baselines.further
+    sums = {b.name for b in further if trees in (b.name, b.sends, *getattr(b, "of", ()))}
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         pieces, means = [], []
         for variant in variants:
@@ -113,6 +116,7 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
             continue  # it cannot forecast every window
         told = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
         down = np.nan if told["exchanged"] == "models" else 0  # what is received is not counted
+        told |= {"exchanged": "sums"} if name in sums else {}
         named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
         yield _row(said | told, pieces, [one.assign(bytes_down=down) for one in named], False)
 

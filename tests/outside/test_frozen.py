@@ -52,7 +52,7 @@ def test_leaderboards_are_valid(file: Path) -> None:
     assert (numbers["score"] > 0).all()
     assert board["predictions"].str.fullmatch("[0-9a-f]{64}").all()
     assert set(board["version"]) == {str(task.version)}
-    assert board["exchanged"].isin(["nothing", "models", "raw data"]).all()
+    assert board["exchanged"].isin(["nothing", "models", "sums", "raw data"]).all()
     assert board["command"].ne("").all()
     assert set(board["seeds"]) <= {"1", str(len(task.seeds))}
     assert [task.exceeded(row) for row in board.to_dict("records")] == [""] * len(board)
