@@ -633,6 +633,9 @@ class Scheme(Section):
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
     """With `unseen`: groups of clients, which are unseen in turn."""
+    history: int | None = Field(None, ge=1)
+    """With `unseen`: weeks that an unseen client knows, while all others know everything. No choice
+    reads its scores. null: `windows.history`."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"

@@ -37,6 +37,7 @@ EVALUATED = SPLITS[1:]
 _OF_CLIENTS = (
     *("clients", "bounds", "load_offset", "load_scale", "scaling", "held", "federation"),
     *("whole_bounds", "whole_offset", "whole_scale"),
+    *("new_bounds", "new_offset", "new_scale", "new_held"),
 )
 """Fields with an entry for each client."""
 ROWS = ("features", "covariates", "targets", "load", "stamps")
@@ -111,6 +112,15 @@ class Dataset:
     """`load_offset` of these rows."""
     whole_scale: NDArray[np.float64] = field(default_factory=_nothing)
     """`load_scale` of these rows."""
+    new_bounds: NDArray[np.int64] = field(default_factory=nobody)
+    """`bounds` of the same clients as if they were new, with few weeks before the test set;
+    empty if no sharing scheme asks for it. These rows, too, are a copy with another scale."""
+    new_offset: NDArray[np.float64] = field(default_factory=_nothing)
+    """`load_offset` of these rows."""
+    new_scale: NDArray[np.float64] = field(default_factory=_nothing)
+    """`load_scale` of these rows."""
+    new_held: NDArray[np.int64] = field(default_factory=nobody)
+    """`held` of these rows."""
 
     def of(self, clients: NDArray[np.int64]) -> Dataset:
         """A dataset of some of the clients; the rows of the others stay, unused."""
@@ -152,10 +162,21 @@ class Dataset:
         )
 
     @property
+    def new(self) -> Dataset:
+        """The same clients as if they were new."""
+        return self._on_the_same_rows(
+            bounds=self.new_bounds,
+            load_offset=self.new_offset,
+            load_scale=self.new_scale,
+            held=self.new_held,
+        )
+
+    @property
     def form(self) -> tuple[object, ...]:
         """A key that is equal for datasets that `joined` accepts: they differ only in clients and
         rows."""
-        said = (len(x) for x in (self.scaling, self.held, self.federation, self.whole_bounds))
+        copies = self.whole_bounds, self.new_bounds
+        said = (len(x) for x in (self.scaling, self.held, self.federation, *copies))
         distances = self.look_ahead, self.horizons, self.interval, self.relative
         return (*self.columns, self.shape, *distances, *map(bool, said))
 

@@ -31,6 +31,7 @@ def build(
     *,
     origin: date | None = None,
     lends: bool = False,
+    new: int | None = None,
     size: int | None = None,
     folder: Path | None = None,
 ) -> Dataset:
@@ -45,6 +46,7 @@ def build(
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
         lends: whether clients also need their whole history to train for others, who join late.
+        new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
         size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory.
 
@@ -54,7 +56,8 @@ def build(
     """
     limits = _agreed(tables, windows, limits, origin)
     parts = (
-        _of_client(name, table, windows, limits, origin, lends) for name, table in _alike(tables)
+        _of_client(name, table, windows, limits, origin, lends, new)
+        for name, table in _alike(tables)
     )
     dataset = joined(parts, folder)
     if size is not None:
@@ -70,6 +73,7 @@ def _of_client(
     limits: Limits | None,
     origin: date | None,
     lends: bool,
+    new: int | None,
 ) -> Dataset:
     cut = cut_of(name, table, windows, origin)
     dataset = _built(name, cut, windows, limits)
@@ -79,6 +83,10 @@ def _of_client(
         everything = windows.model_copy(update={"history": None})
         whole = _built(name, cut_of(name, table, everything, origin), everything, limits)
         dataset = _with_whole(dataset, whole)
+    if new is not None:
+        short = windows.model_copy(update={"history": new})
+        cut = cut_of(name, table, short, origin)
+        dataset = _with_new(dataset, _built(name, cut, short, limits), cut.held)
     return dataset
 
 
@@ -142,14 +150,30 @@ def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.
     return found
 
 
+def _appended(dataset: Dataset, other: Dataset, **own: Any) -> Dataset:
+    """`dataset` with the rows of another one appended, and other fields."""
+    for name in ROWS:
+        own[name] = np.concatenate([getattr(one, name) for one in (dataset, other)])
+    return replace(dataset, **own)
+
+
+def _with_new(dataset: Dataset, new: Dataset, held: NDArray[np.int64]) -> Dataset:
+    """`dataset` with the rows of `new` appended."""
+    return _appended(
+        dataset,
+        new,
+        new_bounds=_held_out(new.bounds, held) + len(dataset.load),
+        new_offset=new.load_offset,
+        new_scale=new.load_scale,
+        new_held=held,
+    )
+
+
 def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
     """`dataset` with the rows of `whole` appended."""
-    rows: dict[str, Any] = {
-        name: np.concatenate([getattr(one, name) for one in (dataset, whole)]) for name in ROWS
-    }
-    return replace(
+    return _appended(
         dataset,
-        **rows,
+        whole,
         whole_bounds=_held_out(whole.bounds, dataset.held) + len(dataset.load),
         whole_offset=whole.load_offset,
         whole_scale=whole.load_scale,

@@ -116,7 +116,8 @@ def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
         else:
             for late in turns_of(some, scheme.turns):
                 others = np.setdiff1d(some, late)
-                yield plan(dataset.whole.of(others), dataset.of(late), scheme, late)
+                joining = dataset.new if scheme.history else dataset
+                yield plan(dataset.whole.of(others), joining.of(late), scheme, late)
 
 
 class CellPart:

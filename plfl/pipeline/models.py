@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
-    """Write the models of the best cell of each state and sharing scheme, the best baselines, and
+    """Write the models of the best cell of each state and sharing scheme but those `for_new`
+    clients, who get the models of all; the best baselines; and
     `index`, a table of them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all
     `forecasts`, those of these models for the test sets are written, too.
 
@@ -55,7 +56,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     rows: list[dict[str, str]] = []
     for state, path in datasets.items():
         dataset = Dataset.load_file(path)
-        best = [tables.best("local", state=state, sharing=name) for name in study.grid.sharing]
+        schemes = [name for name in study.grid.sharing if name not in study.for_new]
+        best = [tables.best("local", state=state, sharing=name) for name in schemes]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])

@@ -14,7 +14,7 @@ from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_names, raw_files
 from plfl.pipeline.shipped import root, write_new
-from plfl.study import Study
+from plfl.study import PAPER_SCHEMES, Study
 
 Ahead = Literal["hour", "day"]
 """What a study forecasts: the next hour, or the next day."""
@@ -93,7 +93,7 @@ def _has_zone(name: str, meters: Meters) -> bool:
 
 def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
-    the calendar, with a fast model and one optimiser."""
+    the calendar, with a fast model and one optimiser; also for each meter as if it were new."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
     if short := too_short(exports):
@@ -116,7 +116,13 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
             "covariates": covariates,
         },
         "model": {"name": "mlp", "hidden": [64, 64]},
-        "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"], "seeds": [1, 2, 3]},
+        "sharing": PAPER_SCHEMES | {"new": {"join": "unseen", "history": 1}},
+        "grid": {
+            "sharing": [*PAPER_SCHEMES, "new"],
+            "client_opt": ["adamw"],
+            "server_opt": ["fedavg"],
+            "seeds": [1, 2, 3],
+        },
         "federation": {"rounds": 20, "evaluate_every": 1, "batch_size": 64, "loss": "mae"},
     }
 

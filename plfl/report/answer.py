@@ -88,7 +88,8 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> Answer | None:
     sentences = [_difference(study, comparisons, contest), *needed]
     if len(shown) > 1:
         sentences.append(_by_state(comparisons))
-    sentences += [_who(clients, energy, study.participant), *left_out(tables)]
+    sentences += [_who(clients, energy, study.participant), *_of_new(study, comparisons)]
+    sentences += left_out(tables)
     return Answer(
         short,
         sentences,
@@ -139,6 +140,17 @@ def _difference(study: Study, comparisons: pd.DataFrame, contest: Contest) -> st
         f"reading (MASE){beaten}. The error with the federation is {better}{interval}."
         f"{_in_percent(contest)}"
     )
+
+
+def _of_new(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
+    """What a client that opens next month can expect."""
+    for row in comparisons[comparisons["about"] == "new"].to_dict("records"):
+        yield (
+            f"For {words.shares(study, row['better'])}, the model of the others had an error of "
+            f"{row['error']:.2f}, and the best naive forecast ({row['chosen_than']}) "
+            f"{row['error_than']:.2f} (difference {row['difference']:+.3f} "
+            f"[{row['low']:+.3f}, {row['high']:+.3f}])."
+        )
 
 
 def _in_percent(contest: Contest) -> str:

@@ -22,6 +22,7 @@ MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "○"}
 HEADINGS = {
     "claim": "Claims of the study",
     "federation": "The best federation against others, without verdicts",
+    "new": "New clients, without verdicts",
     "axis": "Values of the axes against the first one, without verdicts",
 }
 """Headings of comparisons by what they are about."""

@@ -3,7 +3,8 @@
 `comparisons.csv` has a row per comparison (`plfl.results.contest`):
 
 - `about`: `claim`, of those that the study names, with their verdicts; `federation`, the best
-  federation against the best ways without one; `axis`, a value of an axis against the first one;
+  federation against the best ways without one; `new`, what new clients receive against naive
+  forecasts; `axis`, a value of an axis against the first one;
 - `claim`: its name, such as `c1`; `place`: where on the axes, in words; `state`, if about one;
 - `text`: the comparison in words; `better`, `than`: its sides, as claims name them; `chosen`,
   `chosen_than`: the forecasters that represent them, chosen on validation;
@@ -53,6 +54,8 @@ _RIVALS = {
     "persistence": ["persistence"],
 }
 """Kinds of baselines that the best federation is compared with one by one."""
+OF_A_WEEK = ["persistence", "naive_day", "naive_week", "naive_mean"]
+"""Forecasts that need no more than a week of readings, and no training."""
 
 
 def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFrame:
@@ -64,6 +67,7 @@ def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFra
                 row | {"about": "federation", "place": place}
                 for row in _of_federation(study, group)
             ]
+            rows += [row | {"about": "new", "place": place} for row in _of_new(study, group)]
         rows += _of_axes(study, variants)
         found = pd.DataFrame(rows, columns=COLUMNS)
         found = found.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
@@ -173,6 +177,18 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
                 "than": ", ".join(rivals[kind]),
                 **found.row,
             }
+
+
+def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+    """What new clients receive against the best forecast that needs neither it nor training."""
+    naive = [f"{BASELINE}-{name}" for name in OF_A_WEEK if name in study.baselines.names]
+    for scheme in study.for_new if naive else ():
+        if found := duel(study, group, [scheme], naive):
+            text = (
+                f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
+            )
+            sides = {"better": scheme, "than": ", ".join(naive)}
+            yield {"text": f"{text[0].upper()}{text[1:]}", **sides, **found.row}
 
 
 def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:

@@ -92,7 +92,8 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     for state, (sharing, method) in itertools.product(study.data.states, tables.kinds()):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
-            row |= {"model": model, "crosses": words.CROSSES[words.kind(study, sharing)]}
+            crosses = words.CROSSES.get(words.kind(study, sharing), "models")
+            row |= {"model": model, "crosses": crosses}
             found = best(variant.scores[model][state].those(sharing=sharing, method=method))
             if found is None:
                 yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}

@@ -92,7 +92,11 @@ def notes(study: Study) -> list[str]:
 
 def unequal(study: Study) -> str:
     """What is unequal in a comparison of unseen clients with raw data; empty if nothing."""
-    unseen = [name for name in study.grid.sharing if study.joins(name) == "unseen"]
+    unseen = [
+        name
+        for name in study.grid.sharing
+        if study.joins(name) == "unseen" and name not in study.for_new
+    ]
     pooled = [one for one in study.baselines.further if one.crosses == "raw data"]
     there = {getattr(one, "turns", 0) for one in pooled}
     lacking = sorted({study.schemes[name].turns for name in unseen} - there)

@@ -116,6 +116,9 @@ def shares(study: Study, sharing: str) -> str:
     """What a sharing scheme shares, without its name."""
     block = study.sharing[sharing]
     if isinstance(block, Scheme):
+        if block.history:
+            weeks = f"{block.history} week{'s' * (block.history > 1)}"
+            return f"a new {study.participant} with {weeks} of readings"
         raw = block.join == "raw"
         return "a network on the raw data of all" if raw else "received without taking part"
     if not block:
@@ -200,14 +203,14 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
 
 def kind(study: Study, name: str) -> str:
     """What the clients of a forecaster exchange, one of `WHOLE_KINDS`: models, nothing, or raw
-    data; empty if its name stands for several."""
+    data; empty if its name stands for several, or for new clients."""
     if name in _KINDS:
         return name
     sharing, _, rest = name.removesuffix("-global").partition("-")
     if sharing == BASELINE:
         crosses = baselines.find(rest).crosses
         return next(kind for kind, sent in CROSSES.items() if sent == crosses)
-    if sharing == "*":
+    if sharing == "*" or sharing in study.for_new:
         return ""
     if study.combinations.shares_nothing(sharing):
         return ALONE

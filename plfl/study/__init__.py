@@ -386,9 +386,21 @@ class Study(Section):
 
     @property
     def federated(self) -> list[str]:
-        """The sharing schemes of the grid that share parameters, but no raw data."""
-        nothing = self.combinations.shares_nothing
-        return [s for s in self.grid.sharing if not nothing(s) and self.joins(s) != "raw"]
+        """The sharing schemes of the grid that share parameters, but no raw data; without those
+        of `for_new`."""
+        nothing, other = self.combinations.shares_nothing, self.for_new
+        return [
+            s
+            for s in self.grid.sharing
+            if not nothing(s) and self.joins(s) != "raw" and s not in other
+        ]
+
+    @property
+    def for_new(self) -> dict[str, int]:
+        """The sharing schemes of the grid that tell what a new client can expect, with the weeks
+        that it knows."""
+        schemes = {name: self.schemes[name] for name in self.grid.sharing if name in self.schemes}
+        return {name: block.history for name, block in schemes.items() if block.history}
 
     @property
     def lends(self) -> bool:
@@ -520,7 +532,7 @@ class Study(Section):
             settings["task"] = self.task.settings
         settings |= self.task.dealt(self.data)
         if scheme := self.schemes.get(cell.sharing):
-            settings["scheme"] = scheme.model_dump(mode="json")
+            settings["scheme"] = scheme.model_dump(mode="json", exclude_none=True)
         if self.tuning.rounds:
             settings["rounds"] = self.tuning.rounds
         alone = self.is_alone(cell)

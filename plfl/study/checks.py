@@ -332,6 +332,12 @@ def of_joining(
                 "windows.scaling: 'pooled' would tell a federation the limits of clients that join "
                 f"later (sharing.{name}); set it to per_client"
             )
+        if scheme.history and (windows.history is not None or data.cuts or scheme.join == "raw"):
+            other = "with join: unseen" if scheme.join == "raw" else "without windows.history and"
+            other += " data.origins" * (scheme.join != "raw")
+            yield f"sharing.{name}.history: works only {other}; remove it"
+        if scheme.history and len({s.history for s in schemes.values() if s.history}) > 1:
+            yield f"sharing.{name}.history: all schemes must have the same number of weeks"
         if federation.calibrates or federation.ema is not None:
             yield (
                 f"sharing.{name}: clients that do not train in the rounds have no average and no "

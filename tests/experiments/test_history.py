@@ -189,6 +189,34 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
     assert not own["bytes_up"].any()
 
 
+def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained() -> None:
+    schemes = {"P1": ["*"], "new": {"join": "unseen", "turns": 2, "history": 1}}
+    of = study(
+        data={"origins": []},
+        windows={"history": None},
+        sharing=schemes,
+        grid={"sharing": ["P1", "new"], "seeds": [1]},
+    )
+    data, results = trained(of)
+    short = study(data={"origins": []}, windows={"history": 1}, grid={"sharing": ["P1"]})
+    week = windows_of(short, tables())
+    found = next(result for cell, result in results.items() if cell.sharing == "new")
+    for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
+        members = plain(of, data.of(np.array(others)), 6, [1], "P1")[0]
+        assert members.models is not None
+        evaluator = Trainer.of(of, week).evaluator
+        row = members.models["global"][:1].repeat(4, axis=0)
+        forecasts = evaluator.test_forecasts({"local": row})
+        for i in late:
+            mine = forecasts[forecasts["client"] == str(data.clients[i])]
+            wanted = metrics.mase(
+                *(mine[c].to_numpy(float) for c in ("truth", "local", "persistence"))
+            )
+            assert last(found, "test")[str(data.clients[i])] == pytest.approx(wanted, rel=1e-5)
+    assert of.for_new == {"new": 1}
+    assert of.federated == ["P1"]
+
+
 def test_own_steps_of_late_clients_train_no_second_federation() -> None:
     search = {"federation.rounds": [2, 6], "method.fine_tuning.most_steps": [1, 8]}
     of = study(
@@ -233,6 +261,7 @@ def test_what_cannot_be_chosen_within_a_history_is_refused() -> None:
         ({"windows": {"scaling": "pooled"}, "grid": {"sharing": ["unseen"]}}, "scaling"),
         ({"tuning": {"search": {"federation.rounds": [7]}}}, "rounds"),
         ({"task": {"name": "forecast", "conformal": "client"}}, "conformal"),
+        ({"sharing": {"P1": {"join": "unseen", "history": 1}}}, "sharing.P1.history"),
     ):
         with naming(ConfigError, word):
             study(**({"grid": {"sharing": ["P1"]}} | blocks))

@@ -188,6 +188,7 @@ def windows_of(
         limits,
         origin=study.data.cut,
         lends=study.lends,
+        new=max(study.for_new.values(), default=None),
         size=study.data.federations,
         folder=folder,
     )
