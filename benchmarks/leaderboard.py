@@ -25,8 +25,9 @@ different versions of a task do not compare. `python -m benchmarks.leaderboard` 
 
 Score: MASE, or the fraction of wrong labels (`error`), with a 95 % interval over clients, weeks and
 seeds. *sums*: of gradients, from which [trees](baselines.md#federated-trees) grow. Bytes: sent and
-received by a client in all its training, a mean over clients; –: not counted. *unseen*: clients that receive the model of others; *FT*: fine-tuning; *trials*: settings
-that are compared on validation. The CSV files have all rows with their commands.
+received by a client in all its training, a mean over clients; –: not counted. *unseen*: clients
+that receive the model of others; *FT*: fine-tuning; *trials*: settings that are compared on
+validation. The CSV files have all rows with their commands.
 """
 NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
 
@@ -52,7 +53,7 @@ def page() -> str:
         version = f"[Version {task.version}](../tasks/{task.name}.yaml)"
         about = f"{task.question} {version}, {seeds}, {budget}."
         if task.digest is None:
-            about += " A draft: nobody has stated the digest of its data, which are in a public bucket at NREL."
+            about += " A draft: nobody has stated the digest of its data, from a bucket of NREL."
         parts.append(f"## {task.name}\n\n{about}\n")
         if board is None:
             parts.append("No rows yet.\n")
