@@ -53,20 +53,25 @@ DESCRIPTIONS = {
     "index.csv": "which cell each file of models belongs to",
 }
 """What the files of a crate contain, by name."""
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
+)
 CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "conformsTo": "http://purl.org/dc/terms/conformsTo",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    **{
-        term: f"cr:{term}"
-        for term in ("citeAs", "column", "extract", "field", "fileObject", "recordSet", "source")
-    },
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
 }
-"""The terms of Croissant that are used here."""
+"""The terms of Croissant 1.0."""
 
 
 def publish(
