@@ -626,16 +626,14 @@ class Scheme(Section):
 
     join: Literal["unseen", "raw"]
     """`unseen`: a client joins after the rounds and receives the model of a federation of the
-    others, who train on their whole history; a method can adapt it (`fine_tuning`). Each client is
-    unseen once. `raw`: all receive one model, trained on the windows of all with as many steps as
-    they take together."""
+    others, who train on their whole history; `fine_tuning` adapts it. `raw`: all receive one
+    model, trained on the windows of all with as many steps as they take together."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
     """With `unseen`: groups of clients, which are unseen in turn."""
     history: int | None = Field(None, ge=1)
-    """With `unseen`: weeks that an unseen client knows, while all others know everything. No choice
-    reads its scores. null: `windows.history`."""
+    """With `unseen`: weeks that the unseen know, the others all. No choice reads their scores."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"
