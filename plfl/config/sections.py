@@ -631,9 +631,9 @@ class Scheme(Section):
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
-    """With `unseen`: groups of clients, which are unseen in turn."""
+    """Groups of clients, which are unseen in turn."""
     history: int | None = Field(None, ge=1)
-    """With `unseen`: weeks that the unseen know, the others all. No choice reads their scores."""
+    """With `unseen`: weeks that these clients know. No choice reads their scores."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"

@@ -55,8 +55,8 @@ DESCRIPTIONS = {
 """What the files of a crate contain, by name."""
 _TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
-    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
-    "samplingRate separator source subField transform"
+    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated "
+    "replace samplingRate separator source subField transform"
 )
 CONTEXT: dict[str, Any] = {
     "@language": "en",
