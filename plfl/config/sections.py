@@ -625,11 +625,11 @@ class Scheme(Section):
     """A sharing scheme in which clients take part without training in the rounds."""
 
     join: Literal["unseen", "raw"]
-    """`unseen`: a client joins after the rounds and receives the model of a federation of the
-    others, who train on their whole history; `fine_tuning` adapts it. `raw`: all receive one
-    model, trained on the windows of all with as many steps as they take together."""
+    """`unseen`: a client joins after the rounds and receives the model of the others, who train on
+    their whole history; `fine_tuning` adapts it. `raw`: all receive one model, trained on the
+    windows of all with as many steps as they take together."""
     share: Patterns = ["*"]
-    """Patterns of the shared parameters, as of other schemes."""
+    """Patterns, as of other schemes."""
     turns: int = Field(4, ge=2)
     """Groups of clients, which are unseen in turn."""
     history: int | None = Field(None, ge=1)
