@@ -633,7 +633,7 @@ class Scheme(Section):
     turns: int = Field(4, ge=2)
     """Groups of clients, which are unseen in turn."""
     history: int | None = Field(None, ge=1)
-    """With `unseen`: weeks that these clients know. No choice reads their scores."""
+    """With `unseen`: weeks that these know. No choice reads their scores."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"
