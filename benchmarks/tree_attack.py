@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--meters", type=int, default=24)
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 40])
     given = parser.parse_args()
-    given.study, given.origin = "map", "2017-09-24"
+    given.study, given.origin, given.simulated = "map", "2017-09-24", False
     given.trees, given.leaves, given.bins = SETTINGS.trees, SETTINGS.leaves, BINS
     print("weeks  windows  reconstructed: from each client's sums  from sums of all clients")
     for weeks in given.weeks:

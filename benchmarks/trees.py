@@ -1,4 +1,4 @@
-r"""Trees alone, pooled, federated and combined on one site of measured meters.
+r"""Trees on pooled readings, and federated ones, on one site of measured meters.
 
     python -m benchmarks.trees FOLDER --site fox --weeks 1 4 16   # of the wide tables
 
@@ -7,12 +7,10 @@ r"""Trees alone, pooled, federated and combined on one site of measured meters.
 
 The windows and the settings are those of a study of `config/`. Half of the meters get what
 the other half has trained (`turns: 2`), so that a received model never saw them. Prints the mean
-MASE over meters, the mean that a client sends, and the seconds of each baseline.
+MASE over meters of each baseline, and the mean that a client sends.
 """
 
 import argparse
-import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +21,6 @@ from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
 from plfl.tasks import task_of
-
-OWN = ["ridge", "lightgbm_bagged"]
-RECEIVED = ["lightgbm_federated", "lightgbm_federated_own"]
-FURTHER: list[dict[str, Any]] = [
-    {"name": "lightgbm_bagged"},
-    {"name": "lightgbm_others", "turns": 2},
-    {"name": "lightgbm_others_own", "turns": 2},
-    {"name": "lightgbm_federated", "turns": 2},
-    {"name": "lightgbm_federated_own", "turns": 2},
-    {"name": "combined", "of": OWN},
-    {"name": "combined_received", "of": [*OWN, *RECEIVED]},
-    {"name": "combined_pooled", "of": [*OWN, "lightgbm_others", "lightgbm_others_own"]},
-]
 
 
 def study(arguments: argparse.Namespace, weeks: int) -> Study:
@@ -52,23 +37,13 @@ def study(arguments: argparse.Namespace, weeks: int) -> Study:
     found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del found["claims"], found["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
-    found["baselines"] |= settings | {"further": FURTHER}
+    turns: dict[str, Any] = {"turns": 2}
+    federated = {"name": "lightgbm_federated", "exchange": not arguments.simulated}
+    further = [{"name": "lightgbm_others"} | turns, federated | turns]
+    found["baselines"] |= settings | {"further": further}
     found["baselines"]["leave_out"].remove("lightgbm_lags")
     found["baselines"]["leave_out"] += ["naive_day", "naive_week"]
     return Study.parse(found, path.name)
-
-
-class Clock(logging.Handler):
-    """The seconds between lines of the log, one for each baseline."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last, self.seconds = time.perf_counter(), [0.0][:0]
-
-    def emit(self, record: logging.LogRecord) -> None:
-        now = time.perf_counter()
-        self.seconds.append(now - self.last)
-        self.last = now
 
 
 def main() -> None:
@@ -82,22 +57,18 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=60)
     parser.add_argument("--leaves", type=int, default=15)
     parser.add_argument("--bins", type=int, default=31)
+    parser.add_argument("--simulated", action="store_true", help="set `exchange: false`")
     arguments = parser.parse_args()
-    log = logging.getLogger("plfl.experiments.baselines")
-    log.setLevel(logging.INFO)
     for weeks in arguments.weeks:
         one = study(arguments, weeks)
         data = sources.of(one.data).examples_of(one, arguments.site)
-        clock = Clock()
-        log.addHandler(clock)
         settings = one.baselines
         further, left_out = settings.further, settings.leave_out
         found = evaluate(
             arguments.site, data, Boosting.of(settings), task_of(one), further, left_out
         )
-        log.removeHandler(clock)
         table = found.scores.query("split == 'test'").groupby("baseline", sort=False)
-        means = table[["mase", "bytes"]].mean().assign(seconds=clock.seconds)
+        means = table[["mase", "bytes"]].mean()
         means["bytes"] /= 1000
         print(f"{weeks} weeks")
         print(means.rename(columns={"bytes": "kB"}).round(3).to_string(), flush=True)
