@@ -1,6 +1,7 @@
 """Exports as utilities write them go in at the first command, with the right energy, or are refused
 in one line that says what to do."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,114 @@ def test_of_many_problems_the_first_are_listed(tmp_path: Path) -> None:
     with naming(DataError, "80 problems", "m49: all values", "and 30 more problems") as caught:
         read(write(tmp_path / "a.csv", **columns))
     assert len(str(caught.value).splitlines()) == 52
+
+
+def test_columns_that_are_called_like_units_are_no_loads(tmp_path: Path) -> None:
+    units = ["V", "m3", "A", "bar", "°C", "l", "Hz", "m³/h", "cos phi", "%"]
+    labels = {"month": HOURS.month, "read status": HOURS.day % 2}
+    others = dict.fromkeys(units, LOADS + 1)
+    exports = read(write(tmp_path / "a.csv", kWh=LOADS, **others, **labels))
+    assert list(exports.meters) == ["a"]
+    assert "'V' (V), 'm3' (m3)" in exports.report()[0]
+    names = ["A", "B", "m2", "m3", "U", "V"]
+    meters = read(write(tmp_path / "a.csv", **dict.fromkeys(names, LOADS))).meters
+    assert list(meters) == names
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_a_column_of_units_is_read_row_by_row(is_wide: bool, tmp_path: Path) -> None:
+    is_wh = np.arange(len(HOURS)) % 3 > 0
+    mixed = {"value": np.where(is_wh, LOADS * 1000, LOADS), "unit": np.where(is_wh, "Wh", "kWh")}
+    path = write(tmp_path / "a.csv", **mixed)
+    name = "a"
+    if not is_wide:
+        tables = [pd.read_csv(path).assign(meter="x")]
+        rows = pd.read_csv(path).assign(value=LOADS)
+        tables += [rows.assign(meter="y", unit="MW"), rows.assign(meter="z", unit="m3")]
+        pd.concat(tables).sort_values("time").to_csv(path, index=False)
+        exports = read(path)
+        assert list(exports.meters) == ["x", "y"]
+        assert "(m3)" in exports.report()[0]
+        np.testing.assert_allclose(exports.meters["y"].load, LOADS * 1000)
+        name = "x"
+    np.testing.assert_allclose(read(path).meters[name].load, LOADS)
+    with naming(DataError, "'unit' says ", "not kWh; remove data.meters.unit"):
+        read(path, unit="kWh")
+
+
+def test_a_column_of_units_must_be_complete(tmp_path: Path) -> None:
+    units = np.where(np.arange(len(HOURS)) == 7, "", "Wh")
+    path = write(tmp_path / "a.csv", value=LOADS, Einheit=units)
+    with naming(DataError, "line 9: has no unit in 'Einheit'", "data.meters.unit: Wh"):
+        read(path)
+    assert read(path, unit="Wh").meters["a"].load.sum() == pytest.approx(LOADS.sum() / 1000)
+    units = np.where(np.arange(len(HOURS)) % 2, "kW", "Wh")
+    with naming(DataError, "line 2: has readings in Wh and kW; keep the rows"):
+        read(write(tmp_path / "a.csv", value=LOADS, unit=units))
+
+
+@pytest.mark.parametrize("column", ["apartment", "Wohnung", "unit_no", "dwelling id", "plot"])
+@pytest.mark.parametrize("order", ["blocks", "turns", "some shared"])
+def test_meters_in_a_column_of_any_name(order: str, column: str, tmp_path: Path) -> None:
+    """Their rows are never merged without a word."""
+    row = np.arange(len(HOURS))
+    names = np.where(row % 2 if order == "turns" else row < 480, 101, 102)
+    table = pd.DataFrame({"time": HOURS, column: names, "kWh": LOADS})
+    if order == "some shared":
+        table = pd.concat([table, table[400:480].assign(**{column: 102})])
+    table.to_csv(path := tmp_path / "a.csv", index=False)
+    keys: dict[str, Any] = {"interval": 60}
+    if column == "plot":
+        with naming(DataError, "'plot'", "data.meters.columns: {meter: plot}"):
+            read(path, **keys)
+        keys["columns"] = {"meter": "plot"}
+    if order == "turns":
+        with naming(DataError, "120 minutes apart"):
+            read(path, **keys)
+    else:
+        assert sorted(read(path, **keys).meters) == ["101", "102"]
+
+
+def test_columns_about_readings_name_no_meters(tmp_path: Path) -> None:
+    flags = {"quality": np.where(np.arange(len(HOURS)) < 480, "A", "E"), "tariff": "x"}
+    flags |= {"day": HOURS.strftime("%A"), "rate of": np.where(HOURS.hour < 7, "low", "high")}
+    assert list(read(write(tmp_path / "a.csv", kWh=LOADS, **flags)).meters) == ["a"]
+    blocks = {"project": np.where(np.arange(len(HOURS)) < 480, "A", "E")}
+    path = write(tmp_path / "a.csv", kWh=LOADS, **blocks)
+    with naming(DataError, "'project' has 2 values", "data.meters.columns: {load: kWh}"):
+        read(path)
+    np.testing.assert_array_equal(read(path, columns={"load": "kWh"}).meters["a"].load, LOADS)
+
+
+@pytest.mark.parametrize(
+    ("day", "night"),
+    [
+        *(("kWh day", "kWh night"), ("Verbrauch HT (kWh)", "Verbrauch NT (kWh)")),
+        *(("Peak", "Off-peak"), ("Import T1 kWh", "Import T2 kWh"), ("kwh_day", "kwh_night")),
+        *(("Heures pleines", "Heures creuses"), ("6123456789 E1", "6123456789 E2")),
+    ],
+)
+def test_registers_of_one_meter_are_asked_about(day: str, night: str, tmp_path: Path) -> None:
+    part = np.where(HOURS.hour < 7, LOADS, 0.0)
+    path = write(tmp_path / "a.csv", **{day: LOADS - part, night: part})
+    with naming(DataError, "seem to be registers of one meter") as caught:
+        read(path)
+    (expression,) = re.findall("data.meters.add: '(.+?)' to", str(caught.value))
+    (meter,) = read(path, add=expression).meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
+    assert len(read(path, add="").meters) == 2
+
+
+@pytest.mark.parametrize("names", [["T1", "T2"], ["hall day", "gym night"], ["high", "low"]])
+def test_names_of_meters_are_not_those_of_registers(names: list[str], tmp_path: Path) -> None:
+    assert list(read(write(tmp_path / "a.csv", **dict.fromkeys(names, LOADS))).meters) == names
+
+
+def test_what_is_fed_into_the_grid_is_no_load(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", **{"Import kWh": LOADS, "Export kWh": LOADS / 2})
+    with naming(DataError, "'Export kWh'", "fed into the grid", "leave_out: [Export kWh]"):
+        read(path)
+    assert list(read(path, leave_out=["Export kWh"]).meters) == ["Import kWh"]
 
 
 @pytest.mark.parametrize("is_sheet", [True, False])

@@ -41,7 +41,8 @@ from plfl.data.meters.tables import Table
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""
 _POWER = ("kW", "W", "MW")
-_KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
+KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
+"""The units of loads in kWh or kW."""
 _INTERVALS = (15, 30, 60)
 _CHANCE = 1e-3
 """Missing readings make at least this fraction of the runs of equal steps that are there."""
@@ -70,6 +71,8 @@ class Piece:
     """Inputs of the model in the same rows, in the units of their features."""
     columns: Mapping[str, str]
     """The column of each meter in the file, the first one if several are added."""
+    unit: str | None = None
+    """The unit of the readings if a column states that of each; None: that of the keys."""
 
 
 @dataclass
@@ -584,7 +587,7 @@ class _Alike:
         else:
             load = self._on_grid(self.known, self.minutes)
         hours = self.raw / 60 if keys.unit in _POWER else 1.0
-        load *= _KWH[keys.unit or "kWh"] * hours
+        load *= KWH[keys.unit or "kWh"] * hours
         if keys.max_jump is not None:
             kept = load.apply(without_jumps, limit=keys.max_jump)
             done["jumps made gaps"] += (kept.isna().sum() - load.isna().sum()).to_numpy()
@@ -618,7 +621,7 @@ class _Alike:
             missing[is_spread].sum() / self.raw
         )
         if is_lost.any():
-            energy = used[is_lost].sum() * _KWH[self.keys.unit or "kWh"]
+            energy = used[is_lost].sum() * KWH[self.keys.unit or "kWh"]
             changes[
                 f"{energy:.6g} kWh that the register counted while it was not read are no loads "
                 f"(data.meters.max_gap: {int(missing[is_lost].max())} spreads them evenly), gaps"

@@ -19,7 +19,7 @@ from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import Meter, Piece, clean, in_utc, nothing_done
+from plfl.data.meters.cleaning import KWH, Meter, Piece, clean, in_utc, nothing_done
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
@@ -186,7 +186,8 @@ def _pieces(
                 if not meters.join_files:
                     _check_unique(table, columns, parts, pieces)
                 for name, piece in parts.items():
-                    if found.keys.setdefault(name, keys) != keys:
+                    own = keys.model_copy(update={"unit": piece.unit or keys.unit})
+                    if found.keys.setdefault(name, own) != own:
                         raise DataError(
                             f"{table.path}: {name} has another unit, or other stamps, than in "
                             f"{found.files[name]}; rename the file, or make them equal"
@@ -219,7 +220,8 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
     """
     found: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
     if meters.unit is None:
-        stated = {unit for column in columns.readings if (unit := unit_of(table, column))}
+        readings = [column for column in columns.readings if column not in columns.units]
+        stated = {unit for column in readings if (unit := unit_of(table, column))}
         stated &= {*quantities.LOADS}
         if not stated and len(table.above) > 1:
             stated = set(table.above)
@@ -282,7 +284,9 @@ def _form(table: Table, columns: Layout, times: Times, keys: Meters) -> str:
     words = f"{table.form}, {columns.kind}, stamps {times.format}"
     if columns.stamp is not None:
         words += f" at the {columns.stamp} of intervals"
-    if keys.unit != "kWh":
+    if columns.units:
+        words += f", units in {', '.join(map(repr, dict.fromkeys(columns.units.values())))}"
+    elif keys.unit != "kWh":
         words += f", in {keys.unit}"
     if columns.name is not None:
         words += f", meters named by {columns.name!r}"
@@ -339,23 +343,10 @@ def _parts(
         except AmbiguousDatesError as error:
             found.formats = [*found.formats, *error.formats]
             raise
-    names: dict[str, str] = {}
-    if columns.kind == "wide":
-        plain = [_WITH_UNIT.sub("", column) for column in columns.readings]
-        is_unique = len(set(plain)) == len(plain)
-        names = dict(zip(columns.readings, plain if is_unique else columns.readings, strict=True))
-    elif columns.name is None:
-        named = _WITH_UNIT.sub("", columns.meter or "")
-        names = {columns.readings[0]: alone or named or client_name(table.path)}
-    meter_of = _registers(names.values(), table, meters)
-    found.names += dict.fromkeys(meter_of.values())
-    columns_of: dict[str, list[str]] = {}
-    for column, name in names.items():
-        if layout.is_chosen(meter_of[name], meters):
-            columns_of.setdefault(meter_of[name], []).append(column)
-    wanted = [column for several in columns_of.values() for column in several]
-    if columns.name is not None:
-        wanted = [columns.readings[0]]
+    wanted, meter_of = list(columns.readings), {}
+    if columns.name is None:
+        meter_of = _registers(_named(table, columns, alone), table, meters)
+        wanted = [column for column in wanted if layout.is_chosen(meter_of[column], meters)]
     with collected(problems):
         values = _values(table, [*wanted, *columns.inputs.values()], meters)
     if problems:
@@ -365,38 +356,133 @@ def _parts(
         index=table.cells.index,
     )
     if columns.name is None:
-        if not columns_of:
+        found.names += dict.fromkeys(meter_of.values())
+        if not wanted:
             return times, {}
-        sums = [
-            sum((values[column] for column in more), values[first]).to_numpy()
-            for first, *more in columns_of.values()
-        ]
-        readings = pd.DataFrame(np.array(sums).T, table.cells.index, list(columns_of))
-        first_of = {meter: first for meter, (first, *_) in columns_of.items()}
-        piece = Piece(table, times, readings, inputs, first_of)
-        return times, dict.fromkeys(columns_of, piece)
+        summed, unit = _summed(table, columns, values, {c: meter_of[c] for c in wanted})
+        first_of = {meter_of[column]: column for column in reversed(wanted)}
+        piece = Piece(table, times, summed, inputs, first_of, unit)
+        return times, dict.fromkeys(summed, piece)
+    column = columns.readings[0]
     of_meters = _names(table, columns.name)
-    groups = of_meters.groupby(of_meters, sort=False).groups
-    meter_of = _registers(map(str, groups), table, meters)
+    of_register: dict[str, Piece] = {}
+    for register, lines in of_meters.groupby(of_meters, sort=False).groups.items():
+        name = str(register)
+        with collected(problems):
+            readings, unit = _in_unit(table, columns, column, values[column].loc[lines], name)
+            if unit or not columns.units:
+                rows = readings.to_frame(name)
+                piece = Piece(table, times, rows, inputs.loc[lines], {name: column}, unit)
+                of_register[name] = piece
+    if problems:
+        raise DataError("\n".join(problems))
+    meter_of = _registers({name: name for name in of_register}, table, meters)
     found.names += dict.fromkeys(meter_of.values())
     parts: dict[str, Piece] = {}
-    for register, lines in groups.items():
-        meter = meter_of[str(register)]
+    for register, piece in of_register.items():
+        meter = meter_of[register]
         if layout.is_chosen(meter, meters):
-            its_rows = values[columns.readings[0]].loc[lines].to_frame(meter)
-            its_column = {meter: columns.readings[0]}
-            piece = Piece(table, times, its_rows, inputs.loc[lines], its_column)
-            parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
+            own = replace(
+                piece, readings=piece.readings.set_axis([meter], axis=1), columns={meter: column}
+            )
+            parts[meter] = _sum(parts[meter], own) if meter in parts else own
     return times, parts
 
 
-def _registers(names: Iterable[str], table: Table, meters: Meters) -> dict[str, str]:
-    """The meter of each register, by its name; each its own if none are added."""
-    if meters.add is None:
-        return {name: name for name in names}
-    return {
-        name: re.sub(meters.add, "", name).strip(" _-") or client_name(table.path) for name in names
-    }
+def _summed(
+    table: Table, columns: Layout, values: Mapping[str, pd.Series], meter_of: Mapping[str, str]
+) -> tuple[pd.DataFrame, str | None]:
+    """The readings of meters, the sums of their columns; and their unit, if rows state it.
+
+    Raises:
+        DataError: see `_in_unit`, or the columns are not all of energy or of power.
+    """
+    sums: dict[str, pd.Series] = {}
+    units = set()
+    for column, meter in meter_of.items():
+        readings, unit = _in_unit(table, columns, column, values[column])
+        sums[meter] = sums[meter] + readings if meter in sums else readings
+        units.add(unit)
+    if len(units) > 1:
+        raise DataError(
+            f"{table.path}: has several units ({', '.join(map(str, units))}); choose columns of "
+            "one unit with data.meters.only"
+        )
+    summed = pd.DataFrame(np.array(list(sums.values())).T, table.cells.index, list(sums))
+    return summed, units.pop()
+
+
+def _named(table: Table, columns: Layout, alone: str | None) -> dict[str, str]:
+    """The names of meters, or of their registers, by their columns; `alone` of a lone one."""
+    plain = {column: _WITH_UNIT.sub("", column) for column in columns.readings}
+    if columns.kind == "wide":
+        is_unique = len({*plain.values()}) == len(plain)
+        return plain if is_unique else {column: column for column in plain}
+    named = _WITH_UNIT.sub("", columns.meter or "")
+    return {columns.readings[0]: alone or named or client_name(table.path)}
+
+
+def _in_unit(
+    table: Table, columns: Layout, column: str, readings: pd.Series, meter: str | None = None
+) -> tuple[pd.Series, str | None]:
+    """Readings of a column in one unit, and the unit: that of all its rows, otherwise kWh or kW;
+    None if no row states its own. Rows in units that are not those of loads are no readings.
+
+    Raises:
+        DataError: a reading has no unit, or some are energy and some are power.
+    """
+    if column not in columns.units:
+        return readings, None
+    cells = numbers.as_text(table.cells[columns.units[column]]).loc[readings.index]
+    unit_in = {cell: cell and quantities.unit_of(f"[{cell}]") for cell in cells.unique()}
+    units = cells.map(unit_in)
+    if (empty := (units == "") & readings.notna()).any():
+        rows = counted(int(empty.sum()), "such row")
+        raise DataError(
+            f"{table.at(empty.idxmax())}: has no unit in {columns.units[column]!r} ({rows}); fill "
+            f"them, or set data.meters.unit: {units[units != ''].mode()[0]}"
+        )
+    is_load = units.isin(quantities.LOADS)
+    stated = sorted(units[is_load].unique())
+    if (others := ~is_load & (units != "")).any():
+        rows = counted(int(others.sum()), "row") + ("" if meter is None else f" of {meter}")
+        columns.left_out[rows] = ", ".join(units[others].unique())
+    if len(stated) < 2:
+        return readings.where(is_load), next(iter(stated), None)
+    bases = {"kWh" if unit.endswith("h") else "kW" for unit in stated}
+    if len(bases) > 1:
+        where = table.at(readings.index[0]) + ("" if meter is None else f": {meter}")
+        raise DataError(
+            f"{where}: has readings in {' and '.join(stated)}; keep the rows of energy or of power"
+        )
+    return readings * units.map(KWH), bases.pop()
+
+
+def _registers(names: Mapping[str, str], table: Table, meters: Meters) -> dict[str, str]:
+    """The meter of each register, given their names; each its own if none are added.
+
+    Raises:
+        DataError: some seem to be registers of one meter, and `meters.add` is not given.
+    """
+    found = dict(names)
+    if meters.add:
+        for register, name in names.items():
+            rest = re.sub(meters.add, "", name).strip(" _-")
+            found[register] = rest or client_name(table.path)
+    chosen = [name for name in dict.fromkeys(found.values()) if layout.is_chosen(name, meters)]
+    alone = "or data.meters.add: '' if these are meters of their own"
+    if meters.add is None and (alike := quantities.registers(chosen)):
+        registers, difference = alike
+        raise DataError(
+            f"{table.path}: {' and '.join(map(repr, registers[:3]))} seem to be registers of one "
+            f"meter; set data.meters.add: '{difference}' to add them, {alone}"
+        )
+    if meters.add != "" and (fed := quantities.exports(chosen)):
+        raise DataError(
+            f"{table.path}: {' and '.join(map(repr, fed))}: seems to be what the meter fed into "
+            f"the grid; set data.meters.leave_out: {flow(fed)}, {alone}"
+        )
+    return found
 
 
 def _sum(first: Piece, second: Piece) -> Piece:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import pandas as pd
@@ -36,7 +36,10 @@ _METERS = re.compile(
     r"(?:smart[ _-]?)?meter(?:[ _-]?(?:id|no|number|nr|name|serial(?:[ _-]?number)?))?|mpan|mprn|"
     r"nmi|esiid|cups|ean|pod|prm|pdl|lclid|(?:device|site|building|house(?:hold)?|customer|client|"
     r"sensor|station|account|service)(?:[ _-]?(?:id|no|number|name))?|id|name|serial|"
-    r"zählpunkt\w*|zählernummer|messlokation|malo|melo",
+    r"zählpunkt\w*|zählernummer|messlokation|malo|melo|"
+    r"(?:apartment|appartement|apt|dwelling|wohnung|unit|flat|room|zimmer|premises?|property|"
+    r"tenant|mieter|add?resse?|logement|vivienda|abitazione|woning|home)"
+    r"(?:[ _-]?(?:id|n[or]|number|name))?",
     re.IGNORECASE,
 )
 """Names of columns with the names or numbers of meters."""
@@ -60,6 +63,8 @@ class Layout:
     """Name of the meter if the only column of readings has it; None: the file has it."""
     stamp: str | None = None
     """What the stamps mark, `start` or `end`, if the columns say it."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Columns with the units of readings, by the column of the readings."""
 
     @property
     def kind(self) -> str:
@@ -93,6 +98,8 @@ def find(table: Table, meters: Meters) -> Layout:
     measured = [column for column in rest if is_number(table, column)]
     numeric = {*measured}  # thousands of columns in wide files
     words = [column for column in rest if column not in numeric]
+    of_units = [column for column in words if _has_units(table, column)]
+    words = [column for column in words if column not in of_units]
     load = given.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
@@ -108,6 +115,8 @@ def find(table: Table, meters: Meters) -> Layout:
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
+        if name is None and load is None:
+            _ask_about_names(table, time, readings, [*words, *readings])
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
     if len(readings) > 1 and (name is not None or not meters.exports):
@@ -118,7 +127,85 @@ def find(table: Table, meters: Meters) -> Layout:
         )
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
-    return Layout(time, tuple(readings), name, inputs, left_out, meter, table.stamp or stamp)
+    units = _units(table, readings, of_units, meters) if of_units else {}
+    stamp = table.stamp or stamp
+    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp, units)
+
+
+def _has_units(table: Table, column: str) -> bool:
+    """Whether the cells of a column are units, some of which are of loads. A lone `W` may be a mark
+    of true values."""
+    stated = {
+        cell: quantities.unit_of(f"[{cell}]") for cell in as_text(table.cells[column]).unique()
+    }
+    stated.pop("", None)
+    of_loads = {*stated.values()} & {*quantities.LOADS}
+    named = re.search(r"unit|uom|einheit|eenheid|jednost|enhet", column, re.IGNORECASE)
+    return bool(of_loads) and all(stated.values()) and (named is not None or of_loads != {"W"})
+
+
+def _units(
+    table: Table, readings: Sequence[str], of_units: Sequence[str], meters: Meters
+) -> dict[str, str]:
+    """The columns of units, by that of the readings: the only one, or that beside them.
+
+    Raises:
+        DataError: the user names another unit.
+    """
+    if meters.unit is not None:
+        for column in of_units:
+            said = as_text(table.cells[column]).replace("", meters.unit)
+            if (other := said.str.lower() != meters.unit.lower()).any():
+                raise DataError(
+                    f"{table.at(other.idxmax())}: {column!r} says {said[other].iloc[0]}, not "
+                    f"{meters.unit}; remove data.meters.unit, and the units of the rows count"
+                )
+        return {}
+    if len(of_units) == 1:
+        return dict.fromkeys(readings, of_units[0])
+    order = list(map(str, table.cells))
+    found = {}
+    for column in of_units:
+        before = [name for name in order[: order.index(column)] if name in readings]
+        found[before[-1] if before else readings[0]] = column
+    return found
+
+
+def _ask_about_names(
+    table: Table, time: Sequence[str], readings: Sequence[str], others: Sequence[str]
+) -> None:
+    """Refuse a column, beside one of readings, whose values may name meters: each of them has rows
+    of its own, one after the other or in turns, or explains why times occur more than once.
+
+    Raises:
+        DataError: there is one.
+    """
+    repeated = table.cells.duplicated(list(time)).mean()
+    for column in others:
+        loads = [name for name in readings if name != column]
+        values = as_text(table.cells[column])
+        names = values.unique()
+        if (
+            len(loads) != 1
+            or quantities.is_label(column)
+            or (column in readings and not (_is_whole(values) and _is_plain_name(column)))
+            or not 2 <= len(names) <= len(values) / 24
+            or "" in names
+        ):
+            continue
+        in_blocks = (values != values.shift()).sum() == len(names)
+        in_turns = len(names) < 24 and (values == values.shift(len(names))).mean() > 0.9
+        if in_blocks or in_turns or table.cells.duplicated([*time, column]).mean() < repeated / 10:
+            raise DataError(
+                f"{table.path}: {column!r} has {len(names)} values, such as {names[0]!r} and "
+                f"{names[1]!r}; if they name meters, set {_choices('meter', [column])}; if not, "
+                f"{_choices('load', loads)}"
+            )
+
+
+def _is_plain_name(column: str) -> bool:
+    """Whether a column's name says nothing of what it measures."""
+    return quantities.unit_of(column) is None and not quantities.names_quantity(column)
 
 
 def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
@@ -126,8 +213,11 @@ def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
     found = {}
     for column in columns:
         values = table.cells[column]
-        if why := quantities.why_not_load(column, unit_of(table, column)):
+        unit = unit_of(table, column) or quantities.bare_unit(column, columns)
+        if why := quantities.why_not_load(column, unit):
             found[column] = why
+        elif quantities.is_label(column) and _is_whole(values):
+            found[column] = "by its name"
         elif column not in table.plain and not as_text(values).any():
             found[column] = "empty"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):

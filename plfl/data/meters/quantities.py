@@ -1,6 +1,7 @@
 """What columns measure, by their names: the units of loads, other units, and words for both."""
 
 import re
+from collections.abc import Collection, Iterable
 
 LOADS = ("kWh", "Wh", "MWh", "kW", "W", "MW")
 """Units of energy in an interval, and of mean power."""
@@ -8,7 +9,8 @@ _CERTAIN = {unit.lower(): unit for unit in ("kWh", "MWh", "kW", "MW")}
 """These are units wherever they stand in a name. Others may be a part of it, such as west wings."""
 _OTHER = (
     r"°\s?[CF]|deg ?[CF]|celsius|fahrenheit|m3|m³|ft3|ccf|therms?|lit(?:re|er)s?|k?VArh?|k?VAh?|"
-    r"EUR|USD|GBP|AUD|CHF|€|\$|£|ct|cents?|%|Hz|m/s|km/h|mph|mm|hPa|mbar|lux|ppm|[KVAlp]|mV|mA"
+    r"EUR|USD|GBP|AUD|CHF|€|\$|£|ct|cents?|%|Hz|m/s|km/h|mph|mm|[hk]?Pa|m?bar|lux|ppm|[KVAlp]|mV|mA|"
+    r"(?:m3|m³|l)/(?:h|min)|cos ?(?:phi|φ)|THD|rpm|dB"
 )
 _SPELLED = re.compile(
     r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?|stunden?))?(?:\b|_)", re.IGNORECASE
@@ -23,7 +25,7 @@ _AT_END = re.compile(
     r"|(?<=[\s_])(?:m3|m³|ft3|ccf))$",
     re.IGNORECASE,
 )
-"""A column `m3` alone may be the third meter."""
+"""A column `m3` alone may be the third meter, see `bare_unit`."""
 _RATIO = re.compile(
     r"(?:[€$£]|\b(?:EUR|USD|GBP|AUD|CHF|ct|cents?|p|pence|price|costs?|k?g))\s?(?:/|\bper\b)\s?[kM]?Wh?\b"
     r"|\b[kM]?Wh?/(?:m2|m²|qm|ft)",
@@ -31,7 +33,7 @@ _RATIO = re.compile(
 )
 _NOT_LOADS = re.compile(
     r"(?:(?:out(?:door|side)?|air|dry[ _-]?bulb|ambient|buiten|au(?:ss|ß)en)[ _-]*)?"
-    r"(?:temp(?:erature?|eratur|eratuur)?|humidity|voltage|spannung|frequency|frequenz)"
+    r"(?:temp(?:erature?|eratur|eratuur)?|humidity|voltage|current|spannung|frequency|frequenz)"
     r"(?:[ _-]?(?:%|l?[1-3]|in|out))?|battery[ _-]?%|soc|pf|gas|water|wasser|"
     r".*[ _-]?(?:price|prijs|preis|precio|costs?|kosten|coste|coût|tariff?)|power[ _-]?factor",
     re.IGNORECASE,
@@ -43,9 +45,28 @@ import imported delivered received grid net main interval hourly verbrauch leist
 wert werte messwert zählerstand zaehlerstand stand bezug netzbezug lastgang wirkleistung
 wirkarbeit valeur puissance consommation énergie soutirage conso consumo energia energía potencia
 potenza lectura valor valore verbruik waarde levering afname stroom in en of the from to de la di
-column watt watts kilowatt kilowatts megawatt megawatts hour hours watthours kilowatthours
+export exported returned tarif tariff register heures horas ore uren
+stunden column watt watts kilowatt kilowatts megawatt megawatts hour hours watthours kilowatthours
 """
 """Words about what is measured, not about which meter measures it."""
+_LABELS = re.compile(
+    r"(?:.*[ _-])?(?:status|flags?|quality|qualität|calidad|valid(?:ity)?|estimated?|actual|estado|"
+    r"stato|zustand|year|month|week|quarter|season|weekday|day of (?:week|month|year)|dow|doy|jahr|"
+    r"monat|woche|wochentag|année|mois|semaine|jour|año|mes|anno|mese|jaar|maand|tariff?a?|rate|"
+    r"comments?|notes?|remarks?|bemerkung)\W*(?:code|flag|no|number)?",
+    re.IGNORECASE,
+)
+"""Names of columns that say something about readings or their dates."""
+_TARIFFS = (
+    r"off[ -]?peak|peak|shoulder|day|night|tag|nacht|dag|jour|nuit|[HN]T|H[PC]|pleines|creuses|"
+    r"hochtarif|niedertarif|punta|llano|valle|normal|laag|hoog"
+)
+_NUMBERED = r"(?:tariff? ?|[TFPRE])\d"
+_OF_EXPORT = re.compile(
+    r"(?:\b|_)(?:export(?:ed)?|returned|feed[ -]?in|einspeisung|generation|production|retour|"
+    r"teruglevering|injection|vertido|immissione)(?:\b|_)",
+    re.IGNORECASE,
+)
 
 
 def unit_of(name: str) -> str | None:
@@ -69,6 +90,52 @@ def unit_of(name: str) -> str | None:
         return "Wh" if len(said[1]) == 2 else "W"
     other = _IN_BRACKETS.search(name) or _AT_END.search(name)
     return other[1] if other else None
+
+
+def bare_unit(name: str, names: Collection[str]) -> str | None:
+    """The unit of a column that is called like one, such as `V`, unless it is one of a series of
+    names, such as `U` and `V`, or `m2` and `m3`."""
+    if not re.fullmatch(_OTHER.replace("lp]", "l]"), name):
+        return None
+    beside = {f"{name[:-1]}{chr(ord(name[-1]) + step)}" for step in (-1, 1)}
+    letters = {*"BCDEFGHJMNORTXYZ"} if len(name) == 1 else set()
+    return None if (beside | letters).intersection(names) else name
+
+
+def is_label(name: str) -> bool:
+    """Whether a column, by its name, says something about readings or their dates."""
+    return _LABELS.fullmatch(name.strip()) is not None
+
+
+def registers(names: Iterable[str]) -> tuple[list[str], str] | None:
+    """Names of registers for tariffs of one meter, such as day and night, and the expression that
+    finds what tells them apart; None if there are none."""
+    alike: dict[str, dict[str, str]] = {}
+    for name in names:
+        for words, may_be_alone in ((_TARIFFS, True), (_NUMBERED, False)):
+            said = re.search(rf"(?:\b|_)({words})(?:\b|_)", name, re.IGNORECASE)
+            rest = name.replace(said[1], "").strip(" _-") if said else ""
+            is_meter = names_quantity(rest) or re.fullmatch(r"\d{8,}", rest)
+            if said and (is_meter or (may_be_alone and not rest)):
+                alike.setdefault(rest, {})[name] = said[1]
+                break
+    for registers in alike.values():
+        words = dict.fromkeys(registers.values())
+        if len(words) > 1:
+            either = f"({'|'.join(sorted(words, key=len, reverse=True))})"
+            whole = rf"\b{either}\b"
+            is_whole = all(re.search(whole, name) for name in registers)
+            return list(registers), whole if is_whole else either
+    return None
+
+
+def exports(names: Collection[str]) -> list[str]:
+    """The names of registers of what a meter feeds into the grid, beside those of loads."""
+    plain = {name: _OF_EXPORT.sub(" ", name).strip() for name in names}
+    of_export = [
+        name for name, rest in plain.items() if rest != name and (not rest or names_quantity(rest))
+    ]
+    return of_export if any(names_quantity(n) for n in {*names} - {*of_export}) else []
 
 
 def why_not_load(name: str, unit: str | None) -> str | None:
