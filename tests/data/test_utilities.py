@@ -306,6 +306,56 @@ def test_what_is_fed_into_the_grid_is_no_load(tmp_path: Path) -> None:
     assert list(read(path, leave_out=["Export kWh"]).meters) == ["Import kWh"]
 
 
+def test_registers_count_energy(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", **{"Stand kW": LOADS.cumsum()})
+    with naming(DataError, "in kW, but registers count energy; set data.meters.unit: kWh"):
+        read(path, cumulative=True)
+    path = write(tmp_path / "a.csv", **{"Energy (kWh)": LOADS, "Power (kW)": LOADS * 2})
+    with naming(DataError, "kW and kWh", "data.meters.columns: {load: Energy (kWh)}"):
+        read(path)
+
+
+def test_a_column_of_totals_is_no_meter(tmp_path: Path) -> None:
+    parts = {"hall": LOADS, "gym": LOADS[::-1]}
+    exports = read(write(tmp_path / "a.csv", **parts, Total=LOADS + LOADS[::-1]))
+    assert list(exports.meters) == [*parts]
+    assert "'Total' (the sum of the others)" in exports.report()[0]
+    assert len(read(write(tmp_path / "a.csv", **parts, Total=LOADS)).meters) == 3
+
+
+@pytest.mark.parametrize("names", [("van", "tot"), ("Von", "Bis"), ("start", "end")])
+def test_starts_and_ends(names: tuple[str, str], tmp_path: Path) -> None:
+    first, last = names
+    start = HOURS - pd.Timedelta(hours=1)
+    path = write(tmp_path / "a.csv", kWh=LOADS)
+    table = pd.DataFrame({first: start, last: HOURS, "kWh": LOADS})
+    table.to_csv(path, index=False)
+    expected = HOURS.tz_localize("UTC")
+    for keys in ({}, {"columns": {"timestamp": first}}, {"columns": {"timestamp": last}}):
+        np.testing.assert_array_equal(read(path, **keys).meters["a"].load.index, expected)
+    with naming(DataError, "starts of intervals; remove data.meters.stamp"):
+        read(path, stamp="end")
+
+
+@pytest.mark.parametrize("names", [["1-0:1.8.0", "1-0:2.8.0"], ["6123456789 E1", "6123456789 B1"]])
+def test_codes_of_registers(names: list[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", **dict.fromkeys(names, LOADS))
+    with naming(DataError, f"{names[1]!r}: seems to be what the meter fed into the grid"):
+        read(path)
+
+
+@pytest.mark.parametrize(("encoding", "told"), [("utf-16", ""), ("cp1252", "'cp1252'")])
+def test_encodings(encoding: str, told: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", **{"Zähler": LOADS})
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    if told:
+        with naming(DataError, f"data.meters.encoding: {told}"):
+            read(path)
+    assert len(read(path, encoding=encoding).meters) == 1
+    if not told:
+        assert len(read(path).meters) == 1
+
+
 @pytest.mark.parametrize("is_sheet", [True, False])
 def test_totals_are_left_out(is_sheet: bool, tmp_path: Path) -> None:
     """Those at the end, above the first reading, and of months."""

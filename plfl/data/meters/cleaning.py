@@ -40,7 +40,8 @@ from plfl.data.meters.tables import Table
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""
-_POWER = ("kW", "W", "MW")
+POWER = ("kW", "W", "MW")
+"""Units of mean power."""
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads in kWh or kW."""
 _INTERVALS = (15, 30, 60)
@@ -370,7 +371,7 @@ def _minutes(known: pd.DataFrame, meters: Meters) -> tuple[pd.Series, NDArray[np
     there = steps_alike[of_alike] / follow  # runs of this length of steps of this length
     found = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
     is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
-    if not meters.cumulative and meters.unit not in _POWER:
+    if not meters.cumulative and meters.unit not in POWER:
         energy = known.iloc[:, 0].reset_index(drop=True)
         energy = energy.iloc[:-1] if is_start else energy.iloc[1:].reset_index(drop=True)
         beside = energy.where(steps == usual)
@@ -586,7 +587,7 @@ class _Alike:
             load = pd.DataFrame(columns).rename_axis("timestamp").asfreq(f"{self.raw}min")
         else:
             load = self._on_grid(self.known, self.minutes)
-        hours = self.raw / 60 if keys.unit in _POWER else 1.0
+        hours = self.raw / 60 if keys.unit in POWER else 1.0
         load *= KWH[keys.unit or "kWh"] * hours
         if keys.max_jump is not None:
             kept = load.apply(without_jumps, limit=keys.max_jump)
@@ -643,7 +644,7 @@ class _Alike:
         ends = pd.DatetimeIndex(np.repeat(readings.index, parts))
         after = np.repeat(np.cumsum(parts), parts) - 1 - np.arange(parts.sum())
         values = readings.to_numpy()
-        if self.keys.unit not in _POWER:
+        if self.keys.unit not in POWER:
             values = values / parts[:, None]
         ends = (ends - pd.to_timedelta(after * self.raw, unit="min")).rename("timestamp")
         grid = pd.DataFrame(np.repeat(values, parts, axis=0), ends, readings.columns)

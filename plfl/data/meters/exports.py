@@ -19,7 +19,7 @@ from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import KWH, Meter, Piece, clean, in_utc, nothing_done
+from plfl.data.meters.cleaning import KWH, POWER, Meter, Piece, clean, in_utc, nothing_done
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
@@ -187,6 +187,11 @@ def _pieces(
                     _check_unique(table, columns, parts, pieces)
                 for name, piece in parts.items():
                     own = keys.model_copy(update={"unit": piece.unit or keys.unit})
+                    if own.cumulative and own.unit in POWER:
+                        raise DataError(
+                            f"{table.path}: {name} is in {own.unit}, but registers count energy; "
+                            f"set data.meters.unit: {own.unit}h if the name of the unit is wrong"
+                        )
                     if found.keys.setdefault(name, own) != own:
                         raise DataError(
                             f"{table.path}: {name} has another unit, or other stamps, than in "
@@ -219,16 +224,23 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
         DataError: its loads have several units.
     """
     found: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
+    if "stamp" in meters.model_fields_set and columns.stamp not in (None, meters.stamp):
+        raise DataError(
+            f"{table.path}: its stamps are the {columns.stamp}s of intervals; remove "
+            "data.meters.stamp"
+        )
     if meters.unit is None:
-        readings = [column for column in columns.readings if column not in columns.units]
-        stated = {unit for column in readings if (unit := unit_of(table, column))}
-        stated &= {*quantities.LOADS}
+        plain = [column for column in columns.readings if column not in columns.units]
+        unit_in = {column: unit for column in plain if (unit := unit_of(table, column))}
+        stated = {*unit_in.values()} & {*quantities.LOADS}
         if not stated and len(table.above) > 1:
             stated = set(table.above)
         if len(stated) > 1:
+            remedy = f"set data.meters.unit: {min(stated)}"
+            if unit_in:
+                remedy = f"choose a column: data.meters.columns: {flow({'load': min(unit_in)})}"
             raise DataError(
-                f"{table.path}: has readings in {' and '.join(sorted(stated))}; choose one "
-                "unit with data.meters.unit, and its columns with data.meters.only"
+                f"{table.path}: has readings in {' and '.join(sorted(stated))}; {remedy}, or others"
             )
         found["unit"] = next(iter(stated), "kWh")
     return meters.model_copy(update=found)
@@ -345,8 +357,10 @@ def _parts(
             raise
     wanted, meter_of = list(columns.readings), {}
     if columns.name is None:
-        meter_of = _registers(_named(table, columns, alone), table, meters)
-        wanted = [column for column in wanted if layout.is_chosen(meter_of[column], meters)]
+        with collected(problems):
+            meter_of = _registers(_named(table, columns, alone), table, meters)
+        found.names += dict.fromkeys(meter_of.values())
+        wanted = [name for name, meter in meter_of.items() if layout.is_chosen(meter, meters)]
     with collected(problems):
         values = _values(table, [*wanted, *columns.inputs.values()], meters)
     if problems:
@@ -356,13 +370,12 @@ def _parts(
         index=table.cells.index,
     )
     if columns.name is None:
-        found.names += dict.fromkeys(meter_of.values())
         if not wanted:
             return times, {}
         summed, unit = _summed(table, columns, values, {c: meter_of[c] for c in wanted})
         first_of = {meter_of[column]: column for column in reversed(wanted)}
         piece = Piece(table, times, summed, inputs, first_of, unit)
-        return times, dict.fromkeys(summed, piece)
+        return times, dict.fromkeys(map(str, summed), piece)
     column = columns.readings[0]
     of_meters = _names(table, columns.name)
     of_register: dict[str, Piece] = {}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
@@ -13,7 +14,7 @@ from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.stamps import ENDS
-from plfl.data.meters.tables import DATED, DIGITS, Table
+from plfl.data.meters.tables import DATED, DIGITS, TOTALS, Table
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
 _HOURS = re.compile(
@@ -23,7 +24,7 @@ _HOURS = re.compile(
 )
 """Names of columns whose whole numbers are times of day, such as 7 or 700."""
 _STARTS = re.compile(
-    r"start|begin|\b(from|von)\b|^(ab|de|di|da)$|début|debut|inicio|inizio", re.IGNORECASE
+    r"start|begin|\b(from|von|van|fra)\b|^(ab|de|di|da)$|début|debut|inicio|inizio", re.IGNORECASE
 )
 _ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|erstellt", re.IGNORECASE)
 """Names of columns with the time when a row was written."""
@@ -91,6 +92,8 @@ def find(table: Table, meters: Meters) -> Layout:
     time, stamp = tuple(column for column in named if column is not None), None
     if not time:
         time, stamp = _time(table)
+    elif start := _of_starts(dates_in(table)):
+        stamp = "start" if start == time[0] else "end"
     inputs, name = meters.inputs, given.get("meter")
     rest = [str(column) for column in cells if column not in (*time, name, *inputs.values())]
     # Of several columns with a time, such as start and end, one was chosen.
@@ -224,6 +227,13 @@ def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
             found[column] = "row numbers"
         elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
             found[column] = "a number of the meter"
+    loads = [column for column in columns if column not in found]
+    for column in filter(TOTALS.fullmatch, loads):
+        parts = [name for name in loads if name != column]
+        if len(parts) > 1 and {*loads} <= table.plain.keys():
+            sums = np.sum([table.plain[name].numbers for name in parts], axis=0)
+            if np.nanmean(np.abs(sums - table.plain[column].numbers) < 0.01 * sums) > 0.9:
+                found[column] = "the sum of the others"
     return found
 
 

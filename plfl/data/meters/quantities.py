@@ -10,7 +10,7 @@ _CERTAIN = {unit.lower(): unit for unit in ("kWh", "MWh", "kW", "MW")}
 _OTHER = (
     r"°\s?[CF]|deg ?[CF]|celsius|fahrenheit|m3|m³|ft3|ccf|therms?|lit(?:re|er)s?|k?VArh?|k?VAh?|"
     r"EUR|USD|GBP|AUD|CHF|€|\$|£|ct|cents?|%|Hz|m/s|km/h|mph|mm|[hk]?Pa|m?bar|lux|ppm|[KVAlp]|mV|mA|"
-    r"(?:m3|m³|l)/(?:h|min)|cos ?(?:phi|φ)|THD|rpm|dB"
+    r"(?:m3|m³|l)/(?:h|min)|cos ?(?:phi|φ)|THD|rpm|dB|kg"
 )
 _SPELLED = re.compile(
     r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?|stunden?))?(?:\b|_)", re.IGNORECASE
@@ -35,7 +35,8 @@ _NOT_LOADS = re.compile(
     r"(?:(?:out(?:door|side)?|air|dry[ _-]?bulb|ambient|buiten|au(?:ss|ß)en)[ _-]*)?"
     r"(?:temp(?:erature?|eratur|eratuur)?|humidity|voltage|current|spannung|frequency|frequenz)"
     r"(?:[ _-]?(?:%|l?[1-3]|in|out))?|battery[ _-]?%|soc|pf|gas|water|wasser|"
-    r".*[ _-]?(?:price|prijs|preis|precio|costs?|kosten|coste|coût|tariff?)|power[ _-]?factor",
+    r".*[ _-]?(?:price|prijs|preis|precio|costs?|kosten|coste|coût|charges?|tariff?)|"
+    r"power[ _-]?factor",
     re.IGNORECASE,
 )
 _WORDS = """
@@ -53,18 +54,19 @@ _LABELS = re.compile(
     r"(?:.*[ _-])?(?:status|flags?|quality|qualität|calidad|valid(?:ity)?|estimated?|actual|estado|"
     r"stato|zustand|year|month|week|quarter|season|weekday|day of (?:week|month|year)|dow|doy|jahr|"
     r"monat|woche|wochentag|année|mois|semaine|jour|año|mes|anno|mese|jaar|maand|tariff?a?|rate|"
-    r"comments?|notes?|remarks?|bemerkung)\W*(?:code|flag|no|number)?",
+    r"comments?|notes?|remarks?|bemerkung|dst|time ?zone|sommerzeit|step|pas|duration|dauer|"
+    r"interval length|minutes)\W*(?:code|flag|no|number)?",
     re.IGNORECASE,
 )
 """Names of columns that say something about readings or their dates."""
 _TARIFFS = (
     r"off[ -]?peak|peak|shoulder|day|night|tag|nacht|dag|jour|nuit|[HN]T|H[PC]|pleines|creuses|"
-    r"hochtarif|niedertarif|punta|llano|valle|normal|laag|hoog"
+    r"hochtarif|niedertarif|punta|llano|valle|normal|laag|hoog|1\.8\.[1-9]"
 )
-_NUMBERED = r"(?:tariff? ?|[TFPRE])\d"
+_NUMBERED = r"(?:tariff? ?|phase ?|[TFPREL])\d"
 _OF_EXPORT = re.compile(
     r"(?:\b|_)(?:export(?:ed)?|returned|feed[ -]?in|einspeisung|generation|production|retour|"
-    r"teruglevering|injection|vertido|immissione)(?:\b|_)",
+    r"teruglevering|injection|vertido|immissione|2\.8\.\d|(?<=\d{8} )B\d)(?:\b|_)",
     re.IGNORECASE,
 )
 
@@ -116,26 +118,31 @@ def registers(names: Iterable[str]) -> tuple[list[str], str] | None:
             said = re.search(rf"(?:\b|_)({words})(?:\b|_)", name, re.IGNORECASE)
             rest = name.replace(said[1], "").strip(" _-") if said else ""
             is_meter = names_quantity(rest) or re.fullmatch(r"\d{8,}", rest)
-            if said and (is_meter or (may_be_alone and not rest)):
+            if said and (is_meter or (may_be_alone and not re.search(r"[^\W\d_]", rest))):
                 alike.setdefault(rest, {})[name] = said[1]
                 break
-    for registers in alike.values():
-        words = dict.fromkeys(registers.values())
-        if len(words) > 1:
-            either = f"({'|'.join(sorted(words, key=len, reverse=True))})"
+    for of_meter in alike.values():
+        differences = dict.fromkeys(of_meter.values())
+        if len(differences) > 1:
+            either = f"({'|'.join(sorted(differences, key=len, reverse=True))})"
             whole = rf"\b{either}\b"
-            is_whole = all(re.search(whole, name) for name in registers)
-            return list(registers), whole if is_whole else either
+            is_whole = all(re.search(whole, name) for name in of_meter)
+            return list(of_meter), whole if is_whole else either
     return None
 
 
 def exports(names: Collection[str]) -> list[str]:
     """The names of registers of what a meter feeds into the grid, beside those of loads."""
-    plain = {name: _OF_EXPORT.sub(" ", name).strip() for name in names}
-    of_export = [
-        name for name, rest in plain.items() if rest != name and (not rest or names_quantity(rest))
-    ]
-    return of_export if any(names_quantity(n) for n in {*names} - {*of_export}) else []
+    fed = [name for name in names if _says_only(_OF_EXPORT.sub(" ", name), name)]
+    of_load = re.compile(r"(?:\b1\.8\.|\d{8} E)\d")
+    loads = (names_quantity(name) or of_load.search(name) for name in {*names} - {*fed})
+    return fed if any(loads) else []
+
+
+def _says_only(rest: str, name: str) -> bool:
+    """Whether a name says nothing of a meter but for what is cut from it."""
+    is_number = not re.search(r"[^\W\d_]", rest)
+    return rest != name and (is_number or names_quantity(rest))
 
 
 def why_not_load(name: str, unit: str | None) -> str | None:

@@ -60,7 +60,7 @@ _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 _DAYS_TO_1970 = 25569
 """From the first day of spreadsheets."""
-ENDS = re.compile(r"end|until|\b(to|bis|fin|fine)\b|hasta|eind", re.IGNORECASE)
+ENDS = re.compile(r"end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
 """Names of columns with the ends of intervals."""
 # One zone for each rule of daylight saving time in use, to recognise a change of clocks in a file.
 _CLOCKS = (

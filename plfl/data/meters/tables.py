@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,13 +46,13 @@ DIGITS = re.compile(
 """A date without separators, seconds to nanoseconds since 1970, or days with a fraction."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
-_TOTALS = re.compile(
+TOTALS = re.compile(
     r"(?:(?:grand|sub)[ -]?)?total\w*|sum(?:me|men|a)?|somm[ae]|soma|gesamt\w*|totaal|average|avg|"
     r"mean|m[ée]dia|moyenne|promedio|mittelwert|durchschnitt|gemiddelde|min|max|minimum|maximum|"
     r"count",
     re.IGNORECASE,
 )
-"""First words of a row that sums up others."""
+"""First words of a row, or the name of a column, that sums up others."""
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
 _FOREIGN = {
@@ -407,14 +408,18 @@ def _read_text(path: Path, lines: list[str], meters: Meters) -> Table:
 
 
 def _lines(path: Path, content: bytes, meters: Meters) -> list[str]:
+    encoding = meters.encoding
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        encoding = "utf-16"
     try:
-        text = content.decode(meters.encoding).removeprefix("\ufeff")
+        text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeError:
         text = "\0"
     if "\0" in text[:1000]:
+        other = "utf-16" if b"\0" in content[:1000] else "cp1252"
         raise DataError(
-            f"{path}: is not {meters.encoding} text; save it as UTF-8, or set "
-            "data.meters.encoding, such as cp1252 or utf-16"
+            f"{path}: is not {encoding} text; save it as UTF-8, or set data.meters.encoding: "
+            f"'{other}' or another one"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
@@ -477,7 +482,7 @@ def _header(
         return head, begin
     raise DataError(
         f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
-        "give the line of the header in data.meters.header"
+        "write one, or give its line in data.meters.header"
     )
 
 
@@ -544,13 +549,13 @@ def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
 def _is_total(row: Sequence[str]) -> bool:
     """Whether a row has a total, and no date."""
     words = (re.match(r"[^\W\d_]+(?:[ -]total\w*)?", field.strip()) for field in row)
-    is_named = any(word and _TOTALS.fullmatch(word[0]) for word in words)
+    is_named = any(word and TOTALS.fullmatch(word[0]) for word in words)
     return is_named and not any(map(is_date, row))
 
 
 def _without_totals(cells: pd.DataFrame, date: int) -> pd.DataFrame:
     """The rows without totals where the date should be."""
-    total = rf"\s*(?:{_TOTALS.pattern})\b"
+    total = rf"\s*(?:{TOTALS.pattern})\b"
     return cells[~cells.iloc[:, date].str.match(total, case=False)]
 
 
