@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -135,7 +135,8 @@ class Forecasters:
 
         The forecasters that suit a meter of this age are compared on the last fifth of its
         readings. With less than two weeks, they are models as received and naive forecasts, which
-        need no training and are compared on all readings.
+        need no training and are compared on all readings; a naive one once a day of its forecasts
+        can be compared.
 
         Raises:
             ResultsError: nothing is kept that could forecast a new meter.
@@ -156,7 +157,8 @@ class Forecasters:
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             trains = model.baseline and STANDARD[name].module != "naive"
-            suits = minutes >= REACH.get(name, 0) + WEEK and not (trains and is_short)
+            least = REACH.get(name, 0) + (WEEK if trains else WEEK // 7)
+            suits = minutes >= least and not (trains and is_short)
             if not (suits if model.baseline else "global" in model.models):
                 continue
             tried = model.adapt(before, client, 0 if is_short else epochs)
@@ -174,6 +176,8 @@ class Forecasters:
                 "scheme that shares parameters, such as P1, gives one"
             )
         common = pd.DataFrame(found).dropna().mean().sort_values()
+        if common.isna().all():
+            return replace(self._wanted(self.index, str(common.index[0])), why="as received")
         span = "all its readings" if is_short else "the last fifth of its readings"
         return self._least(self.index, common, f"least error of {span}, kWh")
 
@@ -264,8 +268,8 @@ class Forecasters:
 
     def _least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
         """The forecaster of least error, which comes first among the `errors`."""
-        others = [f"{name} {error:.2f}" for name, error in errors.iloc[1:MOST].items()]
-        why = f"{reason} {errors.iloc[0]:.2f}" + f" ({', '.join(others)})" * bool(others)
+        others = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST].items()]
+        why = f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(others)})" * bool(others)
         name = str(errors.index[0])
         file = among.loc[among["name"] == name, "file"].iloc[0]
         return Choice(name, self.folder / str(file), why)

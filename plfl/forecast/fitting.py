@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.config.named import STANDARD
 from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
@@ -116,7 +117,8 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
     first, cut = dataset.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
-    if cut == first or not all(len(dataset.starts(0, split)) for split in sets):
+    trains = STANDARD[model.baseline].module != "naive" or bool(model.widths)
+    if trains and (cut == first or not all(len(dataset.starts(0, split)) for split in sets)):
         raise DataError(
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
@@ -153,6 +155,8 @@ class OwnSteps:
 
     def after(self, epochs: int) -> NDArray[np.float32]:
         """Parameters (1, P) after this number of passes over all windows."""
+        if epochs == 0:
+            return self.start[None]
         return self._calibrated(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
 
     def choice(self) -> tuple[int, tuple[Dataset, NDArray[np.float64]] | None]:

@@ -243,13 +243,12 @@ class ForecastModel(Contents):
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
         weeks = len(table) * self.interval / WEEK
-        if weeks < 1:
-            log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
         adapted, passes = fitted_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
             trained = f"{counted(passes, 'epoch')}, chosen on the last fifth"
             how = trained if passes else "used as received"
-            log.info("%s: %.1f weeks of readings: %s", client, weeks, how)
+            age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
+            log.info("%s: %s of readings: %s", client, age, how)
         return adapted
 
     def updated(self, frame: pd.DataFrame, client: str) -> ForecastModel:

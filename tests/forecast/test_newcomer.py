@@ -101,16 +101,19 @@ def test_a_whole_model_is_used_as_received_with_less_than_two_weeks(days: int) -
 
 
 def test_too_few_readings_to_choose_leave_the_model_as_received() -> None:
-    few = model_of(study_of()).adapt(newcomer(rows=105), "d").models
-    np.testing.assert_array_equal(few["local"], few["global"])
+    model = model_of(study_of())
+    for rows in (12, 20, 105):  # 12: one look-back
+        few = model.adapt(newcomer(rows=rows), "d")
+        np.testing.assert_array_equal(few.models["local"], few.models["global"])
+        assert len(few.predict(newcomer(rows=rows))) == rows - 11
 
 
 def test_gaps_do_not_matter(caplog: pytest.LogCaptureFixture) -> None:
     readings = newcomer(rows=96 * 3)
     readings.iloc[40:60, 0] = np.nan
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         new = model_of(study_of()).adapt(readings, "d")
-    assert "d: has only 3.0 days" in caplog.text
+    assert "d: 3.0 days of readings: " in caplog.text
     assert np.isfinite(new.models["local"]).all()
     assert np.isfinite(new.predict(readings)["forecast"]).all()
 
@@ -122,7 +125,7 @@ def test_what_is_refused() -> None:
     with naming(DataError, "11 readings", "12"):
         model.adapt(newcomer(rows=11), "d")
     with naming(DataError, "client d", "5 training windows"):
-        model.adapt(newcomer(rows=20), "d")
+        model.adapt(newcomer(rows=20), "d", epochs=1)
     alone = model_of(study_of(grid={"sharing": ["P3"]}))
     with naming(DataError, alone.cell):
         alone.adapt(newcomer(), "d")
