@@ -339,10 +339,10 @@ def test_a_new_meter_gets_the_best_of_all_that_suit_its_age(
     errors = {told[0]: float(told[1])}
     errors |= {name: float(error) for name, error in map(str.split, told[2].split(", "))}
     assert told[0] == min(errors, key=lambda name: errors[name])
-    naive = {"persistence"} if days == 1 else {"persistence", "naive_day"}
+    naive = {"persistence", "naive_day"} if days == 8 else set()
     if days < 20:  # too young for what would be trained on its readings alone
         assert {*errors} == {"P1", "P2", *naive}
-    assert len(errors) == (3 if days == 1 else 4)
+    assert len(errors) == (2 if days < 7 else 4)
     # The same errors from the files of the models.
     index = pd.read_csv(project.results / "models" / "index.csv").query("state == 'North'")
     names = index["sharing"].where(index["sharing"] != "baseline", index["cell"])

@@ -135,8 +135,8 @@ class Forecasters:
 
         The forecasters that suit a meter of this age are compared on the last fifth of its
         readings. With less than two weeks, they are models as received and naive forecasts, which
-        need no training and are compared on all readings; a naive one once a day of its forecasts
-        can be compared.
+        need no training and are compared on all readings; with less than a week, the model as
+        received is taken (benchmarks/first_days.py).
 
         Raises:
             ResultsError: nothing is kept that could forecast a new meter.
@@ -157,8 +157,7 @@ class Forecasters:
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             trains = model.baseline and STANDARD[name].module != "naive"
-            least = REACH.get(name, 0) + (WEEK if trains else WEEK // 7)
-            suits = minutes >= least and not (trains and is_short)
+            suits = minutes >= REACH.get(name, 0) + WEEK and not (trains and is_short)
             if not (suits if model.baseline else "global" in model.models):
                 continue
             tried = model.adapt(before, client, 0 if is_short else epochs)
