@@ -164,7 +164,7 @@ class Meters(Section):
     over missing readings of up to `max_gap` minutes."""
     add: str | None = None
     """Registers whose names are equal without this regular expression, such as ` T[12]$` for those
-    of day and night, are added. A reading that one of them lacks is missing. Empty: none are."""
+    of day and night, are added. A reading that one lacks is missing. Empty: none."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
@@ -800,8 +800,8 @@ class FederationSettings(Section):
     calibration: Calibration = Calibration()
     evaluate_every: int | None = Field(None, ge=1)
     """Rounds between evaluations (authors' code: 10); the last round is always evaluated. null: a
-    tenth of the rounds, rounded up, or the tried numbers of rounds. With `windows.history`, all but
-    the last round have validation scores only."""
+    tenth of the rounds, rounded up, or the tried numbers of rounds. With `windows.history` only the
+    last round has test scores."""
     simulation: Simulation = Simulation()
     privacy: PrivacySettings = PrivacySettings()
 

@@ -463,7 +463,7 @@ class _Alike:
         is_allowed = phase % (step if is_summed else min(step, 15)) == 0
         is_off = (phases != phase) | (not is_allowed)
         if len(lengths) > 1:
-            is_off |= (self.minutes % step > 0) | (ends % self.minutes > 0)
+            is_off |= (self.minutes % step > 0) | (phases > 0)
         if is_off.any():
             at = int(np.argmax(is_off))
             raise DataError(
@@ -482,6 +482,10 @@ class _Alike:
         if self.target % longest == 0:
             what = f"readings of up to {longest} minutes among those of {self.raw}"
             self.done[what] += int((self.minutes > self.raw).sum())
+            ends = pd.DatetimeIndex(self.known_rows.index)
+            starts = ends - pd.to_timedelta(self.minutes - self.raw, unit="min")
+            is_split = self._rows_of(starts) < self._rows_of(ends)
+            self.done["of these, divided evenly between two rows"] += int(is_split.sum())
             return
         at = int(changes[0])
         remedy = f"set data.meters.interval: {longest}"
