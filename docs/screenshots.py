@@ -42,7 +42,7 @@ def report(browser: Browser, file: Path) -> None:
     page = browser.new_page(viewport=SIZE)
     page.goto(file.resolve().as_uri())
     take(page, "report-found")
-    for place, name in (("standings", "report-forecasters"), ("pareto", "report-charts")):
+    for place, name in (("standings", "report-forecasters"), ("convergence", "report-charts")):
         page.locator(f"#{place}").evaluate("element => element.scrollIntoView()")
         take(page, name)
 

@@ -228,8 +228,6 @@ class MethodRules(Algorithm):
     """Whether its loss reads hidden states of the model: of the LSTM or of the MLP."""
     only_task: ClassVar[str | None] = None
     """The only task for which it is defined; None if it is for any task."""
-    forms_clusters: ClassVar[bool] = False
-    """Whether it sorts clients into clusters: its state is a `ClusterState`."""
     has_teacher: ClassVar[bool] = False
     """Whether it mixes a teacher's outputs into the targets."""
 

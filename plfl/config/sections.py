@@ -201,9 +201,6 @@ class Meters(Section):
     of the readings."""
     weather_timezone: Zone | None = None
     """Time zone of its timestamps without a UTC offset. null: `timezone`."""
-    about: Path | None = None
-    """CSV file about the meters: a column `client` and any other columns. Figures use `building
-    type` and `climate zone`."""
 
     @field_validator("since", "until", mode="before")
     @classmethod

@@ -31,8 +31,7 @@ class MethodState:
 
 @dataclass
 class ClusterState(MethodState):
-    """State of a method that sorts clients into clusters (`forms_clusters`); records show the
-    cluster."""
+    """State of a method that sorts clients into clusters, which records show."""
 
     cluster: Tensor
     """Cluster (N,) of every client, −1 for a client that has none yet."""

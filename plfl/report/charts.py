@@ -1,6 +1,6 @@
 """The interactive charts of the page, declared with Altair from the tables of a study.
 
-Everything that a chart shows is computed here: means, intervals, the Pareto front. In the browser,
+Everything that a chart shows is computed here: means and intervals. In the browser,
 Vega-Lite only filters rows by the controls above a chart and draws them. The data are in the page
 once, as named data sets, which several charts can use.
 """
@@ -18,9 +18,7 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from plfl.baselines import BASELINE
 from plfl.report.figures.convergence import curves
-from plfl.report.figures.pareto import front, points
 from plfl.report.figures.week import forecasts, unbroken
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
@@ -72,7 +70,6 @@ def charts(tables: Tables) -> dict[str, Any]:
     that they name. The `description` of a specification is its caption."""
     declared: dict[str, Callable[[Tables], tuple[alt.TopLevelMixin, dict[str, Any]]]] = {
         "convergence": _convergence,
-        "pareto": _pareto,
         "week": _week,
     }
     specs, datasets = {}, {"persistence": [{"mase": 1}]}
@@ -174,57 +171,6 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     )
     layers = [rival, curve, _line_at_one("y")]
     return _chart(layers, params, about, 300), {"curves": rows, "rivals": lines}
-
-
-def _pareto(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
-    """Test error against bytes."""
-    params, where = _controls(tables)
-    kinds = {name: scheme(tables.study, name) for name in tables.study.grid.sharing}
-    kinds |= {BASELINE: "baseline"}
-    table = points(tables).assign(front=False)
-    table["kind"] = table["sharing"].map(kinds)
-    for _, here in table.groupby("state"):
-        table.loc[here.index, "front"] = front(here["megabytes"], here["mase"])
-    y, sent = _errors([*table["mase"], 1.0], "Test MASE"), table["megabytes"]
-    least = float(sent[sent > 0].min()) if sent.any() else 1.0
-    x = alt.X(
-        "megabytes:Q",
-        title=f"MB per {tables.study.participant} in all rounds",
-        scale=alt.Scale(type="symlog", constant=least),
-        axis=alt.Axis(values=[0, *_ticks(least, sent.max())], format="~g"),
-    )
-    base = alt.Chart(alt.NamedData("points")).encode(x=x, y=y)
-    marks = alt.Scale(domain=[*MODELS, BASELINE], range=["circle", "cross", "diamond"])
-    dots = (
-        base.transform_filter(f"isValid(datum.mase) && {where}")
-        .mark_point(size=55, filled=True)
-        .encode(
-            color=alt.Color("kind:N", scale=alt.Scale(domain=list(kinds.values()))),
-            shape=alt.Shape("model:N", scale=marks, legend=alt.Legend(values=list(MODELS))),
-            tooltip=[
-                _tip("label", "Forecaster", "N"),
-                _tip("model", "Model", "N"),
-                _tip("megabytes", f"MB per {tables.study.participant}"),
-                _tip("mase", "Test MASE"),
-            ],
-        )
-    )
-    steps = base.transform_filter(f"datum.front && {where}").mark_line(
-        interpolate="step-after", color="var(--quiet)", strokeWidth=1
-    )
-    about = (
-        "Test MASE at the last round against the bytes that each client exchanges in all rounds,"
-        " both directions together; a point per combination of sharing scheme, method and"
-        " optimisers. Baselines send nothing, except pooled raw data. The line is the Pareto front;"
-        " dotted: persistence."
-    )
-    columns = ["state", "label", "kind", "model", "mase", "megabytes", "front"]
-    rows = [
-        row | {"mase": _number(row["mase"]), "megabytes": _number(row["megabytes"])}
-        for row in table[columns].to_dict("records")
-    ]
-    layers = [steps, dots, _line_at_one("y")]
-    return _chart(layers, params, about, 300), {"points": rows}
 
 
 def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:

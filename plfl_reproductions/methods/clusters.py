@@ -20,8 +20,6 @@ class Clustered(Method):
     the cluster: x is (k, d_s).
     """
 
-    forms_clusters = True
-
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name == "fedavgadaptive":
             return "fedavgadaptive keeps one model per client, not one per cluster"

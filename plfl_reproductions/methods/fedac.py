@@ -55,7 +55,6 @@ class FedAC(Method):
 
     name = "fedac"
     sends = Sizes("d_s + d_φ")
-    forms_clusters = True
     no_proximal = "it has its own proximal terms"
     own_server = "FedAC's server takes means and has no step"
     no_codec = "clients send models, not updates"

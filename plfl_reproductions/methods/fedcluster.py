@@ -37,7 +37,6 @@ class FedCluster(FedOpt):
 
     name = "fedcluster"
     sends = Sizes()
-    forms_clusters = True
     simulation_only = "it initialises all clients together"
 
     clusters: int = Field(3, ge=1)

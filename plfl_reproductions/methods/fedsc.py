@@ -45,7 +45,6 @@ class FedSC(FedOpt):
 
     name = "fedsc"
     sends = Sizes(before_up="bins")
-    forms_clusters = True
     simulation_only = "all clients describe their data before round 1"
 
     clusters: int = Field(3, ge=1)

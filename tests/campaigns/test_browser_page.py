@@ -44,7 +44,7 @@ def opened(browser, written):
     context.close()
 
 
-CHARTS = ("convergence", "pareto", "week")
+CHARTS = ("convergence", "week")
 
 
 def test_it_fits_the_screen_with_every_figure(opened, written):
@@ -135,16 +135,6 @@ def test_a_week_is_that_of_the_chosen_client(opened):
     opened.locator("#week").get_by_label("Client").select_option("IL: il137")
     assert lines.count() == 4
     assert lines.first.get_attribute("d") != before
-
-
-def test_charts_tell_their_values(opened, written):
-    label = f"Test MASE: {Tables(written.parent).scores('local', 'last')['mase_mean'].min():.3f}"
-    marks = opened.locator("#pareto .mark-symbol path[aria-label]")
-    opened.locator("#pareto").get_by_label("State").select_option("NY")
-    texts = [mark.get_attribute("aria-label") for mark in marks.all()]
-    assert [text for text in texts if label in text]
-    marks.first.hover(force=True)
-    assert "Test MASE" in opened.locator("#vg-tooltip-element").inner_text()
 
 
 def test_filters_apply_to_the_chart(opened):

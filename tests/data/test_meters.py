@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters
-from plfl.data import meters, sources
+from plfl.data import meters
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -96,44 +96,6 @@ def test_files_missing_or_too_few(tmp_path: Path) -> None:
     touch(tmp_path, "only.csv")
     with pytest.raises(DataError, match=r"holds 1 of 2 meter files.*data.clients to 1"):
         meters.files(data(tmp_path), "A")
-
-
-def test_what_is_known_of_meters_is_told(tmp_path: Path) -> None:
-    for name in ("007", "b"):
-        (tmp_path / f"{name}.csv").write_text("timestamp,load\n", encoding="utf-8")
-    about = tmp_path / "about.csv"
-    about.write_text("client,building type,climate zone\n007,office,\nc,shop,5A\n", "utf-8")
-    assert meters.known(Meters()) == {}
-    assert meters.known(Meters(about=about)) == {
-        "007": {"building type": "office"},
-        "c": {"building type": "shop", "climate zone": "5A"},
-    }
-    data = Data(
-        source="meters", states=["X"], clients=2, meters=Meters(folder=tmp_path, about=about)
-    )
-    receipt = sources.of(data).fetch(data, "X")
-    assert receipt["clients"]["007"]["building type"] == "office"
-    assert set(receipt["clients"]) == {"007", "b"}, "the file about the meters is no meter"
-    assert about.as_posix() in receipt["files"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "the file does not exist; check the path, or remove data.meters.about"),
-        ("name,building type\na,office\n", "no column 'client'"),
-        ("client,kind\na,x\nb,y\na,z\n", "line 4: duplicate client 'a'"),
-        ("", "cannot be read"),
-    ],
-)
-def test_a_wrong_file_about_meters_is_refused(
-    text: str | None, message: str, tmp_path: Path
-) -> None:
-    about = tmp_path / "about.csv"
-    if text is not None:
-        about.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=f"(?s)about.csv.*{message}"):
-        meters.known(Meters(about=about))
 
 
 def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:

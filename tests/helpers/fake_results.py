@@ -283,7 +283,6 @@ def _receipt(study: Study, state: str) -> dict[str, Any]:
     return {
         "source": study.data.source,
         "files": {f"data/{study.data.source}/{first}.parquet": "0f" * 32},
-        "clients": {first: {"building type": "office"}},
     }
 
 

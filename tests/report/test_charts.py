@@ -14,7 +14,6 @@ import pytest
 from plfl.report import charts
 from plfl.report.charts import as_script, library
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
@@ -35,7 +34,7 @@ def found(tables: Tables) -> dict[str, Any]:
 
 
 def test_every_chart_is_valid_and_finds_its_data(found: dict[str, Any]) -> None:
-    assert list(found["specs"]) == ["convergence", "pareto", "week"]
+    assert list(found["specs"]) == ["convergence", "week"]
     for name, spec in found["specs"].items():
         alt.LayerChart.from_dict(spec)  # validates
         assert spec["description"].endswith("."), name
@@ -64,28 +63,6 @@ def test_names_cannot_end_the_script() -> None:
     text = as_script({"name": "</script><script>alert(1)"})
     assert "<" not in text and json.loads(text)["name"].startswith("</script>")
     assert "</script" not in library()
-
-
-def test_the_front_has_the_best_of_each_state(found: dict[str, Any]) -> None:
-    for _, here in pd.DataFrame(found["datasets"]["points"]).groupby("state"):
-        on_front = here[here["front"]].sort_values("megabytes")
-        assert on_front["mase"].is_monotonic_decreasing
-        assert on_front["mase"].iloc[-1] == here["mase"].min()
-
-
-def test_points_have_the_scores_of_the_tables(tables: Tables, found: dict[str, Any]) -> None:
-    rows = pd.DataFrame(found["datasets"]["points"])
-    per_state = 2 * (2 * 4) + 2  # two models of P1 and P2 with all optimisers; P3 has no server
-    scored = [name for name in fake_results.BASELINES if name != "persistence"]
-    assert len(rows) == 2 * (per_state + len(scored))
-    lost = rows[rows["label"] == "P1 · Prox + FedAvg"]
-    assert lost.set_index(["state", "model"])["mase"].isna().to_dict() == {
-        ("CA", "local"): True, ("CA", "global"): True,
-        ("IL", "local"): False, ("IL", "global"): False,
-    }  # fmt: skip
-    of_ca = rows[(rows["state"] == "CA") & (rows["kind"] == "baseline")].set_index("label")["mase"]
-    for name, score in tables.baseline_scores.loc["CA"]["mase_mean"].drop("persistence").items():
-        assert of_ca[baseline_label(str(name))] == pytest.approx(score, rel=1e-3)
 
 
 def test_curves_are_means_of_the_records(tables: Tables, found: dict[str, Any]) -> None:

@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from docutils.core import publish_doctree  # type: ignore[import-untyped]
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -32,7 +30,6 @@ from plfl.base.errors import PlflError, ResultsError
 from plfl.report import figures
 from plfl.report.figures import available, caption, draw, shown
 from plfl.report.figures.fig3_mase import scale
-from plfl.report.figures.pareto import front, points
 from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import CELL, MODELS
@@ -82,14 +79,11 @@ def _study(**blocks: Any) -> Study:
 def test_a_study_has_the_figures_in_which_it_has_something_to_show() -> None:
     grid = fake_results.TINY["grid"]
     assert set(available(_study())) == {
-        "convergence", "fig1_loads", "fig2_bytes", "pareto", "ranks", "week"
+        "convergence", "fig1_loads", "fig2_bytes", "ranks", "week"
     }  # fmt: skip
     assert "fig3_mase" in available(_study(grid=grid | {"client_opt": ["adam", "sgd"]}))
     assert "ranks" not in available(_study(grid=grid | {"sharing": ["P1"]}))
     assert "fig2_bytes" not in available(_study(grid=grid | {"sharing": ["P3"]}))
-    assert "clusters" in available(_study(grid=grid | {"method": ["fedopt", "ifca"]}))
-    alone = grid | {"method": ["ifca"], "sharing": ["P3"]}
-    assert "clusters" not in available(_study(grid=alone)), "nothing shared, no clusters"
     assert "horizons" in available(_study(windows={"horizons": 4}))
     assert set(figures._CONDITIONS) <= set(available()), "all of plfl without a study"
 
@@ -233,7 +227,7 @@ def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> Non
     fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
     assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 10, "panels and colour bar"
-    for name in ("convergence", "pareto", "week"):
+    for name in ("convergence", "week"):
         (legend,) = draw(name, tables)[name].legends
         labels = [text.get_text() for text in legend.get_texts()]
         assert not [label for label in labels if "baseline" in label]
@@ -340,6 +334,22 @@ def test_a_failed_optimiser_does_not_make_all_others_look_alike() -> None:
     assert scale(np.full(3, np.nan)).vmax == 1
 
 
+@pytest.mark.parametrize("worst", [3, 40, 3000])
+def test_labels_of_the_colours_do_not_overlap(worst: float, tmp_path: Path) -> None:
+    def level(cell: dict[str, Any], *rest: Any) -> float:
+        return 0.4 if cell["sharing"] == "P3" else worst
+
+    grid = fake_results.TINY["grid"] | {"client_opt": ["adam", "prox"]}
+    fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}, level)
+    fake_results.without_baselines(tmp_path)
+    bar = draw("fig3_mase", Tables(tmp_path))["fig3_mase_local"].axes[-1]
+    labels = {label.get_text() for label in bar.get_xticklabels()}
+    texts = [(text, tuple(box)) for text, box in _texts(bar.figure)]
+    boxes = sorted(box for text, box in texts if text in labels and box[3] < 60)
+    assert len(boxes) >= 3
+    assert all(left[2] < right[0] for left, right in itertools.pairwise(boxes))
+
+
 def test_the_heading_says_what_is_shared(results: Results) -> None:
     assert shares(results("SMALL").study, "P2") == "body shared"
     assert shares(results("METERS").study, "head") == "lstm.* and mlp.0.* shared"
@@ -376,57 +386,6 @@ def test_a_diverged_optimiser_is_named_instead_of_drawn(drawn: Drawn) -> None:
     first, second, *_ = drawn("convergence", "SMALL", *diverged)["convergence"].axes
     assert [text.get_text() for text in first.texts] == ["diverged: Prox"]
     assert not second.texts
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
-def test_the_front_is_what_nothing_betters(pairs: list[tuple[int, int]]) -> None:
-    cost, error = (pd.Series([pair[i] for pair in pairs], dtype=float) for i in range(2))
-    chosen = [pair for pair, kept in zip(pairs, front(cost, error), strict=True) if kept]
-    bettered = {
-        (c, e)
-        for c, e in pairs
-        if any(c2 <= c and e2 <= e and (c2, e2) != (c, e) for c2, e2 in pairs)
-    }
-    assert sorted(chosen) == sorted(set(pairs) - bettered)
-    assert not front(cost, error * np.nan).any()
-
-
-def test_points_are_those_of_the_tables(results: Results) -> None:
-    tables = results("METHODS", "CA-P2-ifca-sgd-fedavg-10")
-    summary = tables.summary[tables.summary["chosen"] == "last"]
-    figure = draw("pareto", tables)["pareto"]
-    assert len(figure.axes) == 4, "two states, bytes and hours"
-    assert figure.axes[0].texts[-1].get_text() == "2 of 32 points diverged"
-    beside = tables.baselines[tables.baselines["split"] == "test"]
-    for (state, cost), axis in zip(product(("CA", "IL"), range(2)), figure.axes, strict=True):
-        here = summary[(summary["state"] == state) & ~summary["diverged"]]
-        clients = tables.study.data.clients
-        megabytes = (here["bytes_down"] + here["bytes_up"]) / clients / 1e6
-        costs = [megabytes, here["seconds"] / 3600][cost]
-        expected = set(zip(costs.round(9), here["mase_mean"].round(9), strict=True))
-        if cost == 0:
-            own = beside[(beside["state"] == state) & (beside["baseline"] != "persistence")]
-            means = own.groupby("baseline")[["bytes", "mase"]].mean()
-            expected |= set(
-                zip((means["bytes"] / 1e6).round(9), means["mase"].round(9), strict=True)
-            )
-        offsets = np.asarray(axis.collections[0].get_offsets())
-        assert {(x, y) for x, y in offsets.round(9).tolist() if np.isfinite(y)} == expected
-
-
-def test_who_trains_alone_is_not_taken_for_who_has_a_server(tmp_path: Path) -> None:
-    """P3 of the authors' code has a server; that of every other method has none."""
-    grid = {"method": ["authors_code", "fedopt"], "client_opt": ["prox"]}
-    grid |= {"server_opt": ["fedavg", "fedadam"]}
-    table = points(fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}))
-    here = table[table["sharing"] == "P3"].groupby("method", sort=False).size()
-    assert here.to_dict() == {"authors_code": 2 * 2, "fedopt": 1}
-
-
-def test_one_seed_that_diverged_leaves_no_score(results: Results) -> None:
-    table = points(results("METERS", "Ost-head-fedopt-sgd-fedyogi-2"))
-    lost = (table["state"] == "Ost") & (table["label"] == "head · SGD + FedYogi")
-    assert table["mase"].isna().equals(lost) and lost.sum() == 2
 
 
 def test_ranks_are_those_of_the_records_and_bars_join_what_is_alike(tmp_path: Path) -> None:
@@ -478,24 +437,6 @@ def test_a_diverged_combination_has_no_score_and_ranks_last(tmp_path: Path) -> N
     table = blocks(tables.study, scores(tables, "local"))
     assert table["P2 Adam"].isna().all() and table["P2 Prox"].notna().all()
     assert ranking(table).ranks["P2 Adam"] == 2
-
-
-def test_clusters_are_those_of_the_records_counted_by_first_client(
-    results: Results, drawn: Drawn
-) -> None:
-    tables = results("METHODS")
-    assert fake_results.CLUSTERS == {"ifca": [1, 0, 1], "fedac": [-1, 4, 2]}
-    axes = drawn("clusters", "METHODS")["clusters"].axes
-    assert len(axes) == 4, "two states, two schemes"
-    clients = tables.clients[tables.clients["state"] == "CA"].sort_values("order")
-    first, *others = clients["client"]
-    names = [label.get_text() for label in axes[0].get_yticklabels()]
-    assert names == [f"office · {first}", *others]
-    for axis in axes:
-        values = np.ma.asarray(axis.collections[0].get_array()).reshape(3, 2)
-        assert values.filled(0).tolist() == [[1, 0], [2, 1], [1, 2]]
-        assert [text.get_text() for text in axis.texts] == ["1", "2", "1", "1", "2"]
-    assert [t.get_text() for t in axes[2].get_xticklabels()] == ["IFCA", "FedAC"]
 
 
 def test_the_week_is_that_of_the_median_client(results: Results, drawn: Drawn) -> None:
@@ -631,6 +572,6 @@ def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
         assert "div." not in shown
 
 
-@pytest.mark.parametrize("name", ["clusters", "convergence", "fig2_bytes", "pareto", "ranks"])
+@pytest.mark.parametrize("name", ["convergence", "fig2_bytes", "ranks"])
 def test_every_figure_draws(name: str, skipping: Tables) -> None:
     assert name in available(skipping.study) and draw(name, skipping)

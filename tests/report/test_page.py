@@ -494,7 +494,7 @@ def test_a_reader_of_six_meters_walks_the_page(
         assert 0 < box["x"] < box["x"] + box["width"] <= width
     parts = tab.locator("main > section").evaluate_all("all => all.map((part) => part.id)")
     assert parts == ["answer", "weeks", "standings", "comparisons", "clients", "figures", "run"]
-    for chart in ("convergence", "pareto", "week"):
+    for chart in ("convergence", "week"):
         tab.locator(f"#{chart} .live svg").first.wait_for()
         assert not tab.locator(f"#{chart} > .drawing").first.is_visible()
     lines = tab.locator("#week .live svg .mark-line path")

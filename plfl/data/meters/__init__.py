@@ -23,7 +23,7 @@ from plfl.data.checks import collected, is_register
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, client_names, is_series, known
+from plfl.data.meters.paths import client_name, client_names, is_series
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.series import finished
 
@@ -33,7 +33,6 @@ __all__ = [
     "files",
     "in_folders",
     "is_series",
-    "known",
     "read",
     "read_file",
     "read_files",

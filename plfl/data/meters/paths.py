@@ -1,19 +1,14 @@
-"""Finds the files of meters in a folder, raw exports, and further information about meters."""
+"""Finds the files of meters in a folder, and raw exports."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import pandas as pd
-
 from plfl.base.errors import DataError
-from plfl.config.sections import Data, Meters
+from plfl.config.sections import Data
 from plfl.data import readers
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
-
-MOST_ABOUT = 10**8
-"""Largest size of the file `about`, in bytes."""
 
 
 def endings() -> tuple[str, ...]:
@@ -66,8 +61,7 @@ def in_folder(data: Data, state: str) -> list[Path]:
             f"{folder}: the folder does not exist; put the files of {state} there, one per meter, "
             "or set data.meters.folder"
         )
-    about = data.meters.about and data.meters.about.resolve()
-    found = sorted(path for path in folder.iterdir() if is_series(path) and path.resolve() != about)
+    found = sorted(filter(is_series, folder.iterdir()))
     if not found:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(endings())}")
     found = [path for path in found if is_chosen(client_name(path), data.meters)]
@@ -150,36 +144,3 @@ def client_names(meters: Iterable[str]) -> dict[str, str]:
             )
         clients[client] = meter
     return {meter: client for client, meter in clients.items()}
-
-
-def known(meters: Meters) -> dict[str, dict[str, str]]:
-    """Further information about each client, by column, from the file `meters.about`.
-
-    Empty cells are left out.
-
-    Raises:
-        DataError: the file is missing or unreadable, has no column `client`, or a duplicate client.
-    """
-    path = meters.about
-    if path is None:
-        return {}
-    if problem := unreadable(path):
-        raise DataError(f"{path}: {problem}, or remove data.meters.about")
-    try:
-        if path.stat().st_size > MOST_ABOUT:
-            raise ValueError(f"has more than {MOST_ABOUT // 10**6} MB")
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); save it as CSV with a header") from None
-    if "client" not in table:
-        raise DataError(f"{path}: has no column 'client'; add it, with the name of each meter")
-    if (twice := table["client"].duplicated()).any():
-        line = int(twice.to_numpy().argmax()) + 2
-        raise DataError(
-            f"{path}, line {line}: duplicate client {table['client'][line - 2]!r}; keep one row"
-        )
-    rows = table.set_index("client").to_dict("index")
-    return {
-        str(client): {str(name): word for name, word in row.items() if word}
-        for client, row in rows.items()
-    }

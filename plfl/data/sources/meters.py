@@ -39,17 +39,14 @@ class MetersSource(Source):
     def own_files(self, data: Data, state: str) -> list[Path]:
         from plfl.data import meters
 
-        beside = (data.meters.weather, data.meters.about)
-        return [*meters.files(data, state), *(path for path in beside if path)]
+        weather = data.meters.weather
+        return [*meters.files(data, state), *([weather] if weather else [])]
 
     def fetch(self, data: Data, state: str) -> Receipt:
         from plfl.data import meters
 
-        about = meters.known(data.meters)
-        known = {
-            name: {"file": path.as_posix(), **about.get(name, {})}
-            for name, path in meters.clients(data, state).items()
-        }
+        clients = meters.clients(data, state).items()
+        known = {name: {"file": path.as_posix()} for name, path in clients}
         files = digests(self.own_files(data, state))
         return {"source": data.source, "files": files, "clients": known}
 

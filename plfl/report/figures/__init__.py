@@ -35,11 +35,6 @@ def _several(study: Study, axes: list[str]) -> bool:
 
 
 _CONDITIONS: dict[str, Callable[[Study], bool]] = {
-    "clusters": lambda study: any(
-        method.forms_clusters and not study.combinations.trains_alone(scheme, name)
-        for name, method in study.combinations.methods.items()
-        for scheme in study.grid.sharing
-    ),
     "fig2_bytes": lambda study: bool(study.federated),
     "fig3_mase": lambda study: _several(study, ["method", "client_opt", "server_opt"]),
     "horizons": lambda study: study.windows.horizons > 1,

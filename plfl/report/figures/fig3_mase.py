@@ -104,7 +104,10 @@ def _heat_maps(
     )
     bar.outline.set_visible(False)
     if isinstance(norm, LogNorm):
-        bar.ax.xaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
+        # Over a wider span, more labels would overlap.
+        span = float(norm.vmax or 1) / float(norm.vmin or 1)
+        some = (1, 1.2, 1.5, 2, 3, 5, 7) if span < 5 else (1, 2, 5) if span < 300 else (1,)
+        bar.ax.xaxis.set_major_locator(LogLocator(subs=some))
     bar.ax.xaxis.set_major_formatter("{x:g}")
     bar.ax.xaxis.set_minor_formatter(NullFormatter())
     return figure
