@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.experiments.trainer import placed
     from plfl.experiments.workload import measured_speed, seconds, workload
     from plfl.pipeline.jobs import duration
-    from plfl.results.power import notes
+    from plfl.results.power import undecidable
     from plfl.training.engines import choose
 
     works = {label: workload(variant) for label, variant in study.variants.items()}
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
         f"{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
-    for note in notes(study):
+    if note := undecidable(study):
         print(f"note: {note}")
 
 

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data import sources
     from plfl.pipeline import shipped
     from plfl.pipeline.files import remove_damaged
-    from plfl.results.power import notes
+    from plfl.results.power import undecidable
 
     given = options.snakemake
     given = given[1:] if given[:1] == ["--"] else given
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         for file in remove_damaged(study):
             print(f"{study.name}: {file} is damaged and is made again", file=sys.stderr)
         lock.release()
-    for note in notes(study):
+    if note := undecidable(study):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.

@@ -33,7 +33,7 @@ from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
 from plfl.results.overview import BEST, MAP, METERS, Overview, along
-from plfl.results.power import notes
+from plfl.results.power import undecidable
 from plfl.results.tables import fitting
 from plfl.results.words import method_label
 from plfl.study import Study
@@ -271,7 +271,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             links={label: _link(results / label, out) for label in overview.about["variants"]},
             compared=forest(study, overview.comparisons),
             dated=in_sentences(study, results),
-            notes=notes(study),
+            note=undecidable(study),
             found=list(found(overview)),
             map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
             map_caption=heat_map.CAPTION,

@@ -21,7 +21,7 @@ from plfl.results.claims import in_sentences
 from plfl.results.collect import SEASONS
 from plfl.results.contest import Variant
 from plfl.results.overview import best_cells
-from plfl.results.power import notes
+from plfl.results.power import undecidable
 from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
@@ -83,7 +83,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             kinds=KINDS,
             compared=forest(study, compared),
             dated=in_sentences(study, results),
-            notes=notes(study),
+            note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
             schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],
             references=list(_naive(tables).values())

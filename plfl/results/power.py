@@ -12,7 +12,7 @@ V₀ and ν₀ are those of all factors together.
 
 import bisect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from scipy import special
 
@@ -39,15 +39,12 @@ Parts = Mapping[str, Part]
 """The parts of the variance of an effect, by factor."""
 
 
-def _at(parts: Parts, levels: Mapping[str, int]) -> Parts:
-    """The expected parts if some factors had other numbers of levels."""
-    changed = dict(parts)
-    for factor, n in levels.items():
-        part = parts[factor]
-        # Each state loses one degree of freedom.
-        freedom = part.freedom * (n - 1) / (part.levels - 1)
-        changed[factor] = Part(n, part.variance * part.levels / n, freedom)
-    return changed
+def _at(parts: Parts, factor: str, levels: int) -> Parts:
+    """The expected parts if a factor had another number of levels."""
+    part = parts[factor]
+    # Each state loses one degree of freedom.
+    freedom = part.freedom * (levels - 1) / (part.levels - 1)
+    return {**parts, factor: Part(levels, part.variance * part.levels / levels, freedom)}
 
 
 def _decides(parts: Parts, effect: float, level: float) -> bool:
@@ -85,30 +82,6 @@ def undecidable(study: Study) -> str:
     )
 
 
-def notes(study: Study) -> list[str]:
-    """What a study cannot decide or compare, in sentences without full stops."""
-    return [note.rstrip(".") for note in (undecidable(study), unequal(study)) if note]
-
-
-def unequal(study: Study) -> str:
-    """What is unequal in a comparison of unseen clients with raw data; empty if nothing."""
-    unseen = [
-        name
-        for name in study.grid.sharing
-        if study.joins(name) == "unseen" and name not in study.for_new
-    ]
-    pooled = [one for one in study.baselines.further if one.crosses == "raw data"]
-    there = {getattr(one, "turns", 0) for one in pooled}
-    lacking = sorted({study.schemes[name].turns for name in unseen} - there)
-    if not lacking:
-        return ""
-    listed = ", ".join(f"{{name: lightgbm_others, turns: {n}}}" for n in lacking)
-    return (
-        "no baseline has the raw data that the models of unseen clients are trained on, so the "
-        f"price of not pooling is unknown; baselines.further: [{listed}] adds one"
-    )
-
-
 def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     """What would decide a claim, in one sentence: the factor that has to grow least.
 
@@ -118,36 +91,25 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     parts, effect, level = comparison.parts, comparison.effect, level / sufficient
     if comparison.lacking:
         return too_few(comparison.lacking)
-    growth = {}
+    needed = {}
     for factor in (name for name in MOST if name in parts):
         numbers = range(parts[factor].levels + 1, MOST[factor] + 1)
-        n = _first(numbers, lambda n, f=factor: _decides(_at(parts, {f: n}), effect, level))  # type: ignore[misc]
-        if n is not None:
-            growth[factor] = n / parts[factor].levels
-    if growth:
-        factor = min(growth, key=lambda name: growth[name])
-        now = parts[factor].levels
-        what = f"{round(growth[factor] * now)} {factor}{' of test' * (factor == 'weeks')}"
-        return (
-            f"With about {what} ({now} now) it would be decided, if the difference stays as it is; "
-            "fewer do not suffice."
+        # All numbers above one that is enough are enough, too.
+        i = bisect.bisect_left(
+            numbers,
+            True,
+            key=lambda n, f=factor: _decides(_at(parts, f, n), effect, level),  # type: ignore[misc]
         )
-
-    def decides(times: int) -> bool:
-        grown = {name: part.levels * times for name, part in parts.items()}
-        return _decides(_at(parts, grown), effect, level)
-
-    times = _first(range(2, 11), decides)
-    if times is None:
-        return "Even ten times as much data would not decide it: the difference is too small."
+        if i < len(numbers):
+            needed[factor] = numbers[i]
+    if not needed:
+        return (
+            f"More {listed(parts, 'or')} alone would not decide it: the difference is too small, "
+            "or several vary too much."
+        )
+    factor = min(needed, key=lambda name: needed[name] / parts[name].levels)
     return (
-        f"With about {times} times as many {listed(parts)} it would be decided; more of only "
-        "one of them does not suffice."
+        f"With about {needed[factor]} {factor}{' of test' * (factor == 'weeks')} "
+        f"({parts[factor].levels} now) it would be decided, if the difference stays as it is; "
+        "fewer do not suffice."
     )
-
-
-def _first(numbers: range, enough: Callable[[int], bool]) -> int | None:
-    """The smallest sufficient number, assuming that all larger ones are sufficient, too; None if
-    there is none."""
-    i = bisect.bisect_left(numbers, True, key=enough)
-    return numbers[i] if i < len(numbers) else None
