@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
 
 _CAPTIONS = {
     "accuracy": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
-    " deviation. The first row of the grid is in every panel.",
+    " deviation.",
     "labels": "Who has which labels: training images of each client, first seed.",
 }
 
@@ -31,10 +31,10 @@ class Images(Reporting):
         "collect": ["plfl_images.results.collect"],
         "figures": ["plfl_images.report.figures"],
         "page": ["plfl_images.report.page"],
-        "overview": ["plfl_images.results.variants", "plfl_images.report.overview"],
+        "overview": ["plfl_images.results.variants", "plfl_images.report.page"],
     }
     further: ClassVar = {"table_of_curves": "curves.csv"}
-    drawn: ClassVar = ("overview", "curves")
+    drawn: ClassVar = ("overview", "accuracy")
 
     def divided(self, study: Study) -> Any:
         return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]

@@ -1,31 +1,39 @@
-"""The figures of a study of classifiers."""
+"""The figures of a study of classifiers, with or without further axes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plfl.report.figures.style import COLUMN, PAGE, SEQUENTIAL, colour, panels, save, style
-from plfl.results.tables import Tables
+from plfl.report.figures.style import (
+    COLOURS,
+    COLUMN,
+    PAGE,
+    SEQUENTIAL,
+    colour,
+    fit,
+    panels,
+    save,
+    style,
+)
+from plfl.report.overview import draw_lines, positions
+from plfl.results import words
+from plfl.results.overview import BEST, Overview, along
+from plfl.results.tables import Tables, fitting
 from plfl.results.words import client_label, method_label, server_label
+from plfl.study import Study
 from plfl_images.results import classification
-from plfl_images.results.variants import Results
+from plfl_images.results.variants import CURVES, Results
 
-PER_PANEL = 6
-"""Largest number of curves in a panel: the number of colours."""
-_DASHES: tuple[Any, ...] = ("", (4, 1.5), (3, 1, 1, 1), (1, 1))
-"""Dashes that distinguish rows of the same colour."""
-
-
-def results_in(folder: Path) -> Results:
-    """The results of a study without axes, or of a single variant."""
-    return Results("", {}, Tables(folder))
+MOST = 12
+"""Largest number of panels; if a study has more variants, the first are shown."""
+_DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1))
+"""Dashes that distinguish curves of the same colour."""
 
 
 def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
@@ -47,70 +55,82 @@ def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
     return name
 
 
-def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
-    """The rows of the grid in groups, one per panel. The first row is in all panels, for
-    comparison."""
-    others = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
-    return [[rows[0], *group] for group in others]
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """A table with the name of the row of the grid in the column `line`."""
+    rows = classification.rows_of(table)
+    parts = [classification.of_row(table, row).assign(line=label(row, rows)) for row in rows]
+    return pd.concat(parts, ignore_index=True)
 
 
-def look(k: int) -> dict[str, Any]:
-    """Colour, marker and dashes of row `k` of the grid, the same in all panels.
-
-    The first row, which is in all panels, has a colour of its own. Rows of different panels may
-    share a colour; then they differ in marker and line.
-    """
-    turn, place = divmod(k - 1, PER_PANEL - 1) if k else (0, -1)
-    return {
-        "color": colour(place + 1)["color"],
-        "marker": colour(place + 1 + turn)["marker"],
-        "dashes": _DASHES[turn % len(_DASHES)],
-    }
-
-
-def lines_of(
-    table: pd.DataFrame, group: Sequence[dict[str, str]], rows: Sequence[dict[str, str]]
-) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """The parts of a table that belong to a group of the `rows` of the grid, named in the column
-    `line`, and the look of each."""
-    names = {label(row, rows): row for row in group}
-    parts = [classification.of_row(table, row).assign(line=name) for name, row in names.items()]
-    looks = {name: look(rows.index(row)) for name, row in names.items()}
-    return pd.concat(parts, ignore_index=True), looks
-
-
-def accuracy(results: Results) -> Figure:
-    """Test accuracy of the global models against rounds, mean over seeds, with the spread."""
-    rows, groups = results.rows, grouped(results.rows)
-    figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
-    for axis, group in zip(axes[0], groups, strict=True):
-        draw_curves(axis, *lines_of(results.curves, group, rows))
-        legend_below(axis, 3)
+def curves(study: Study, table: pd.DataFrame) -> Figure:
+    """Test accuracy of the global models against rounds, mean over seeds with the spread, a panel
+    for each variant. `table`: see `Results.curves`, with the columns of the variants, if any."""
+    table = _named(table.assign(percent=100 * table["accuracy"]))
+    groups = list(table.groupby("variant", sort=False))[:MOST] if study.axes else [("", table)]
+    lines, columns = list(dict.fromkeys(table["line"])), min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    size = PAGE if columns > 1 else COLUMN, 2.1 * rows + 0.9
+    figure, axes = panels(rows, columns, size, sharex=True, sharey=True)
+    for panel, (_, part) in zip(axes.flat, groups, strict=False):
+        sns.lineplot(
+            part,
+            x="round",
+            y="percent",
+            hue="line",
+            style="line",
+            palette={name: colour(i)["color"] for i, name in enumerate(lines)},
+            dashes={name: _DASHES[i // len(COLOURS) % 3] for i, name in enumerate(lines)},
+            errorbar="sd",
+            err_kws={"alpha": 0.12, "linewidth": 0},
+            ax=panel,
+        )
+        panel.set(xlabel="Round", ylabel="Test accuracy (%)", ylim=(0, 100))
+        panel.set_title(_place(study, part), fontsize=7)
+        panel.grid(axis="y")
+    _legend(figure, axes.flat, len(groups))
     return figure
 
 
-def draw_curves(panel: Axes, curves: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Draw `Results.curves`, mean and standard deviation over seeds: a line for each name in the
-    column `line`, which has one of the `looks`."""
-    sns.lineplot(
-        curves.assign(percent=100 * curves["accuracy"]),
-        x="round",
-        y="percent",
-        hue="line",
-        style="line",
-        palette={name: look["color"] for name, look in looks.items()},
-        dashes={name: look["dashes"] for name, look in looks.items()},
-        errorbar="sd",
-        err_kws={"alpha": 0.12, "linewidth": 0},
-        ax=panel,
-    )
-    panel.set(xlabel="Round", ylabel="Test accuracy (%)", ylim=(0, 100))
-    panel.grid(axis="y")
+def ends(overview: Overview) -> Figure:
+    """Accuracy at the end along the axis with most values, a panel for each place on the others."""
+    study, best = overview.study, overview.table(BEST)
+    axis, others = along(study)
+    where, numeric = positions(axis)
+    shown = _named(best[best["model"] == "global"])
+    shown = shown.assign(at=shown[axis.column].map(where))
+    shown[["accuracy_tail", "low", "high"]] *= 100
+    groups = list(shown.groupby([*others], sort=False))[:MOST] if others else [("", shown)]
+    looks = {name: colour(i) for i, name in enumerate(dict.fromkeys(shown["line"]))}
+    columns = min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    figure, axes = panels(rows, columns, (PAGE, 2.1 * rows + 0.9), sharey=True)
+    for panel, (_, part) in zip(axes.flat, groups, strict=False):
+        draw_lines(panel, part, "accuracy_tail", looks, numeric)
+        panel.set_xticks(list(where.values()), list(where))
+        panel.minorticks_off()
+        panel.set(xlabel=axis.key, ylabel="Test accuracy (%)")
+        panel.set_title(_place(study, part, [axis.key]), fontsize=7)
+        panel.grid(axis="y")
+    _legend(figure, axes.flat, len(groups))
+    return figure
 
 
-def legend_below(panel: Axes, columns: int) -> None:
-    """A legend below the panel, where it does not cover curves."""
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, title=None)
+def _place(study: Study, part: pd.DataFrame, without: Sequence[str] = ()) -> str:
+    """The place of a panel on the axes, in words."""
+    labels = {axis.column: str(part[axis.column].iloc[0]) for axis in study.axes}
+    text = words.place(study, labels, without)
+    return fit(text, 40, lines=2) if text else ""
+
+
+def _legend(figure: Figure, axes: Any, used: int) -> None:
+    """One legend for all panels, below them; panels that are not used disappear."""
+    handles, names = axes[0].get_legend_handles_labels()
+    for i, panel in enumerate(axes):
+        if legend := panel.get_legend():
+            legend.remove()
+        if i >= used:
+            panel.axis("off")
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
 
 
 def labels(results: Results) -> Figure:
@@ -131,12 +151,8 @@ def labels(results: Results) -> Figure:
     return figure
 
 
-DRAW: dict[str, Callable[[Results], Figure]] = {"accuracy": accuracy, "labels": labels}
-"""The function that draws each figure of `CAPTIONS`."""
-
-
 def render_all(results: Path, out: Path) -> Iterator[str]:
-    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG.
+    """Draw all figures of a study without further axes into folder `out`, as PDF, PNG and SVG.
 
     Yields:
         The name of each figure, when its files are written.
@@ -144,8 +160,19 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     Raises:
         PlflError: the folder cannot be written.
     """
-    found = results_in(results)
-    for stem, draw in DRAW.items():
-        with style():
-            save(draw(found), out / stem)
-        yield stem
+    found = Results("", {}, Tables(results))
+    with style():
+        for stem, figure in (
+            ("accuracy", curves(found.study, found.curves)),
+            ("labels", labels(found)),
+        ):
+            save(figure, out / stem)
+            yield stem
+
+
+def illustrate(results: Path, out: Path) -> None:
+    """Draw the figures of a study with further axes into folder `out`."""
+    overview = Overview(results)
+    with style(), fitting(results):
+        save(ends(overview), out / "overview")
+        save(curves(overview.study, overview.table(CURVES)), out / "accuracy")

@@ -1,118 +1,119 @@
-"""The page of a study of classifiers."""
+"""The page of a study of classifiers, with or without further axes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-import numpy as np
+import pandas as pd
 
+from plfl.baselines import BASELINE
 from plfl.report import reporting
 from plfl.report.forest import forest
 from plfl.report.rendering import drawing, write_page
+from plfl.report.standings import Row
 from plfl.results import comparisons
+from plfl.results.overview import BEST, Overview, is_overview
+from plfl.results.tables import Tables, fitting
+from plfl.study import Study
 from plfl_images.report import paper
-from plfl_images.report.figures import label, results_in
-from plfl_images.results import classification
-from plfl_images.results.variants import Results
+from plfl_images.report.figures import illustrate, label
+from plfl_images.results.classification import GROUP, TAIL, rows_of
+from plfl_images.results.variants import Results, best
 
-ABOUT_BASELINES = (
-    "Three baselines need no federation: each client's most frequent label (majority), a logistic"
-    " regression on its own images (logistic own), and one on the images of all clients together"
-    " (logistic pooled)."
-)
-"""The text of the pages about the rows of baselines."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One row of the grid, with accuracies in per cent."""
-
-    name: str
-    tuned: str
-    quarter: str
-    half: str
-    tail: str
-    own: str
-    rounds: str
-    megabytes: str
-    published: str
+__all__ = ["illustrate", "write"]
+ENDS = "Test accuracy of the global models at the end: mean over seeds, with 95 % intervals."
+"""The caption of the figure `overview`."""
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
     """Write the page of a results folder, with the figures of folder `figures`, to `out`.
 
+    Variants whose own pages exist are linked. The same results give the same bytes.
+
     Raises:
         PlflError: the file cannot be written.
     """
-    found = results_in(results)
-    compared = comparisons.read(results, found.study, [found])
-    write_page(
-        out,
-        "page.html.jinja",
-        found.tables.about,
-        "plfl_images.report",
-        study=found.study,
-        column=paper.column_of(found.study),
-        standings=_standings(found, "global"),
-        local=_standings(found, "local"),
-        baselines=_baselines(found),
-        about_baselines=ABOUT_BASELINES,
-        compared=forest(found.study, compared),
-        tail=classification.TAIL,
-        drawings=[
-            (drawing(figures / f"{stem}.svg", caption), caption)
-            for stem, caption in reporting.of(found.study).captions(found.study).items()
-        ],
+    found: Overview | Results = (
+        Overview(results) if is_overview(results) else Results("", {}, Tables(results))
     )
+    with fitting(results):
+        if isinstance(found, Overview):
+            about, table, compared = found.about, found.table(BEST), found.comparisons
+        else:
+            about, table = found.tables.about, best([found])
+            compared = comparisons.read(results, found.study, [found])
+        study = found.study
+        captions = reporting.of(study).captions(study)
+        if study.axes:
+            captions = {"overview": ENDS, "accuracy": captions["accuracy"]}
+        write_page(
+            out,
+            "page.html.jinja",
+            about,
+            "plfl_images.report",
+            study=study,
+            column=None if study.axes else paper.column_of(study),
+            places=[axis.key for axis in study.axes],
+            groups=[list(_rows(study, here)) for _, here in table.groupby("variant", sort=False)],
+            links={
+                name: f"{quote(name)}/index.html"
+                for name in about.get("variants", [])
+                if (results / name / "index.html").is_file()
+            },
+            compared=forest(study, compared),
+            tail=TAIL,
+            drawings=[
+                (drawing(figures / f"{stem}.svg", caption), caption)
+                for stem, caption in captions.items()
+            ],
+        )
 
 
-def _standings(found: Results, model: str) -> list[Standing]:
-    table = classification.standings(found.summary[found.summary["model"] == model])
-    # The paper's numbers, and the costs until a target, are those of the server's model.
-    column, rows = paper.column_of(found.study) if model == "global" else None, []
-    for row in table.to_dict("records"):
+def _rows(study: Study, table: pd.DataFrame) -> Iterator[Row]:
+    """The rows of a variant: global models, the most accurate first; local ones; baselines."""
+    column = None if study.axes else paper.column_of(study)
+    trained = rows_of(table[table["sharing"] != BASELINE])
+    order = {"global": 0, "local": 1, BASELINE: 2}
+    for row in table.sort_values("model", key=lambda m: m.map(order), kind="stable").to_dict(
+        "records"
+    ):
+        is_baseline = row["sharing"] == BASELINE
+        name = label({axis: row[axis] for axis in GROUP}, trained) if not is_baseline else ""
         published = column and column.of(row["method"], row["server_opt"])
-        reached = row["reached"] if model == "global" else 0
-        price = row["bytes_to_target"]
-        rows.append(
-            Standing(
-                name=label({axis: row[axis] for axis in classification.GROUP}, found.rows),
-                tuned=row.get("hyperparameters") or "–",
-                **{
-                    key: percent(row[score], row[f"{score}_std"])
-                    for key, score in (
-                        ("quarter", "accuracy_quarter"),
-                        ("half", "accuracy_half"),
-                        ("tail", "accuracy_tail"),
-                        ("own", "own_accuracy"),
-                    )
-                },
-                rounds=f"{row['rounds_to_target']:.0f} ({reached} of {row['seeds']})"
-                if reached
+        is_global, reached = row["model"] == "global", row.get("reached", 0)
+        yield Row(
+            [str(row[axis.column]) for axis in study.axes],
+            name + ", clients' own models" * (row["model"] == "local")
+            if name
+            else row["method"].replace("_", " "),
+            "",
+            is_baseline,
+            _percent(row, "accuracy_tail"),
+            ""
+            if math.isnan(row.get("low", math.nan))
+            else f"{100 * row['low']:.1f} to {100 * row['high']:.1f}",
+            [
+                *(_percent(row, f"accuracy_{t}") for t in ("quarter", "half")),
+                _percent(row, "own_accuracy"),
+                # The costs until a target, and the paper's numbers, are of the server's model.
+                f"{row['rounds_to_target']:.0f} ({reached:.0f} of {row['seeds']:.0f})"
+                if is_global and reached
                 else "–",
-                megabytes=f"{price / 1e6:.1f}" if reached else "–",
-                published=f"{published[0]:.2f} ± {published[1]:.2f}" if published else "–",
-            )
+                f"{row['bytes_to_target'] / 1e6:.1f}" if is_global and reached else "–",
+                f"{published[0]:.2f} ± {published[1]:.2f}" if is_global and published else "–",
+                row["hyperparameters"] if isinstance(row.get("hyperparameters"), str) else "–",
+            ],
         )
-    return rows
 
 
-def _baselines(found: Results) -> list[tuple[str, str, str]]:
-    rows = found.baselines.to_dict("records")
-    return [
-        (
-            row["baseline"].replace("_", " "),
-            percent(row["accuracy"], row["accuracy_std"]),
-            percent(row["own_accuracy"], row["own_accuracy_std"]),
-        )
-        for row in rows
-    ]
-
-
-def percent(mean: float, spread: float = np.nan) -> str:
+def _percent(row: Mapping[Any, Any], score: str) -> str:
     """A share in per cent, with its standard deviation if it is known."""
-    if not np.isfinite(mean):
+    mean, spread = row.get(score, math.nan), row.get(f"{score}_std", math.nan)
+    if not math.isfinite(mean):
         return "–"
     text = f"{100 * mean:.1f}"
-    return f"{text} ± {100 * spread:.1f}" if np.isfinite(spread) else text
+    return f"{text} ± {100 * spread:.1f}" if math.isfinite(spread) else text
