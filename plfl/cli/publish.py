@@ -60,12 +60,11 @@ def run(options: argparse.Namespace) -> None:
     """Write the crate, and say what it does not contain."""
     from datetime import UTC, datetime
 
-    from plfl.publish import citation
-    from plfl.publish.crate import publish
+    from plfl.publish.crate import publish, read_citation
     from plfl.results.records import read_about
 
     read_about(options.results)  # errors of the folder come before those of the citation
-    read = citation.read(options.citation)
+    read = read_citation(options.citation)
     today = datetime.now(UTC).date()
     if publish(options.results, options.to, read, today, options.models, options.data):
         print("left out: readings of the meters, and all that shows them; --data includes them")

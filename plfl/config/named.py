@@ -116,11 +116,8 @@ class Origin:
     """A few words, as shown on the page and in MLflow."""
     text: str
     """A phrase that says whether they were measured, simulated or generated."""
-    kind: str = "Others"
-    """How they were collected, in the words of Croissant's vocabulary for responsible AI."""
     licence: str | None = None
     """The address of their licence; None if only their owner knows it."""
-    citation: str | None = None
 
 
 CC_BY = "https://spdx.org/licenses/CC-BY-4.0"

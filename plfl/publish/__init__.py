@@ -1,1 +1,1 @@
-"""Results for other tools: RO-Crates with Croissant metadata, and the MLflow database."""
+"""Results for other tools: RO-Crates, and the MLflow database."""

@@ -1,13 +1,11 @@
 """A finished study as a folder or an archive that others can cite, check and repeat.
 
 It is an RO-Crate (https://w3id.org/ro/crate): the files of the study, and `ro-crate-metadata.json`,
-which says what each of them is, who made it and under which licence. `croissant.json` describes the
-tables for those who load them (https://docs.mlcommons.org/croissant/docs/croissant-spec.html).
+which says what each of them is, who made it and under which licence. Authors and licence are those
+of a CITATION.cff (https://citation-file-format.github.io).
 """
 
-import json
 import mimetypes
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,11 +13,13 @@ from contextlib import contextmanager
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import yaml
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
@@ -27,7 +27,6 @@ from plfl.base.text import some
 from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.receipts import verify
 from plfl.plugins import digests_of
-from plfl.publish.citation import Citation
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml
 from plfl.report.reporting import figures_of, make
@@ -48,30 +47,70 @@ DESCRIPTIONS = {
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     "requirements.txt": "versions of the software that ran the study",
-    "croissant.json": "Croissant metadata of the tables",
     "targets.csv": "scores of each target of a window",
     "index.csv": "which cell each file of models belongs to",
 }
 """What the files of a crate contain, by name."""
-_TERMS = (
-    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
-    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated "
-    "replace samplingRate separator source subField transform"
-)
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
-"""The terms of Croissant 1.0."""
+EXAMPLE = """cff-version: 1.2.0
+message: Please cite these results.
+title: Forecasts of our campus
+authors: [{given-names: Ada, family-names: Example, orcid: https://orcid.org/0000-0000-0000-0000}]
+license: CC-BY-4.0"""
+"""The least that a file needs, for messages."""
+
+
+class Author(BaseModel):
+    """A person or an organisation."""
+
+    name: str = Field(min_length=1)
+    is_person: bool
+    url: str | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """The keys of a CITATION.cff as those of this class."""
+        parts = map(raw.get, ("given-names", "name-particle", "family-names"))
+        person = " ".join(str(part) for part in parts if part)
+        name = person or raw.get("name") or raw.get("alias") or ""
+        url = raw.get("orcid") or raw.get("website")
+        return {"name": name, "is_person": bool(person), "url": url}
+
+
+class Citation(BaseModel):
+    """The keys of a CITATION.cff that a crate needs."""
+
+    title: str = Field(min_length=1)
+    authors: list[Author] = Field(min_length=1)
+    license: Annotated[str, BeforeValidator(lambda raw: raw[0] if isinstance(raw, list) else raw)]
+    """An identifier of the SPDX list, such as `CC-BY-4.0`; the first, if there are several."""
+    url: str | None = None
+    """Where the results are presented, if anywhere."""
+
+    @property
+    def licence_url(self) -> str:
+        """The page of the licence."""
+        return f"https://spdx.org/licenses/{self.license}"
+
+
+def read_citation(path: Path) -> Citation:
+    """Read a CITATION.cff.
+
+    Raises:
+        PlflError: it is missing, is not YAML, or has no title, authors or licence.
+    """
+    try:
+        return Citation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        problem = "is missing; it names the authors and the licence. Write one, or use --citation"
+    except ValidationError as error:
+        lacking = (
+            f"{'.'.join(map(str, e['loc'])) or 'the file'}: {e['msg']}" for e in error.errors()
+        )
+        problem = f"cannot be used ({'; '.join(lacking)}); complete it"
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        problem = f"cannot be read ({error}); correct it"
+    raise PlflError(f"{path}: {problem}. For example:\n\n{EXAMPLE}")
 
 
 def publish(
@@ -120,9 +159,6 @@ def publish(
             text += "report shows no loads."
         (folder / CONFIGURATION).write_text(as_yaml(about["study"]), encoding="utf-8")
         (folder / "requirements.txt").write_text(_requirements(about), encoding="utf-8")
-        croissant = _croissant(folder, study, text, citation, published)
-        document = json.dumps(croissant, indent=1, ensure_ascii=False)
-        (folder / "croissant.json").write_text(f"{document}\n", encoding="utf-8")
         _write_crate(folder, study, about, text, citation, published, sources)
     return private
 
@@ -345,49 +381,3 @@ def _write_crate(
         crate.root_dataset[key] = value
     crate.metadata.extra_terms["sha256"] = "https://schema.org/sha256"
     crate.write(folder)
-
-
-def _croissant(
-    folder: Path, study: Study, text: str, citation: Citation, day: date
-) -> dict[str, Any]:
-    """The columns of the tables, as Croissant describes them."""
-    authors = [author.name for author in citation.authors]
-    tables, columns = [], []
-    for file in (name for name in _files(folder) if name.endswith(".parquet")):
-        about = {"name": file.removesuffix(".parquet"), "description": _described(file)}
-        table = {"contentUrl": file, "encodingFormat": "application/x-parquet"}
-        table["sha256"] = sha256(folder / file)
-        tables.append({"@type": "cr:FileObject", "@id": file, **about, **table})
-        fields = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{about['name']}/{column.name}",
-                "name": column.name,
-                "dataType": _type(column.type),
-                "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
-            }
-            for column in schema(folder / file)
-        ]
-        columns.append({"@type": "cr:RecordSet", "@id": about["name"], **about, "field": fields})
-    return {
-        "@context": CONTEXT,
-        "@type": "sc:Dataset",
-        "name": re.sub(r"[^\w-]", "-", study.name),
-        "description": text,
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "url": citation.url or "./",
-        "citeAs": f"{', '.join(authors)} ({day.year}): {citation.title}",
-        "creator": [{"@type": "sc:Person", "name": name} for name in authors],
-        "datePublished": day.isoformat(),
-        "license": citation.licence_url,
-        "version": "1.0.0",
-        "rai:dataCollection": f"The study read {study.data.rules.origin.text}.",
-        "distribution": tables,
-        "recordSet": columns,
-    }
-
-
-def _type(kind: pa.DataType) -> str:
-    types = {"Boolean": pa.types.is_boolean, "Integer": pa.types.is_integer}
-    types |= {"Float": pa.types.is_floating, "DateTime": pa.types.is_timestamp}
-    return "sc:" + next((name for name, holds in types.items() if holds(kind)), "Text")

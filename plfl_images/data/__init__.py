@@ -113,9 +113,7 @@ class Digits(Images):
     origin = Origin(
         "handwritten digits (scikit-learn)",
         "measured: handwritten digits (scikit-learn)",
-        "Direct measurement",
         CC_BY,
-        "https://doi.org/10.24432/C50P49",
     )
     classes, channels, side = 10, 1, 8
     sizes = Counts(1200, 597)
@@ -129,8 +127,6 @@ class Digits(Images):
 CIFAR = Origin(
     "CIFAR",
     "measured: photographs of the Tiny Images collection with labels (CIFAR)",
-    "Secondary Data Analysis",
-    citation="https://www.cs.toronto.edu/~kriz/cifar.html",
 )
 
 

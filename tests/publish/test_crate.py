@@ -15,8 +15,7 @@ from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 from plfl import plugins
 from plfl.base.errors import DataError, PlflError, ResultsError
 from plfl.cli.main import main
-from plfl.publish import citation
-from plfl.publish.crate import publish
+from plfl.publish.crate import EXAMPLE, Citation, publish, read_citation
 from plfl.report import page
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -41,16 +40,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cited(tmp_path_factory: pytest.TempPathFactory) -> citation.Citation:
+def cited(tmp_path_factory: pytest.TempPathFactory) -> Citation:
     path = tmp_path_factory.mktemp("citation") / "CITATION.cff"
-    path.write_text(citation.EXAMPLE, encoding="utf-8")
-    return citation.read(path)
+    path.write_text(EXAMPLE, encoding="utf-8")
+    return read_citation(path)
 
 
 @pytest.fixture(scope="module")
-def crate(
-    results: Path, cited: citation.Citation, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def crate(results: Path, cited: Citation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     to = tmp_path_factory.mktemp("crates") / "tiny"
     publish(results, to, cited, DAY)
     return to
@@ -103,27 +100,8 @@ def test_the_configuration_repeats_the_study(crate: Path, results: Path) -> None
     ]
 
 
-def test_croissant_describes_the_tables(crate: Path) -> None:
-    about = json.loads((crate / "croissant.json").read_text(encoding="utf-8"))
-    assert about["conformsTo"] == "http://mlcommons.org/croissant/1.0"
-    assert "sample data" in about["rai:dataCollection"]
-    objects = {item["@id"]: item for item in about["distribution"]}
-    for item in about["recordSet"]:
-        fields = item["field"]
-        (name,) = {field["source"]["fileObject"]["@id"] for field in fields}
-        path = crate / objects[name]["contentUrl"]
-        assert objects[name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-        table = pd.read_parquet(path)
-        columns = [field["source"]["extract"]["column"] for field in fields]
-        assert columns == list(table.columns)
-        kinds = {field["name"]: field["dataType"] for field in fields}
-        numbers = [name for name in table if pd.api.types.is_float_dtype(table[name])]
-        assert numbers == [name for name, kind in kinds.items() if kind == "sc:Float"]
-    assert {item["@id"] for item in about["recordSet"]} >= {"records", "forecasts", "clients"}
-
-
 def test_an_archive_has_the_files_of_the_folder(
-    results: Path, crate: Path, cited: citation.Citation, tmp_path: Path
+    results: Path, crate: Path, cited: Citation, tmp_path: Path
 ) -> None:
     publish(results, tmp_path / "one.zip", cited, DAY)
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
@@ -142,7 +120,7 @@ def two_figures(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def test_readings_of_own_meters_stay(
-    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("plfl.report.figures.available", two_figures)
     results = finished(tmp_path, OWN)
@@ -183,7 +161,7 @@ def readings(results: Path, *names: str) -> None:
 
 
 def test_data_are_included_if_they_are_unchanged(
-    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = finished(tmp_path, OWN)
     monkeypatch.chdir(tmp_path)
@@ -201,7 +179,7 @@ def test_data_are_included_if_they_are_unchanged(
 
 
 def test_code_that_the_study_names_is_included(
-    results: Path, cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: Path, cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
     monkeypatch.chdir(tmp_path / "work")
@@ -223,7 +201,7 @@ def test_code_that_the_study_names_is_included(
 
 
 def test_what_lies_outside_is_refused(
-    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = finished(tmp_path / "work", OWN)
     monkeypatch.chdir(tmp_path / "work")
@@ -247,7 +225,7 @@ def test_what_lies_outside_is_refused(
     ],
 )
 def test_names_cannot_leave_the_crate(
-    about: dict[str, Any], own: Path, cited: citation.Citation, tmp_path: Path
+    about: dict[str, Any], own: Path, cited: Citation, tmp_path: Path
 ) -> None:
     record(own, **about)
     with naming(PlflError, "study.json"):
@@ -256,7 +234,7 @@ def test_names_cannot_leave_the_crate(
 
 
 def test_models_are_included_on_demand(
-    own: Path, cited: citation.Citation, crate: Path, tmp_path: Path
+    own: Path, cited: Citation, crate: Path, tmp_path: Path
 ) -> None:
     with naming(ResultsError, own, "--models"):
         publish(own, tmp_path / "new", cited, DAY, models=True)
@@ -276,7 +254,7 @@ def test_models_are_included_on_demand(
     ],
 )
 def test_a_damaged_or_missing_file_is_refused(
-    name: str, sizes: list[int | None], own: Path, cited: citation.Citation, tmp_path: Path
+    name: str, sizes: list[int | None], own: Path, cited: Citation, tmp_path: Path
 ) -> None:
     whole = (own / name).read_bytes()
     for size in sizes:
@@ -298,7 +276,7 @@ def test_the_command(
     assert "results/none: holds no study" in capsys.readouterr().err
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 2
     assert "CITATION.cff: is missing" in capsys.readouterr().err
-    Path("CITATION.cff").write_text(citation.EXAMPLE, encoding="utf-8")
+    Path("CITATION.cff").write_text(EXAMPLE, encoding="utf-8")
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 0
     assert capsys.readouterr().out == "wrote tiny.zip, licence CC-BY-4.0\n"
 
@@ -318,18 +296,16 @@ def test_what_a_citation_lacks_is_named(text: str, lacking: str, tmp_path: Path)
     path = tmp_path / "CITATION.cff"
     path.write_text(text, encoding="utf-8")
     with naming(PlflError, path, lacking):
-        citation.read(path)
+        read_citation(path)
 
 
 def test_the_repositorys_own_citation() -> None:
-    found = citation.read(Path(__file__).resolve().parents[2] / "CITATION.cff")
+    found = read_citation(Path(__file__).resolve().parents[2] / "CITATION.cff")
     assert [author.is_person for author in found.authors] == [False]
     assert found.licence_url == "https://spdx.org/licenses/MIT"
 
 
-def test_participants_of_a_private_study_are_not_published(
-    cited: citation.Citation, tmp_path: Path
-) -> None:
+def test_participants_of_a_private_study_are_not_published(cited: Citation, tmp_path: Path) -> None:
     drawn = {**fake_results.TINY["federation"], "participation": 0.5, "selection": "poisson"}
     private = {"clip": 1.0, "noise": 1.0, "delta": 0.1}
     study = fake_results.TINY | {"federation": drawn | {"privacy": private}}

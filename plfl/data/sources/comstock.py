@@ -29,7 +29,6 @@ class ComstockSource(Source):
         "simulated with EnergyPlus, not measured: NREL's End-Use Load Profiles for the U.S. "
         "Building Stock (ComStock)",
         licence=CC_BY,
-        citation="https://doi.org/10.25984/1876417",
     )
     blocks_read: ClassVar[tuple[str, ...]] = ("comstock",)
 

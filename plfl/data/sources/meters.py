@@ -20,7 +20,7 @@ class MetersSource(Source):
     """Files of your own meters."""
 
     name = "meters"
-    origin = Origin("own meters", "readings of the owner's meters", "Direct measurement")
+    origin = Origin("own meters", "readings of the owner's meters")
     blocks_read = ("meters",)
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
