@@ -46,10 +46,9 @@ FIRST = "fig3_mase_local"
 BATCH = 1000
 """Largest number of metrics in one call."""
 CURVES = {"validation": "val", "test": "test"}
-CHOSEN = {"last": "test_last", "best_validation": "test_best"}
 SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
-TOTALS = [*SENT[:2], "epochs", "staleness", "seconds", "waiting", "trials", "trial_steps"]
+TOTALS = [*SENT[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
 TOTALS += [f"{cost}_to_target" for cost in ("rounds", "bytes", "seconds")]
 """Columns of summary.csv with the cost of a whole training."""
 QUIET = {
@@ -360,8 +359,8 @@ def _scores(summary: pd.DataFrame) -> Iterator[Point]:
     """The scores and costs of the summary, by the names of its columns."""
     for row in summary.to_dict("records"):
         scores = [column for column in map(str, row) if re.search("^mase_|_mean$|^valid", column)]
-        values = {f"{CHOSEN[row['chosen']]}/{c}_{row['model']}": row[c] for c in scores}
-        if (row["chosen"], row["model"]) == ("last", "local"):
+        values = {f"test_last/{c}_{row['model']}": row[c] for c in scores}
+        if row["model"] == "local":
             values |= {f"total/{column}": row[column] for column in TOTALS if column in row}
         for key, value in values.items():
             yield from _by_round(key, pd.Series({row["round"]: value}))

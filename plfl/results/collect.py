@@ -174,40 +174,25 @@ GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 
 
 def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
-    """Test scores of every cell and model at two rounds: the last one, and the one with the lowest
-    validation MASE.
+    """Test scores of every cell and model at the last round.
 
     Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
     is undefined where the persistence error is zero. A cell with a forecast that is not finite has
-    diverged: its scores are NaN at that round. The costs of a training are the same in all its
-    rows: in total, and until its test MASE reaches the `target` (1: that of persistence); see
-    `costs`.
+    diverged: its scores are NaN at that round. The costs of a training are in total, and until its
+    test MASE reaches the `target` (1: that of persistence); see `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
     training = [*CELL, "model"]
     validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
     test = rounds[rounds["split"] == "test"].drop(columns="split")
     scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
-    summary = _chosen(scored, training).join(costs(records), on=training)
+    summary = scored.groupby(training, sort=False).tail(1).reset_index(drop=True)
+    summary = summary.join(costs(records), on=training)
     summary = summary.join(costs_to_target(records, test, target), on=training)
     summary["diverged"] = summary["mae_mean"].isna()
     summary["data"] = source
-    first = [*CELL, "model", "chosen", "round"]
+    first = [*CELL, "model", "round"]
     return summary[[*first, *(column for column in summary if column not in first)]]
-
-
-def _chosen(scored: pd.DataFrame, training: list[str]) -> pd.DataFrame:
-    """The rows of the last round of each training and of its round of lowest validation MASE.
-
-    If no round has a validation MASE, the second one is the last round, too.
-    """
-    number = scored.groupby(training, sort=False).ngroup()
-    last = scored.index.to_series().groupby(number).last()
-    by_score = scored["validation_mase"].dropna().sort_values(kind="stable").index.to_series()
-    best = by_score.groupby(number).first().reindex(last.index).fillna(last).astype(int)
-    rows = np.column_stack([last, best]).ravel()
-    chosen = np.tile(["last", "best_validation"], len(last))
-    return scored.loc[rows].reset_index(drop=True).assign(chosen=chosen)
 
 
 def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +256,7 @@ def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
         by_split = dict(list(table.groupby("split")))
         validation, test = by_split["validation"], by_split["test"]
         row = {"state": state, "sharing": BASELINE, "method": name}
-        row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE, "chosen": "last"}
+        row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE}
         if test["mae"].notna().all():
             row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
             row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
@@ -301,8 +286,6 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
     Returns:
         - `bytes_down`, `bytes_up`: over all clients;
         - `epochs`: passes over its training windows that a client makes, mean over clients;
-        - `staleness`: rounds since a client last took part, mean over clients and rounds; 0 if all
-          take part in every round. A client that drops out of a round does not take part in it;
         - `seconds`: duration of all rounds that have participants;
         - `waiting`: seconds per round that a participant waits for the others, on average. The last
           two are present only if time is simulated.
@@ -311,7 +294,6 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
     found = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
     clients = records.groupby(_TRAINING)["client"].nunique()
     found["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
-    found["staleness"] = _staleness(records)
     if "round_seconds" in records:
         there = train[train["loss"].notna()]
         waiting = (there["round_seconds"] - there["seconds"]).groupby(
@@ -320,31 +302,6 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
         seconds = _of_rounds(train).groupby(_TRAINING).sum()
         found = found.assign(seconds=seconds, waiting=waiting.mean())
     return found
-
-
-def _staleness(records: pd.DataFrame) -> pd.Series[float]:
-    """Rounds since a client last took part, mean over clients and rounds, of each training."""
-    training = records["split"] == "train"
-    sent = training & (records["bytes_up"] > 0)
-    any_sent = sent.groupby([records[axis] for axis in _TRAINING]).transform("any")
-    heard = sent.where(any_sent, training & records["loss"].notna())
-    there = records.loc[heard, [*_ROUND, "client"]].drop_duplicates().sort_values("round")
-    of_client = there.groupby([*_TRAINING, "client"])["round"]
-    last, of_training = of_client.max(), records.groupby(_TRAINING)
-    rounds, clients = of_training["round"].max(), of_training["client"].nunique()
-    end = rounds.reindex(last.droplevel("client").index).to_numpy() + 1
-    waited = _waits(of_client.diff().fillna(there["round"]))
-    total = waited.groupby([there[axis] for axis in _TRAINING]).sum()
-    total += _waits(end - last).groupby(_TRAINING).sum()
-    total = total.reindex(rounds.index, fill_value=0)
-    absent = clients.sub(last.groupby(_TRAINING).size(), fill_value=0)
-    total += absent * _waits(rounds + 1)
-    return total / (rounds * clients)
-
-
-def _waits(apart: pd.Series[float]) -> pd.Series[float]:
-    """1 + 2 + … + (d − 1): the staleness that a client adds between two of its rounds, d apart."""
-    return apart * (apart - 1) / 2
 
 
 def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:

@@ -92,7 +92,7 @@ class Variant:
         """The rows of `summary.csv` of all seeds of a cell, given its name, at the last round."""
         table = self.tables.summary
         names = table[["state", *AXES]].agg("-".join, axis=1)
-        return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
+        return table[(names == name) & (table["model"] == model)]
 
 
 V = TypeVar("V", bound=Variant)

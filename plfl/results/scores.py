@@ -224,7 +224,7 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, S
             least one client has no MASE.
     """
     summary = tables.summary
-    summary = summary[(summary["model"] == model) & (summary["chosen"] == "last")]
+    summary = summary[summary["model"] == model]
     own, cut = tables.errors_of(model), tables.study.data.cut
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     found = {}

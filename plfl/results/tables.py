@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _SCORES = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", "validation_mase"]
 _SUMMARY: dict[str, type] = {
-    **dict.fromkeys([*CELL[:-1], "model", "chosen"], str),
+    **dict.fromkeys([*CELL[:-1], "model"], str),
     **dict.fromkeys(_SCORES, float),
     **{"hyperparameters": str, "trials": int, "trial_steps": float},
     **{"seed": int, "round": int, "diverged": bool},
@@ -109,7 +109,7 @@ class Tables:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per cell, model and choice of round, without the rows of baselines."""
+        """One row per cell and model, without the rows of baselines."""
         path = self._file("summary.csv")
         _ = self.about  # refuses the summary of several variants
         # These are empty for baselines.
@@ -118,7 +118,7 @@ class Tables:
             # Keep strings: a state may be called "01" or "NA".
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
             table = table[table["sharing"] != baselines.BASELINE].reset_index(drop=True)
-            if table.duplicated([*CELL, "model", "chosen"]).any():
+            if table.duplicated([*CELL, "model"]).any():
                 raise ValueError("duplicate cell")
             return table.fillna({"hyperparameters": ""}).astype(_SUMMARY)
 
@@ -308,15 +308,14 @@ class Tables:
                 path, columns=columns, filters=filters, page_checksum_verification=True
             )
 
-    def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
+    def scores(self, model: Model) -> pd.DataFrame:
         """Test and validation MASE, means over clients and seeds, by the other axes of the grid.
 
         Columns `mase_mean`, `mase_sd` (over seeds; NaN with one seed), `validation_mase` and
         `diverged`. A combination with a diverged seed has no score: the mean over the other seeds
         would be too optimistic.
         """
-        table = self.summary
-        table = table[(table["model"] == model) & (table["chosen"] == chosen)]
+        table = self.summary[self.summary["model"] == model]
         by_axes = table.groupby(CELL[:-1], sort=False)
         means = by_axes[["mase_mean", "validation_mase"]].mean()
         means["mase_sd"] = by_axes["mase_mean"].std()
@@ -350,7 +349,7 @@ class Tables:
         Combinations with a diverged seed are excluded. `equal` restricts the search: state="CA",
         sharing=["P1"].
         """
-        table = self.scores(model, "last").reset_index()
+        table = self.scores(model).reset_index()
         keep = np.isfinite(table["validation_mase"])
         for axis, value in equal.items():
             keep &= table[axis].isin([value] if isinstance(value, str) else value)

@@ -148,7 +148,7 @@ def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path)
     ("name", "ask"),
     [
         ("study.json", lambda tables: tables.study),
-        ("summary.csv", lambda tables: tables.scores("local", "last")),
+        ("summary.csv", lambda tables: tables.scores("local")),
         ("clients.parquet", lambda tables: tables.load_unit),
         ("records.parquet", lambda tables: tables.traffic),
         ("forecasts.parquet", lambda tables: tables.forecasts(["truth"])),

@@ -272,7 +272,7 @@ def test_bytes_are_those_of_each_method_in_both_directions(tmp_path: Path) -> No
 def _numbers(tables: Tables, model: str) -> list[list[str]]:
     """The numbers of each panel, row by row, straight from the summary."""
     table = tables.summary
-    table = table[(table["model"] == model) & (table["chosen"] == "last")]
+    table = table[table["model"] == model]
     study, found = tables.study, []
     for state, scheme in product(study.data.states, study.grid.sharing):
         servers = study.grid.server_opt[: 1 if scheme in ("P3", "alone") else None]
@@ -363,7 +363,7 @@ def test_curves_are_means_over_clients_and_seeds_of_the_best_server(
 ) -> None:
     tables = results("METERS")
     axis = drawn("convergence", "METERS")["convergence"].axes[0]  # Nord, head
-    last = tables.scores("local", "last")["validation_mase"]
+    last = tables.scores("local")["validation_mase"]
     assert last.xs(("Nord", "head", "fedopt", "sgd")).idxmin() == "fedavgm"
     cell = {"state": "Nord", "sharing": "head", "client_opt": "sgd", "server_opt": "fedavgm"}
     wanted = ["seed", "client", "round", "mase"]

@@ -113,11 +113,9 @@ def test_mase_is_rebuilt_from_the_errors_by_day(results: Path) -> None:
 
 def test_the_summary_says_what_the_records_say(results: Path) -> None:
     records = pd.read_parquet(results / "records.parquet")
-    summary = pd.read_csv(results / "summary.csv").set_index([*CELL, "model", "chosen"])
-    assert (summary.index.get_level_values("sharing") != "baseline").sum() == (
-        len(STUDY.cells) * 2 * 2
-    )
-    row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local", "last")]
+    summary = pd.read_csv(results / "summary.csv").set_index([*CELL, "model"])
+    assert (summary.index.get_level_values("sharing") != "baseline").sum() == (len(STUDY.cells) * 2)
+    row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local")]
     of_cell = records.query("sharing == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'")
     test = of_cell.query("split == 'test' and model == 'local' and round == 3")
     assert row["round"] == 3
@@ -157,32 +155,6 @@ def test_a_table_that_cannot_be_joined_is_named(tmp_path: Path) -> None:
     with naming(ResultsError, "bad.parquet"):
         join_tables([tmp_path / "bad.parquet"], tmp_path / "all.parquet")
     assert not (tmp_path / "all.parquet").exists()
-
-
-@pytest.mark.parametrize("seed", [0, 2])
-def test_the_rounds_of_the_summary_are_those_of_each_training_alone(
-    results: Path, seed: int
-) -> None:
-    """Random scores, some of them equal, infinite or undefined, against a loop over trainings."""
-    random, records = np.random.default_rng(seed), pd.read_parquet(results / "records.parquet")
-    scored = records["split"] != "train"
-    for column in ("mase", "mae", "rmse"):
-        records.loc[scored, column] = random.integers(1, 4, scored.sum()).astype(float)
-    records.loc[scored & (random.random(len(records)) < 0.1 * seed), "rmse"] = np.inf
-    records.loc[scored & (random.random(len(records)) < 0.2 * seed), "mase"] = np.nan
-    expected = []
-    for _, one in records[scored].groupby([*CELL, "model"], sort=False):
-        sound = one.groupby(["split", "round"])["rmse"].max().lt(np.inf)
-        mase = one.groupby(["split", "round"])["mase"].mean().where(sound)
-        rounds = mase["validation"].dropna()
-        last = int(one["round"].max())
-        best = int(rounds.idxmin()) if len(rounds) else last
-        expected += [("last", last, *mase.xs(last, level="round"))]
-        expected += [("best_validation", best, *mase.xs(best, level="round"))]
-    summary = summarise(records, "sample")
-    found = summary[["chosen", "round", "mase_mean", "validation_mase"]]
-    columns = list(found.columns)
-    pd.testing.assert_frame_equal(found, pd.DataFrame(expected, columns=columns))
 
 
 def test_a_client_without_persistence_error_is_named_and_left_out(
@@ -303,11 +275,7 @@ def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_means_over_clients_are_in_the_summary(folder: Path) -> None:
     records = pd.read_parquet(folder / "records.parquet")
     last = records.query("split == 'test' and round == 3 and sharing == 'P2' and model == 'local'")
-    row = (
-        Tables(folder)
-        .summary.query("sharing == 'P2' and model == 'local' and chosen == 'last'")
-        .iloc[0]
-    )
+    row = Tables(folder).summary.query("sharing == 'P2' and model == 'local'").iloc[0]
     for score in ("nrmse", "seasonal_mase", "crps", "scaled_crps", "coverage_80", "width_50"):
         assert row[f"{score}_mean"] == pytest.approx(last[score].mean(), rel=1e-5)
     assert row["mase_worst_tenth"] == pytest.approx(last["mase"].max(), rel=1e-5)
@@ -371,32 +339,6 @@ def scores(records: pd.DataFrame) -> pd.DataFrame:
     return test.rename("mase_mean").reset_index()
 
 
-@pytest.mark.parametrize(
-    ("present", "staleness"),
-    [
-        # Rounds since each last took part: a 0 0 0 0, b 0 1 0 1, c 0 1 2 3.
-        ({1: "abc", 2: "a", 3: "ab", 4: "a"}, 8 / 12),
-        ({1: "abc", 2: "abc"}, 0),
-        # c is only known from its scores: 1 2 3; nobody at all in round 2: a and b 0 1 0.
-        ({1: "ab", 3: "ab"}, (6 + 1 + 1) / 9),
-    ],
-)
-def test_staleness_is_the_age_of_what_the_server_has_heard(
-    present: dict[int, str], staleness: float
-) -> None:
-    records = table(present, {max(present): 1.0})
-    assert costs(records)["staleness"].tolist() == [pytest.approx(staleness)] * 2
-
-
-@pytest.mark.parametrize(("sent", "missing"), [(10, "bytes_up"), (0, "loss")])
-def test_who_drops_out_has_not_taken_part(sent: int, missing: str) -> None:
-    """Without a byte, or where nothing crosses without a loss."""
-    records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=sent)
-    dropped = (records["round"] == 2) & (records["client"] == "b")
-    records.loc[dropped, missing] = 0 if missing == "bytes_up" else np.nan
-    assert costs(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
-
-
 def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
     records = table({1: "ab", 2: "a"}, {2: 1.0}, seconds=3.0, round_seconds=5.0)
     records.loc[(records["round"] == 1) & (records["client"] == "b"), "seconds"] = 5.0
@@ -439,14 +381,11 @@ def test_the_summary_of_a_study_tells_its_costs() -> None:
     records = pd.concat([result.records for result in found.values()], ignore_index=True)
     first = records[(records["split"] == "test") & (records["round"] == 3)]
     target = first.groupby(["sharing", "model"])["mase"].mean()["P1", "local"]
-    table = summarise(records, "sample", target + 1e-9).set_index(["sharing", "model", "chosen"])
-    row = table.loc["P1", "local", "last"]
+    table = summarise(records, "sample", target + 1e-9).set_index(["sharing", "model"])
+    row = table.loc["P1", "local"]
     assert row["rounds_to_target"] <= 3
     spent = records.query("split == 'train' and sharing == 'P1' and model == 'local'")
     until = spent[spent["round"] <= row["rounds_to_target"]]
     assert row["bytes_to_target"] == until["bytes_down"].sum() + until["bytes_up"].sum() > 0
-    assert row["staleness"] > 0
     assert row["waiting"] > 0
-    assert table.loc["P3", "local", "last"]["bytes_down"] == 0
-    assert table.loc["P3", "local", "last"]["staleness"] == row["staleness"]
-    assert np.isfinite(table["staleness"]).all()
+    assert table.loc["P3", "local"]["bytes_down"] == 0

@@ -74,7 +74,6 @@ def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None
     assert len(rows) + len(small.summary) == len(table)
     assert rows[["seed", "round"]].isna().all(axis=None)
     assert set(rows["model"]) == {"baseline"}
-    assert set(rows["chosen"]) == {"last"}
     assert list(rows.index) == list(small.baseline_scores.index)
     for column in ("mase_mean", "mae_mean", "rmse_mean", "validation_mase"):
         np.testing.assert_allclose(rows[column], small.baseline_scores[column])

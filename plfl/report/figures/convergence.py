@@ -129,7 +129,7 @@ def curves(tables: Tables) -> pd.DataFrame:
     records = tables.records([*CELL, "model", "round", "mae", "mase"], split="validation")
     rounds = records.assign(finite=np.isfinite(records["mae"])).groupby(keys)
     table = rounds["mase"].mean().where(rounds["finite"].all()).reset_index()
-    last = tables.scores("local", "last")["validation_mase"].fillna(np.inf)
+    last = tables.scores("local")["validation_mase"].fillna(np.inf)
     names = [name for name in CELL[:-1] if name != "server_opt"]
     best = last.loc[last.groupby(names, sort=False).idxmin()].reset_index()[CELL[:-1]]
     table = best.merge(table, on=CELL[:-1])  # in the order of the study

@@ -307,7 +307,7 @@ def _shown(folder: Path) -> Subject:
         def ask() -> None:
             tables = Tables(results)
             tables.study, tables.clients, tables.load_unit, tables.traffic  # noqa: B018
-            tables.scores("local", "last")
+            tables.scores("local")
             if best := tables.best("local"):
                 tables.optimisers(best)
             tables.records(["round", "mase"], split="test")
