@@ -89,9 +89,6 @@ OWN_FILES = [
 ALL_FILES = [*OVERVIEW.values()] if study.axes else OWN_FILES
 
 
-report: "workflow/report/workflow.rst"
-
-
 rule all:
     default_target: True
     input:

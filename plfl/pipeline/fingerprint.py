@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from plfl.base.files import digest, sha256
-from plfl.plugins import FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
+FIGURES = "plfl.report.figures"
 IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?", re.MULTILINE)
 """An import: the module, and the names from it."""
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")

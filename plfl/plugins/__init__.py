@@ -1,9 +1,9 @@
-"""Plug-ins: algorithms, models, tasks, baselines, sources, readers and figures from outside of
+"""Plug-ins: algorithms, models, tasks, baselines, sources and readers from outside of
 plfl.
 
 A plug-in is a Python file of the user, which a study lists under `plugins`, or a module of an
 installed package, which has an entry point of the group `plfl.plugins` for it. A study names its
-classes and figures like those of plfl.
+classes like those of plfl.
 
 Importing a file runs it. A study that the user runs may name files. Results may be those of
 somebody else: their study is data, and the files that it names run only if the user trusts them.
@@ -21,7 +21,6 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import digest, sha256
@@ -44,8 +43,6 @@ ROOMS = {
     "plfl.federated.codecs": "codec",
 }
 """The kinds of classes that a plug-in can define, by the package that has their base class."""
-FIGURES = "plfl.report.figures"
-"""The package that has the figures."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +60,6 @@ class Plugin:
     def blame(self, error: Exception) -> str:
         """A message with its origin, the line where an error arose in it, and the error."""
         return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {said(error)}"
-
-    @property
-    def figure(self) -> dict[str, Any] | None:
-        """`OUTPUTS` and `CAPTION` if it draws a figure."""
-        names = ("OUTPUTS", "CAPTION")
-        if all(hasattr(self.module, name) for name in (*names, "draw")):
-            return {name: getattr(self.module, name) for name in names}
-        return None
-
-    @property
-    def name(self) -> str:
-        """The name of its figure: that of its file or module."""
-        return Path(self.module.__file__ or "").stem
-
-    @property
-    def contents(self) -> dict[tuple[str, str], str]:
-        """What it defines, such as "method clipped", by package and name."""
-        found = {(room, name): f"{ROOMS[room]} {name}" for room, name in self.algorithms}
-        return found | ({(FIGURES, self.name): f"figure {self.name}"} if self.figure else {})
 
 
 _origins: dict[str, Plugin] = {}
@@ -183,13 +161,14 @@ def activate(listed: Iterable[Path]) -> list[str]:
             problems.append(f"plugins: {error}")
     taken: dict[tuple[str, str], str] = {}
     for plugin in found:
-        for (room, name), what in plugin.contents.items():
+        for room, name in plugin.algorithms:
             where = "plfl" if name in files(room) else taken.get((room, name))
             if where:
                 problems.append(
-                    f"plugins: {plugin.origin} defines the {what}, as {where} does; rename one"
+                    f"plugins: {plugin.origin} defines the {ROOMS[room]} {name}, as {where} "
+                    "does; rename one"
                 )
-        taken |= dict.fromkeys(plugin.contents, plugin.origin)
+        taken |= dict.fromkeys(plugin.algorithms, plugin.origin)
     if not problems:
         for plugin in found:
             for (room, _), cls in plugin.algorithms.items():
@@ -294,10 +273,10 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
     if module.__name__ not in _origins or _origins[module.__name__].origin != origin:
         found = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
         plugin = Plugin(origin, module, code, found)
-        if not found and plugin.figure is None:
+        if not found:
             raise PlflError(
                 f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
-                f"from a {', '.join(ROOMS.values())}, and no figure (`OUTPUTS`, `CAPTION`, `draw`)"
+                f"from a {', '.join(ROOMS.values())}"
             )
         for cls in found.values():
             _check_functions(origin, cls)

@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
 from plfl import plugins
-from plfl.base.errors import ConfigError, PlflError
+from plfl.base.errors import ConfigError
 from plfl.baselines.trees import Boosting
 from plfl.cli import main as cli
 from plfl.data import sources
@@ -23,8 +23,6 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.pipeline.jobs import job, training_code
 from plfl.plugins import registry
-from plfl.report import figures
-from plfl.results.tables import Tables
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import tiny
@@ -225,22 +223,13 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     project.write(
         "more.py",
         '''
-        """A linear model, a figure, and a reader of meter files."""
+        """A linear model and a reader of meter files."""
 
         import pandas as pd
         from torch import nn
 
         from plfl.data.readers import Reader
         from plfl.models import Model
-
-        OUTPUTS = ("spread",)
-        CAPTION = "How far the clients are apart."
-
-
-        def draw(tables):
-            import matplotlib.pyplot as plt
-
-            return {"spread": plt.figure()}
 
 
         class Net(nn.Module):
@@ -289,11 +278,6 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     assert study.layout.names == ["last.weight", "last.bias"]
     series = sources.of(study.data).load(study.data, "all")
     assert series["a"]["load"].tolist() == table["kWh"].tolist()
-    assert figures.available(study)["more"] == ("spread",)
-    assert figures.caption("more", study) == "How far the clients are apart."
-    assert "more" not in figures.available()
-    tables = cast(Tables, SimpleNamespace(study=study, folder=folder, is_sample=True))
-    assert list(figures.draw("more", tables)) == ["spread"]
 
     def codes(study: Study) -> tuple[Any, Any]:
         of_data = sources.of(study.data).settings(study.data, "all")
@@ -303,23 +287,6 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     project.write("more.py", (project.folder / "more.py").read_text() + "# A change.\n")
     study = project.load(**blocks)
     assert all(one != other for one, other in zip(codes(study), before, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("return 1 / 0", "mine/mine.py, line 3: ZeroDivisionError: division by zero"),
-        ("return {}", "mine/mine.py: `draw` must return one matplotlib figure for each name"),
-    ],
-)
-def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
-    project: Project, body: str, message: str
-) -> None:
-    project.write("mine.py", f"OUTPUTS, CAPTION = ['mine'], 'Mine.'\ndef draw(_):\n    {body}\n")
-    study = project.load(plugins=["mine.py"], grid={})
-    tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
-    with naming(PlflError, message):
-        figures.draw("mine", tables)
 
 
 def test_installed_packages_bring_plugins(

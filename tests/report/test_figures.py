@@ -9,15 +9,12 @@ from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import jinja2
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from docutils.core import publish_doctree  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -28,7 +25,7 @@ from scipy import stats
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.report import figures
-from plfl.report.figures import available, caption, draw, shown
+from plfl.report.figures import available, draw, shown
 from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
@@ -191,25 +188,6 @@ def test_a_layout_that_differs_in_its_last_bits_gives_the_same_files(tmp_path: P
 def test_an_unknown_figure_is_told(results: Results, tmp_path: Path) -> None:
     with naming(PlflError, "'fig9'", "fig1_loads"):
         render("fig9", results("TINY").folder, tmp_path)
-
-
-class _Snakemake:
-    def __init__(self, source: str):
-        self.config = {"name": "demo", "data": {"source": source}}
-        self.params = SimpleNamespace(captions={name: caption(name) for name in available()})
-
-
-@pytest.mark.parametrize("path", sorted(REPORT.glob("*.rst")), ids=lambda path: path.stem)
-def test_captions_of_the_report_render_and_mark_sample_data(path: Path) -> None:
-    template = jinja2.Template(path.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined)
-    text = {
-        source: publish_doctree(
-            template.render(snakemake=_Snakemake(source)), settings_overrides={"halt_level": 2}
-        ).astext()
-        for source in ("sample", "comstock")
-    }
-    assert "sample data" in text["sample"].lower()
-    assert "sample data" not in text["comstock"].lower()
 
 
 def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:

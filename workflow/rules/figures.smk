@@ -9,15 +9,7 @@ rule figures:
     input:
         **TABLES,
     output:
-        [
-            report(
-                local(f"{FIGURES}/{stem}.png"),
-                caption="../report/figure.rst",
-                category="Figures",
-                labels={"figure": stem},
-            )
-            for stem in STEMS
-        ],
+        PICTURES,
         DRAWINGS,
         PRINTS,
     log:
@@ -28,8 +20,7 @@ rule figures:
     conda:
         "../../environment.yml"
     params:
-        captions=REPORTING.captions(study),
-        plugins={plugin.name: plugin.digest for plugin in active(study.plugins)},
+        plugins={plugin.origin: plugin.digest for plugin in active(study.plugins)},
         code=code_digest(*REPORTING.modules["figures"]),
     message:
         "Draw the figures"
@@ -42,11 +33,7 @@ rule page:
         DRAWINGS,
         **TABLES,
     output:
-        page=report(
-            local(f"{RESULTS}/index.html"),
-            caption="../report/page.rst",
-            category="Start here",
-        ),
+        page=local(f"{RESULTS}/index.html"),
     log:
         f"{RESULTS}/logs/page.log",
     benchmark:

@@ -64,12 +64,7 @@ rule collect:
         datasets=inputs_of("data/{state}.npz"),
         receipts=local(inputs_of("data/{state}.files.json")),
     output:
-        **{
-            **TABLES,
-            "summary": report(
-                TABLES["summary"], caption="../report/summary.rst", category="Tables"
-            ),
-        },
+        **TABLES,
     log:
         f"{RESULTS}/logs/collect.log",
     benchmark:

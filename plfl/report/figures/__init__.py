@@ -2,7 +2,7 @@
 
 A module of this package that defines `OUTPUTS` is a figure. `OUTPUTS` lists the stems of its files,
 `CAPTION` is the text below it, both as literals; `draw` returns one matplotlib figure per stem. A
-new module is found without registration. A plug-in of the study (`plfl.plugins`) can be one, too.
+new module is found without registration.
 
 A study has only the figures in which it has something to show. The workflow must know them before
 anything is trained, so that the configuration decides (`_CONDITIONS`).
@@ -18,13 +18,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plfl import plugins
 from plfl.base.errors import PlflError
 
 if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
     from matplotlib.figure import Figure
 
-    from plfl.plugins import Plugin
     from plfl.results.tables import Tables
     from plfl.study import Study
 
@@ -63,25 +61,16 @@ def _constants(source: Path) -> dict[str, Any]:
 
 
 def _of(study: Study | None) -> dict[str, dict[str, Any]]:
-    """`_declared` as far as a study has them, and the figures of its plug-ins."""
-    found = {
+    """`_declared` as far as a study has them."""
+    return {
         name: constants
         for name, constants in _declared().items()
         if study is None or name not in _CONDITIONS or _CONDITIONS[name](study)
     }
-    return found | {name: plugin.figure or {} for name, plugin in _added(study).items()}
-
-
-def _added(study: Study | None) -> dict[str, Plugin]:
-    active = plugins.active(study.plugins if study else [])
-    return {plugin.name: plugin for plugin in active if plugin.figure}
 
 
 def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
-    """The figures of a study by name, with the stems of their files.
-
-    Without a study, all of plfl, without plug-ins.
-    """
+    """The figures of a study, or all, by name, with the stems of their files."""
     return {name: tuple(constants["OUTPUTS"]) for name, constants in _of(study).items()}
 
 
@@ -96,9 +85,9 @@ def shown(tables: Tables) -> dict[str, tuple[str, ...]]:
 
 
 def caption(name: str, study: Study | None = None) -> str:
-    """The caption of figure `name` of a study; that of a user's figure is unchanged."""
+    """The caption of figure `name`, in the words of a study."""
     text: str = _of(study)[name]["CAPTION"]
-    return study.worded(text) if study and name not in _added(study) else text
+    return study.worded(text) if study else text
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:
@@ -111,35 +100,14 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     from plfl.report.figures.style import mark_sample, style
     from plfl.results.tables import fitting
 
-    known, added = available(tables.study), _added(tables.study)
+    known = available(tables.study)
     if name not in known:
         raise PlflError(f"unknown figure {name!r}; available: {', '.join(known)}")
     with style(), fitting(tables.folder):
-        figures: dict[str, Figure]
-        if name in added:
-            figures = _drawn_by(added[name], tables)
-        else:
-            figures = importlib.import_module(f"{__name__}.{name}").draw(tables)
+        figures: dict[str, Figure] = importlib.import_module(f"{__name__}.{name}").draw(tables)
         if tables.is_sample:
             for figure in figures.values():
                 mark_sample(figure)
-    return figures
-
-
-def _drawn_by(plugin: Plugin, tables: Tables) -> dict[str, Figure]:
-    from matplotlib.figure import Figure
-
-    try:
-        figures: dict[str, Figure] = plugin.module.draw(tables)
-        given = {stem: isinstance(figure, Figure) for stem, figure in figures.items()}
-    except Exception as error:  # whatever a plug-in raises
-        raise PlflError(f"{plugin.blame(error)}: its figure cannot be drawn") from error
-    if given != dict.fromkeys(plugin.module.OUTPUTS, True):
-        wanted = ", ".join(map(repr, plugin.module.OUTPUTS))
-        raise PlflError(
-            f"{plugin.origin}: `draw` must return one matplotlib figure for each name in OUTPUTS: "
-            f"{wanted}"
-        )
     return figures
 
 
