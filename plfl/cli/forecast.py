@@ -1,4 +1,5 @@
-"""`plfl forecast`: forecasts of trained models from files of new readings."""
+"""`plfl forecast`: forecasts of trained models from files of new readings; and `plfl export`: a
+model as a program that needs no plfl, or clients as arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +25,15 @@ plfl forecast results/own museum.csv --new --save museum.safetensors
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
 """
 
+EXPORT = """
+plfl export results/own/models/all-P2.safetensors --client school --to school.pt2
+plfl export results/own/models/all-P2.safetensors --client school --to school.onnx
+plfl export clients config/demo.yaml --to arrays
+"""
+
 
 def add(commands: Commands) -> None:
+    """Add `forecast` and `export` to the commands of `plfl`."""
     about = "forecast the next hours of meters, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
     add_model(parser, "or a results folder: each meter gets what was best for it on validation")
@@ -80,6 +88,25 @@ def add(commands: Commands) -> None:
         "--stamp", choices=["start", "end"], default="end", help="what stamps mark; default: end"
     )
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
+    about = (
+        "write a trained model as a program for PyTorch or as ONNX; or, with the word `clients`, "
+        "the clients of a study as arrays"
+    )
+    parser = add_parser(commands, "export", about, EXPORT, export)
+    add_model(parser)
+    text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
+    parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
+    parser.add_argument(
+        "--to",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="file to write: .pt2 or .onnx; for clients, a folder",
+    )
+    parser.add_argument("--client", help="name of the meter; not needed if there is only one")
+    parser.add_argument("--variant", default="", help="label of a variant of the study")
+    text = "of clients: all readings before the test set, although `windows.history` is shorter"
+    parser.add_argument("--whole", action="store_true", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -178,3 +205,32 @@ def _forecasts(
             f"a gap in the {model.look_back} readings before it; add readings"
         )
     return model.with_offsets(found, client)
+
+
+def export(options: argparse.Namespace) -> None:
+    """Write the file, or the folder."""
+    if str(options.file) == "clients":
+        if options.study is None:
+            raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
+        _clients(options)
+        return
+    if options.study is not None:
+        raise PlflError(
+            f"export: {options.study} is one file too many; `plfl export clients` takes a study"
+        )
+    from plfl.forecast.model import load
+
+    load(options.file).export(options.to, options.client, options.model)
+    reader = "an ONNX runtime" if options.to.suffix == ".onnx" else "torch.export.load"
+    print(f"wrote {options.to}; read it with {reader}")
+
+
+def _clients(options: argparse.Namespace) -> None:
+    from plfl.cli.score import opened
+    from plfl.outside import clients
+
+    written = clients.export(opened(options)[0], options.to, options.whole)
+    print(
+        f"wrote {len(written) - 1} files .npz and {clients.TABLE} to {options.to}; "
+        "docs/benchmark.md says what they hold"
+    )

@@ -12,14 +12,11 @@ from plfl.base.errors import PlflError
 from plfl.base.text import Visible
 from plfl.cli import (
     backtest,
-    cells,
     data,
     deploy,
-    export,
     forecast,
     init,
-    methods,
-    privacy,
+    plan,
     publish,
     results,
     run,
@@ -29,9 +26,9 @@ from plfl.cli import (
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
-    *(init, cells, study, run, data, forecast, backtest, export),
-    *(results, score, privacy),
-    *(publish, deploy, methods),
+    *(init, study, plan, run, data, forecast, backtest),
+    *(results, score),
+    *(publish, deploy),
 )
 """The modules of the subcommands in the order of `plfl --help`."""
 

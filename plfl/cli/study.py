@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.base.files import hold
     from plfl.data import sources
     from plfl.pipeline import shipped
-    from plfl.pipeline.files import remove_damaged
+    from plfl.pipeline.fingerprint import remove_damaged
     from plfl.results.power import undecidable
 
     given = options.snakemake

@@ -10,8 +10,8 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.base.files import sha256
-from plfl.pipeline import files, shipped
-from plfl.pipeline.files import digests_of, remove_damaged
+from plfl.pipeline import fingerprint, shipped
+from plfl.pipeline.fingerprint import digests_of, remove_damaged
 from plfl.pipeline.jobs import replaced
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -19,7 +19,7 @@ from tests.helpers.refusals import naming
 
 def test_a_file_is_read_again_only_if_it_may_have_changed(tmp_path, monkeypatch):
     file, memory, read = tmp_path / "a.csv", tmp_path / "memory.json", []
-    monkeypatch.setattr(files, "sha256", lambda path: read.append(path) or sha256(path))
+    monkeypatch.setattr(fingerprint, "sha256", lambda path: read.append(path) or sha256(path))
     file.write_text("1")
     first = digests_of([file, tmp_path / "none"], memory)
     assert first == {str(file): sha256(file)}

@@ -1,4 +1,5 @@
-"""`plfl cells`: what a study trains, and for how long."""
+"""`plfl cells`, `plfl privacy`, `plfl methods` and `plfl schema`: what a study will train and
+reveal, and what it can name."""
 
 import argparse
 import os
@@ -9,16 +10,30 @@ from plfl.base.text import printed
 from plfl.cli.common import Commands, add_parser
 from plfl.study import Study
 
-EXAMPLES = """
+CELLS = """
 plfl cells                          # config.yaml, the study of the paper
 plfl cells config/demo.yaml
 plfl cells --list config/demo.yaml
 """
 
 
+PRIVACY = """
+plfl privacy my.yaml
+"""
+METHODS = """
+plfl methods
+plfl methods --json
+plfl methods my.yaml                # those of its plug-ins, too
+"""
+SCHEMA = """
+plfl schema                         # in the root of the repository
+"""
+
+
 def add(commands: Commands) -> None:
+    """Add the four commands to those of `plfl`."""
     about = "list the trainings of a study and estimate their time"
-    parser = add_parser(commands, "cells", about, EXAMPLES, run)
+    parser = add_parser(commands, "cells", about, CELLS, run)
     parser.add_argument(
         "config",
         type=Path,
@@ -27,6 +42,17 @@ def add(commands: Commands) -> None:
         help="configuration of the study; default: %(default)s",
     )
     parser.add_argument("--list", action="store_true", help="only print the names of the cells")
+    about = "state ε of each cell of a study, and what is outside of it"
+    parser = add_parser(commands, "privacy", about, PRIVACY, privacy)
+    parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
+    about = "list the algorithms: sources, hyperparameters, message sizes"
+    parser = add_parser(commands, "methods", about, METHODS, methods)
+    parser.add_argument(
+        "config", type=Path, nargs="?", help="a study, whose plug-ins are listed, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    about = "write the JSON schema and the generated pages"
+    add_parser(commands, "schema", about, SCHEMA, schema)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -99,3 +125,41 @@ def _check_states(study: Study) -> None:
                 problems.append(str(error))
     if problems:
         raise DataError("\n".join(dict.fromkeys(problems)))
+
+
+def privacy(options: argparse.Namespace) -> None:
+    """Print ε per cell, and what it does not cover."""
+    import pandas as pd
+
+    from plfl.federated.privacy import statement
+
+    study = Study.load(options.config)
+    tables: list[pd.DataFrame] = []
+    notes: dict[str, None] = {}
+    for label, variant in study.variants.items():
+        table = statement.statements(variant)
+        table["cell"] = [f"{label}/{cell}" if label else cell for cell in table["cell"]]
+        tables.append(table)
+        notes |= dict.fromkeys(statement.outside(variant))
+    shown = pd.concat(tables, ignore_index=True)
+    shown["cell"] = shown["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
+    named = {"cell": "cell without its seed", "noise": "noise/C"}
+    print(printed(shown.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
+    if notes:
+        listed = "".join(f"\n- {note}" for note in notes)
+        print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")
+
+
+def methods(options: argparse.Namespace) -> None:
+    """Print the catalogue of algorithms."""
+    from plfl.cli import catalogue
+
+    study = Study.load(options.config) if options.config else None
+    print(catalogue.as_json() if options.json else catalogue.as_text(study))
+
+
+def schema(_options: argparse.Namespace) -> None:
+    """Write the generated files below the working directory and print their paths."""
+    from plfl.study.generated import write
+
+    print("\n".join(map(str, write(Path()))))
