@@ -22,7 +22,7 @@ _CAPTIONS = {
 }
 
 
-class Images(Reporting):
+class ImageReporting(Reporting):
     """Classifiers of images, whose score is their accuracy."""
 
     name = EXAMPLES

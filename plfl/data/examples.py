@@ -71,7 +71,7 @@ def on_one_table(
     return found
 
 
-class Tables(Mapping[str, pd.DataFrame]):
+class ExampleTables(Mapping[str, pd.DataFrame]):
     """The tables of clients by name, in order. Each is read whenever it is accessed; none stays in
     memory."""
 

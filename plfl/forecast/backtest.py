@@ -15,7 +15,7 @@ FEWEST = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
 
 
-class Scores(TypedDict):
+class BacktestScores(TypedDict):
     """Errors of the same forecasts, those for which all of them are known."""
 
     first: pd.Timestamp
@@ -74,7 +74,7 @@ def pairs(
     return table
 
 
-def scored(table: pd.DataFrame) -> Scores:
+def scored(table: pd.DataFrame) -> BacktestScores:
     """The errors in a table of `pairs`."""
     errors = table.sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())

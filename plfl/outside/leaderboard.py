@@ -19,7 +19,7 @@ from plfl.report import reporting
 from plfl.results.contest import Variant
 from plfl.results.overview import study_of
 from plfl.results.records import read_table
-from plfl.results.scores import Piece, best, pooled
+from plfl.results.scores import WeeklyScores, best, pooled
 from plfl.results.words import baseline_label, method_label
 from plfl.study import Study
 from plfl.tasks import metrics
@@ -97,7 +97,7 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
         table = table[table["split"] == "test"]
         for name, own in table.groupby("baseline", sort=False):
             by_seed = 100 * own.groupby("seed")["error"].mean().to_numpy()
-            piece = Piece(str(own["state"].iloc[0]), "", ("",), by_seed[None, :, None])
+            piece = WeeklyScores(str(own["state"].iloc[0]), "", ("",), by_seed[None, :, None])
             exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
             seeds = {"method": name, "seeds": len(by_seed)}
             sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
@@ -172,7 +172,7 @@ def _data_of(study: Study) -> list[Any]:
 
 def _row(
     said: Mapping[str, Any],
-    pieces: Sequence[Piece],
+    pieces: Sequence[WeeklyScores],
     summaries: Sequence[pd.DataFrame],
     shared: bool,
 ) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from plfl.experiments import baselines
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
-from plfl.results.scores import Piece, best, pooled, weekly
+from plfl.results.scores import WeeklyScores, best, pooled, weekly
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks import Task, task_of
@@ -34,7 +34,7 @@ YOURS = "yours"
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPredictions:
     """Predictions from elsewhere, scored on the test sets of a study."""
 
     table: pd.DataFrame
@@ -62,7 +62,7 @@ class Scored:
 
 def score(
     study: Study, file: Path, results: Path | None = None, data: Datasets | None = None
-) -> Scored:
+) -> ScoredPredictions:
     """Score a Parquet or CSV file of predictions, with the columns of `Client.predictions`.
 
     Args:
@@ -106,7 +106,7 @@ def score(
     numbers[YOURS] = {name: float(scored[name].mean()) for name in means}
     table = _ranked(pieces | others).join(pd.DataFrame(numbers).T, on="forecaster")
     clients = scored.groupby(["origin", "state", "client"], sort=False)[["mase", *means]].mean()
-    return Scored(table, clients.reset_index(), len(seeds), sha256(file))
+    return ScoredPredictions(table, clients.reset_index(), len(seeds), sha256(file))
 
 
 def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
             f"{file}: needs a row for each seed and each of the {len(truth)} images of the test set"
         )
     wrong = given.reindex(index).to_numpy().reshape(len(seeds), -1) != truth
-    piece = Piece(state, "", ("",), wrong.mean(axis=1)[None, :, None])
+    piece = WeeklyScores(state, "", ("",), wrong.mean(axis=1)[None, :, None])
     found_error = pooled([YOURS], [piece], shared=True)
     low, high = found_error.interval
     return {
@@ -232,7 +232,7 @@ def _loads(data: Datasets, rows: pd.DataFrame) -> Floats:
     return np.array([means[key] for key in keys])
 
 
-def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[Piece]:
+def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
     """The piece of each origin and state, given errors by day; its first key tells the seeds
     apart."""
     for (origin, state), here in errors.groupby(["origin", "state"], sort=False):
@@ -240,14 +240,14 @@ def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[Piece]:
         levels = [wide.index.get_level_values(key).unique() for key in keys]
         whole = wide.reindex(pd.MultiIndex.from_product(levels, names=keys)).to_numpy(float)
         shaped = whole.reshape(len(levels[0]), len(levels[1]), -1).swapaxes(0, 1)
-        yield Piece(str(state), str(origin), tuple(map(str, levels[1])), shaped)
+        yield WeeklyScores(str(state), str(origin), tuple(map(str, levels[1])), shaped)
 
 
 def _beside(
     study: Study, data: Datasets, results: Path | None
-) -> tuple[dict[str, list[Piece]], dict[str, dict[str, float]]]:
+) -> tuple[dict[str, list[WeeklyScores]], dict[str, dict[str, float]]]:
     """The baselines, and with `results` the best cell of each sharing scheme: pieces and scores."""
-    pieces: dict[str, list[Piece]] = {}
+    pieces: dict[str, list[WeeklyScores]] = {}
     rows, errors = [], []
     if results is None:
         for (origin, state), dataset in data.items():
@@ -281,8 +281,8 @@ def _beside(
     return pieces, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 
-def _ranked(pieces: dict[str, list[Piece]]) -> pd.DataFrame:
-    """The rows of `Scored.table`; forecasters without a score come last."""
+def _ranked(pieces: dict[str, list[WeeklyScores]]) -> pd.DataFrame:
+    """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
     rows, yours = [], pieces[YOURS]
     for name, own in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
@@ -302,7 +302,7 @@ def _ranked(pieces: dict[str, list[Piece]]) -> pd.DataFrame:
 _LEAD = ["lead", "lead_low", "lead_high"]
 
 
-def _lead(yours: Piece, other: Piece) -> Piece:
+def _lead(yours: WeeklyScores, other: WeeklyScores) -> WeeklyScores:
     """How much higher the MASE of another piece is. Seeds of different programs do not pair."""
     count = yours.weekly.shape[1]
     mean = other.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)

@@ -35,7 +35,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Row:
+class MeterRow:
     """A client: its gain, and the errors of the forecasters."""
 
     name: str
@@ -52,13 +52,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FederationAnswer:
     """The answer, and the rows of its plot by state."""
 
     short: str
     sentences: list[str]
     scale: Scale
-    states: dict[str, list[Row]]
+    states: dict[str, list[MeterRow]]
     left_out: int
     """Clients without a row."""
     has_intervals: bool
@@ -69,7 +69,7 @@ class Answer:
     """The period in which the forecasts were tested."""
 
 
-def answer(variant: Variant, comparisons: pd.DataFrame) -> Answer | None:
+def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | None:
     """The answer; None if there is no federation, no rival, or no table of errors by day."""
     tables, study = variant.tables, variant.tables.study
     if not (Path(tables.folder) / "errors.parquet").is_file():  # a deployed study
@@ -90,7 +90,7 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> Answer | None:
         sentences.append(_by_state(comparisons))
     sentences += [_who(clients, energy, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
-    return Answer(
+    return FederationAnswer(
         short,
         sentences,
         scale,
@@ -235,11 +235,11 @@ def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:
     return [*ordered[: MOST // 2], *ordered[-MOST // 2 :]]
 
 
-def _row(one: dict[Any, Any], scale: Scale, energy: bool) -> Row:
+def _row(one: dict[Any, Any], scale: Scale, energy: bool) -> MeterRow:
     interval = f" [{one['low']:+.2f}, {one['high']:+.2f}]" if math.isfinite(one["low"]) else ""
     saved = one["kwh_a_month"]
     errors = {"federation": one["mase_federated"], "alone": one["mase_alone"]}
-    return Row(
+    return MeterRow(
         one["client"],
         "gains" if one["low"] > 0 else "loses" if one["high"] < 0 else "",
         f"{one['gain']:+.2f}{interval}",

@@ -84,7 +84,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A comparison, drawn."""
 
     text: str
@@ -109,7 +109,7 @@ class Forest:
     """The plot."""
 
     scale: Scale
-    groups: dict[str, list[Row]]
+    groups: dict[str, list[ComparisonRow]]
     """The rows below each heading."""
     judged: bool
     """Whether any comparison has a verdict."""
@@ -133,7 +133,7 @@ def forest(study: Study, comparisons: pd.DataFrame) -> Forest | None:
     return Forest(scale, groups, bool((comparisons["verdict"] != "").any()), most)
 
 
-def _row(row: pd.Series, scale: Scale) -> Row:
+def _row(row: pd.Series, scale: Scale) -> ComparisonRow:
     place = f"{row['place'][0].upper()}{row['place'][1:]}: " if row["place"] else ""
     at, start, end = (
         scale.at(row[column])
@@ -145,7 +145,7 @@ def _row(row: pd.Series, scale: Scale) -> Row:
     data = f"based on {row['data']}" * bool(row["data"])
     told = [row["reason"] or sides, data, row["needed"].rstrip(".")]
     sentences = [text[0].upper() + text[1:] for text in told if text]
-    return Row(
+    return ComparisonRow(
         f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
         row["verdict"],
         MARKS.get(row["verdict"], ""),

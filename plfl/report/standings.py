@@ -19,7 +19,7 @@ HEADINGS = {"scaled": "CRPS", "coverage": "Coverage, {} %", "width": "Width, {} 
 
 
 @dataclass(frozen=True)
-class Row:
+class ForecasterRow:
     """A forecaster in a state of a variant."""
 
     places: list[str]
@@ -42,7 +42,7 @@ class Standings:
     """The headings of numbers besides the test error and its interval."""
     tuned: bool
     """Whether the last column has hyperparameters."""
-    groups: list[list[Row]]
+    groups: list[list[ForecasterRow]]
     """The rows of each state and variant, by validation error."""
 
 
@@ -82,12 +82,12 @@ def _row(
     columns: list[str],
     tuned: bool,
     seen: Mapping[str, str],
-) -> Row:
+) -> ForecasterRow:
     is_baseline = row["sharing"] == BASELINE
     lost = pd.isna(row["mase"]) and not is_baseline
     remark = seen.get(row["method"], "") if is_baseline else ""
     hyperparameters = row["hyperparameters"]
-    return Row(
+    return ForecasterRow(
         [str(row[place]) for place in places],
         row["forecaster"] + remark,
         "" if pd.isna(row["cell"]) else row["cell"],

@@ -29,7 +29,7 @@ from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
 from plfl.results.records import DAMAGE, REMEDY
-from plfl.results.scores import Piece, by_state
+from plfl.results.scores import WeeklyScores, by_state
 from plfl.results.statistics import Comparison
 from plfl.results.tables import fitting
 from plfl.study import Study
@@ -145,14 +145,14 @@ def gains(found: Contest) -> Iterator[dict[str, Any]]:
             }
 
 
-def _in_energy(found: Contest) -> Iterator[Piece]:
+def _in_energy(found: Contest) -> Iterator[WeeklyScores]:
     """The gains in kWh per month; MASE is in units of the error of persistence."""
     for gain, (better, _) in zip(found.pieces, found.pairs, strict=True):
         clients = better.variant.tables.clients
         about = clients[clients["state"] == gain.state].set_index("client").loc[list(gain.clients)]
         factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
         weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
-        yield Piece(gain.state, gain.origin, gain.clients, weekly)
+        yield WeeklyScores(gain.state, gain.origin, gain.clients, weekly)
 
 
 def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:

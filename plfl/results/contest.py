@@ -22,7 +22,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Forecaster, Piece, Scores, pooled, scores
+from plfl.results.scores import AXES, CellScores, Forecaster, WeeklyScores, pooled, scores
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -55,11 +55,11 @@ class Variant:
         ]
 
     @cached_property
-    def scores(self) -> Mapping[Model, Mapping[str, Scores]]:
+    def scores(self) -> Mapping[Model, Mapping[str, CellScores]]:
         """The scores of each model and of the baselines by state, at the last round."""
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
 
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, Scores]]:
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, CellScores]]:
         """As `scores`, with the score that a claim names; "" is the error."""
         if score != "spread":
             return self.scores
@@ -111,7 +111,7 @@ class NotInStudyError(Exception):
     """The study lacks something that a comparison is about."""
 
 
-class Candidate(NamedTuple):
+class Contender(NamedTuple):
     """A forecaster, and the variant that it belongs to."""
 
     variant: Variant
@@ -167,7 +167,7 @@ class Candidate(NamedTuple):
 class Contest:
     """Two sets of forecasters compared."""
 
-    pairs: list[tuple[Candidate, Candidate]]
+    pairs: list[tuple[Contender, Contender]]
     """The best of the first set and of the second, in each state of each variant."""
     lost: tuple[list[str], list[str]]
     """The cells of sides that have no score because every one of their cells diverged."""
@@ -175,7 +175,7 @@ class Contest:
     """What is added to the errors of the second set, as a share of them."""
 
     @cached_property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[WeeklyScores]:
         """The differences, positive where the first set has the lower error."""
         return [a.forecaster.lead(b.forecaster, self.margin) for a, b in self.pairs]
 
@@ -216,7 +216,7 @@ class Contest:
     @property
     def validation(self) -> list[float]:
         """Validation error of each side, mean over all clients of all states and origins."""
-        sides: list[list[Candidate]] = [list(side) for side in zip(*self.pairs, strict=True)]
+        sides: list[list[Contender]] = [list(side) for side in zip(*self.pairs, strict=True)]
         return [
             float(
                 np.average(
@@ -268,7 +268,7 @@ def contests(
     """
     places = [parsed(name, study.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
-    found: dict[tuple[str, ...], list[tuple[list[Candidate], list[Candidate]]]] = {}
+    found: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""
     for group in grouped(variants, free):
         for state in states or group[0].tables.study.data.states:
@@ -290,8 +290,8 @@ def contests(
     return [_contest(sides, margin) for sides in found.values()]
 
 
-def _contest(sides: Sequence[tuple[list[Candidate], list[Candidate]]], margin: float) -> Contest:
-    pairs: list[tuple[Candidate, Candidate]] = []
+def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: float) -> Contest:
+    pairs: list[tuple[Contender, Contender]] = []
     lost: tuple[list[str], list[str]] = ([], [])
     for both in sides:
         chosen = [best(side) for side in both]
@@ -302,7 +302,7 @@ def _contest(sides: Sequence[tuple[list[Candidate], list[Candidate]]], margin: f
     return Contest(pairs, lost, margin)
 
 
-def best(among: Sequence[Candidate]) -> Candidate | None:
+def best(among: Sequence[Contender]) -> Contender | None:
     """The candidate of lowest validation error; None if all diverged."""
     finite = [one for one in among if np.isfinite(one.forecaster.validation)]
     return min(finite, key=lambda one: one.forecaster.validation, default=None)
@@ -310,7 +310,7 @@ def best(among: Sequence[Candidate]) -> Candidate | None:
 
 def candidates(
     study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
-) -> list[Candidate]:
+) -> list[Contender]:
     """The forecasters of a state that names in claims stand for, in some variants.
 
     Raises:
@@ -323,7 +323,7 @@ def candidates(
         here = [v for v in group if all(v.place[columns[k]] == at for k, at in place.items())]
         if not here:
             raise NotInStudyError(f"`where` leaves no variant of {full}")
-        found += [Candidate(v, one) for v in here for one in _named(v, name, state, score)]
+        found += [Contender(v, one) for v in here for one in _named(v, name, state, score)]
     return found
 
 
@@ -356,7 +356,7 @@ def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Fore
             yield replace(one, model=model)
 
 
-def _comparable(among: Sequence[Candidate]) -> None:
+def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
     for _, one in among:
         if {*one.clients} != {*first.clients} or not one.is_comparable(first):
@@ -364,14 +364,14 @@ def _comparable(among: Sequence[Candidate]) -> None:
 
 
 def _split(
-    each: Sequence[str], first: list[Candidate], second: list[Candidate]
-) -> Iterator[tuple[tuple[str, ...], list[Candidate], list[Candidate]]]:
+    each: Sequence[str], first: list[Contender], second: list[Contender]
+) -> Iterator[tuple[tuple[str, ...], list[Contender], list[Contender]]]:
     """The sides for each value of some axes. On an axis without a value in common, every value of
     one side is paired with every one of the other."""
     axes = [AXES.index(axis) for axis in each if axis in AXES]
 
-    def by_key(side: list[Candidate]) -> dict[tuple[str, ...], list[Candidate]]:
-        found: dict[tuple[str, ...], list[Candidate]] = {}
+    def by_key(side: list[Contender]) -> dict[tuple[str, ...], list[Contender]]:
+        found: dict[tuple[str, ...], list[Contender]] = {}
         for one in side:
             found.setdefault(tuple(one.forecaster.axes[i] for i in axes), []).append(one)
         return found

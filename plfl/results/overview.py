@@ -24,7 +24,7 @@ from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.comparisons import FILE, ORIGINS, duel, gains, lead, places, read, table
-from plfl.results.contest import Candidate, Contest, Variant
+from plfl.results.contest import Contender, Contest, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
 from plfl.results.scores import AXES, Forecaster, best
 from plfl.results.statistics import Comparison
@@ -102,7 +102,7 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             here = {"state": state, "model": model} | dict(zip(AXES, found.axes, strict=True))
             covered = _covered(tables)
             by_client = tables.records(["client", *covered], **last, **here) if covered else None
-            row |= {"forecaster": Candidate(variant, replace(found, model=model)).label}
+            row |= {"forecaster": Contender(variant, replace(found, model=model)).label}
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
             yield row | _scored(found) | _further(means, by_client)

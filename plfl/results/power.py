@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from scipy import special
 
-from plfl.results.statistics import Comparison, Part, sources
+from plfl.results.statistics import Comparison, VariancePart, sources
 from plfl.results.words import listed
 from plfl.study import Study
 
@@ -35,7 +35,7 @@ _HOW = {
 }
 
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, VariancePart]
 """The parts of the variance of an effect, by factor."""
 
 
@@ -44,7 +44,7 @@ def _at(parts: Parts, factor: str, levels: int) -> Parts:
     part = parts[factor]
     # Each state loses one degree of freedom.
     freedom = part.freedom * (levels - 1) / (part.levels - 1)
-    return {**parts, factor: Part(levels, part.variance * part.levels / levels, freedom)}
+    return {**parts, factor: VariancePart(levels, part.variance * part.levels / levels, freedom)}
 
 
 def _decides(parts: Parts, effect: float, level: float) -> bool:

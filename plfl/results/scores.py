@@ -24,7 +24,7 @@ AXES = [axis for axis in CELL if axis not in ("state", "seed")]
 
 
 @dataclass(frozen=True)
-class Piece:
+class WeeklyScores:
     """The share of each week of a variant in the scores of a state, or in differences of them."""
 
     state: str
@@ -37,12 +37,12 @@ class Piece:
         """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
-    def lead(self, other: Piece, margin: float = 0.0) -> Piece:
+    def lead(self, other: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
         """(1 + margin) times the scores of another piece minus these, for common clients: positive
         where these are lower."""
         common = tuple(client for client in self.clients if client in other.clients)
         left = (1 + margin) * other.of(common) - self.of(common)
-        return Piece(self.state, self.origin, common, left)
+        return WeeklyScores(self.state, self.origin, common, left)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StateScores:
     """The number of weeks of each origin."""
 
 
-def by_state(pieces: Sequence[Piece]) -> dict[str, StateScores]:
+def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
     """The pieces of each state put together."""
     found = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
@@ -74,7 +74,7 @@ def by_state(pieces: Sequence[Piece]) -> dict[str, StateScores]:
 
 
 def pooled(
-    names: Sequence[str], pieces: Sequence[Piece], trained: bool = True, shared: bool = False
+    names: Sequence[str], pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
 ) -> Comparison:
     """The comparison over states and origins. `shared`: all clients share one test set, so that
     nothing varies over clients and weeks."""
@@ -99,7 +99,7 @@ def _mean(tables: Sequence[Array]) -> Array:
 
 
 @dataclass(frozen=True)
-class Forecaster(Piece):
+class Forecaster(WeeklyScores):
     """A combination of a state with its scores: a cell with all its seeds, or a baseline."""
 
     name: str
@@ -142,7 +142,7 @@ def best(among: Iterable[Forecaster]) -> Forecaster | None:
 
 
 @dataclass(frozen=True)
-class Scores:
+class CellScores:
     """Test MASE of the cells of a state, client by client and week by week, for one model."""
 
     state: str
@@ -199,7 +199,7 @@ class Scores:
         ]
 
     @property
-    def spread(self) -> Scores:
+    def spread(self) -> CellScores:
         """The distance of each client's MASE from the median over clients in place of the MASE, as
         in the test of Brown and Forsythe."""
         scored = np.isfinite(self.mase).any(axis=(0, 1))
@@ -213,7 +213,7 @@ class Scores:
         return self.masked(self.where(**equal))
 
 
-def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, Scores]:
+def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, CellScores]:
     """The scores of every state at the last round, in the order of the study.
 
     Args:
@@ -239,7 +239,7 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, S
     return found
 
 
-def _with_baselines(of_state: Scores, days: NDArray[Any], tables: Tables) -> Scores:
+def _with_baselines(of_state: CellScores, days: NDArray[Any], tables: Tables) -> CellScores:
     means = tables.baseline_scores
     here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
     errors = tables.errors_of(BASELINE)
@@ -263,7 +263,7 @@ def _with_baselines(of_state: Scores, days: NDArray[Any], tables: Tables) -> Sco
 
 def _of_state(
     state: str, errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame
-) -> Scores:
+) -> CellScores:
     by_grid = summary.groupby(AXES, sort=False)
     diverged = by_grid["diverged"].any()
     validation = by_grid["validation_mase"].mean().mask(diverged)
@@ -274,7 +274,7 @@ def _of_state(
     )
     wide = weekly(errors, days, keys).reindex(rows)
     shares = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
-    return Scores(
+    return CellScores(
         state=state,
         combinations=tuple(tuple(map(str, values)) for values in diverged.index),
         seeds=tuple(seeds),

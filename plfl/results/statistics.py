@@ -33,7 +33,7 @@ ALPHA = 0.05
 """Significance level of every test; the level of intervals is 1 - ALPHA."""
 
 
-class Part(NamedTuple):
+class VariancePart(NamedTuple):
     """The part of one factor in the variance of an effect."""
 
     levels: int
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     """Degrees of freedom; 0 if there are too few levels to estimate a variance."""
 
     @classmethod
-    def of(cls, levels: int, variances: Sequence[float], freedom: Sequence[float]) -> Part:
+    def of(cls, levels: int, variances: Sequence[float], freedom: Sequence[float]) -> VariancePart:
         """The sum of independent variances, each with degrees of freedom (Satterthwaite 1946)."""
         if min(freedom) < 1:
             return cls(levels, 0.0, 0.0)
@@ -111,7 +111,7 @@ class Comparison:
         return all((table == 0).all() for table in self.scored.values())
 
     @cached_property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, VariancePart]:
         """The parts of the variance of the effect, by factor.
 
         Without `clients` if these are not sampled, without `seeds` if nothing was trained, and
@@ -124,7 +124,7 @@ class Comparison:
         if self.sampled:
             means = self.clients()
             of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
-            found["clients"] = Part.of(total, of_clients, [len(m) - 1 for m in means])
+            found["clients"] = VariancePart.of(total, of_clients, [len(m) - 1 for m in means])
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
             by_week: dict[tuple[int, int], Array] = {}
@@ -135,12 +135,14 @@ class Comparison:
                     by_week[i, len(own)] = by_week.get((i, len(own)), 0) + own * len(own)
             of_weeks = [_squared_error(weekly) for weekly in by_week.values()]
             longest = dict(sorted(by_week))  # of each origin
-            found["weeks"] = Part.of(sum(longest.values()), of_weeks, [n - 1 for _, n in by_week])
+            found["weeks"] = VariancePart.of(
+                sum(longest.values()), of_weeks, [n - 1 for _, n in by_week]
+            )
         if self.trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]
             of_seeds = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
-            found["seeds"] = Part.of(len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds])
+            found["seeds"] = VariancePart.of(len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds])
         return found
 
     @property
@@ -176,11 +178,11 @@ class Comparison:
         )
 
 
-def sources(parts: Mapping[str, Part]) -> list[Part]:
+def sources(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
     """The variances that an effect is tested against: of all factors together, and of each known
     one."""
     known = [part for part in parts.values() if part.freedom]
-    return [Part.of(0, [p.variance for p in known], [p.freedom for p in known]), *known]
+    return [VariancePart.of(0, [p.variance for p in known], [p.freedom for p in known]), *known]
 
 
 def _squared_error(values: Array) -> float:

@@ -14,7 +14,7 @@ from plfl.baselines import BASELINE
 from plfl.report import reporting
 from plfl.report.forest import forest
 from plfl.report.rendering import drawing, write_page
-from plfl.report.standings import Row
+from plfl.report.standings import ForecasterRow
 from plfl.results import comparisons
 from plfl.results.overview import BEST, Overview, is_overview
 from plfl.results.tables import Tables, fitting
@@ -73,7 +73,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         )
 
 
-def _rows(study: Study, table: pd.DataFrame) -> Iterator[Row]:
+def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
     """The rows of a variant: global models, the most accurate first; local ones; baselines."""
     column = None if study.axes else paper.column_of(study)
     trained = rows_of(table[table["sharing"] != BASELINE])
@@ -85,7 +85,7 @@ def _rows(study: Study, table: pd.DataFrame) -> Iterator[Row]:
         name = label({axis: row[axis] for axis in GROUP}, trained) if not is_baseline else ""
         published = column and column.of(row["method"], row["server_opt"])
         is_global, reached = row["model"] == "global", row.get("reached", 0)
-        yield Row(
+        yield ForecasterRow(
             [str(row[axis.column]) for axis in study.axes],
             name + ", clients' own models" * (row["model"] == "local")
             if name

@@ -13,7 +13,7 @@ from plfl.config.sections import Claim
 from plfl.results.comparisons import table
 from plfl.results.overview import Overview, gather, study_of
 from plfl.study import Cell, Study
-from plfl_images.reporting import Images
+from plfl_images.reporting import ImageReporting
 from plfl_images.results.variants import CURVES, Results, compared
 from tests.helpers import classified
 from tests.images.test_classify import study as tiny
@@ -131,6 +131,6 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
         assert shown in text
     rows = text.partition("</table>")[0].count("<tr><td>")
     assert rows == (best["sharing"] != "baseline").sum()
-    assert text.count("<img") == len(Images.drawn)
+    assert text.count("<img") == len(ImageReporting.drawn)
     assert "MASE" not in text
     assert 'href="s%3D1%2Cparticipation%3D0.3/index.html"' in text

@@ -10,7 +10,7 @@ import plfl
 from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.outside.clients import Client
-from plfl.outside.score import YOURS, Scored, score
+from plfl.outside.score import YOURS, ScoredPredictions, score
 from plfl.study import Study
 from tests.helpers.refusals import naming
 from tests.outside.conftest import OWN, Write
@@ -34,7 +34,7 @@ def predicted(study: Study, error: float = 0.0, seeds: int = 1) -> pd.DataFrame:
     return pd.concat(tables)
 
 
-def scored(study: Study, table: pd.DataFrame) -> Scored:
+def scored(study: Study, table: pd.DataFrame) -> ScoredPredictions:
     table.to_parquet(FILE)
     return score(study, FILE)
 

@@ -17,7 +17,7 @@ from plfl.results import claims, words
 from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
 from plfl.results.contest import Variant
 from plfl.results.overview import Overview, gather
-from plfl.results.scores import Piece, pooled
+from plfl.results.scores import WeeklyScores, pooled
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -236,7 +236,7 @@ def test_weeks_vary_within_origins_only() -> None:
     rng = np.random.default_rng(1)
     noise = rng.normal(0, 0.01, (2, 5, 3, 4))
     pieces = [
-        Piece("CA", str(i), tuple("abcde"), level / 4 + part)
+        WeeklyScores("CA", str(i), tuple("abcde"), level / 4 + part)
         for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
     ]
     weeks = pooled(["one"], pieces).parts["weeks"]

@@ -21,7 +21,7 @@ from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_states
-from plfl.data.examples import Tables
+from plfl.data.examples import ExampleTables
 
 INTERVAL = 15
 """Minutes between load timestamps. They mark the end of the interval, in EST for every state."""
@@ -82,7 +82,7 @@ class Building:
     """The entries of `KNOWN` in the metadata, such as "SmallOffice" and "5A"."""
 
 
-def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> Tables:
+def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTables:
     """The series of buildings from a store in the folder `root`, by name (the id).
 
     Returns:
@@ -115,7 +115,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> Tables:
             parts.append(join(where, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
 
-    return Tables(by_name, table)
+    return ExampleTables(by_name, table)
 
 
 def join(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.data.dataset import Dataset
-    from plfl.data.examples import Examples, Tables
+    from plfl.data.examples import Examples, ExampleTables
     from plfl.data.windows import Limits
     from plfl.study import Study
 
@@ -82,14 +82,14 @@ class Source(SourceRules):
         `data.features`."""
         raise NotImplementedError
 
-    def load(self, data: Data, state: str) -> Tables:
+    def load(self, data: Data, state: str) -> ExampleTables:
         """The tables of a state's clients by name, in order, with the available `data.features`.
 
         Raises:
             DataError: a file is missing or unreadable, or contains invalid values. It may be raised
                 only when a table is accessed.
         """
-        from plfl.data.examples import Tables
+        from plfl.data.examples import ExampleTables
         from plfl.data.features import assemble, resampled
 
         series = self.series(data, state)
@@ -100,7 +100,7 @@ class Source(SourceRules):
                 found = resampled(found, data.resample)
             return assemble(found, data.features)
 
-        return Tables(series, table)
+        return ExampleTables(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
         """Write the examples of a state, from files that `fetch` has brought, for `read`.

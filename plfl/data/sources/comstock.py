@@ -17,7 +17,7 @@ from plfl.data.sources import Source
 
 if TYPE_CHECKING:  # the workflow lists buildings without reading any
     from plfl.data.comstock.series import Building
-    from plfl.data.examples import Tables
+    from plfl.data.examples import ExampleTables
 
 
 class ComstockSource(Source):
@@ -82,7 +82,7 @@ class ComstockSource(Source):
         found = series.buildings(root, layout, state, ids, data.features)
         return {"source": data.source, "files": files, "clients": _known(found)}
 
-    def series(self, data: Data, state: str) -> Tables:
+    def series(self, data: Data, state: str) -> ExampleTables:
         from plfl.data.comstock import series
 
         return series.read(self.root(data), data, state, self._ids(data, state))

@@ -12,7 +12,7 @@ from scipy import special, stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, Scores, best, scores
+from plfl.results.scores import AXES, CellScores, best, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.words import VALUE_LABELS
@@ -62,7 +62,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     return {"ranks": figure}
 
 
-def blocks(study: Study, of_states: dict[str, Scores]) -> pd.DataFrame:
+def blocks(study: Study, of_states: dict[str, CellScores]) -> pd.DataFrame:
     """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`).
 
     NaN where all ServerOpts diverged. Clients without a MASE are left out. Columns also name the

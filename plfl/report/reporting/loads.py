@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
 
-class Loads(Reporting):
+class LoadReporting(Reporting):
     """Forecasts of loads, whose score is MASE."""
 
     name = "loads"
