@@ -15,7 +15,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from plfl.baselines import BASELINE, find, rivals
 from plfl.federated.privacy.statement import statements
-from plfl.report import heat_map
 from plfl.report.figures.style import (
     PAGE,
     colour,
@@ -63,14 +62,20 @@ FEW = 3
 """Largest number of places that a sentence names."""
 MOST = 24
 """Largest number of panels of the figure; if a study has more, the first are shown."""
+TITLES = {
+    "windows.history": "weeks of history",
+    "windows.horizons": "readings ahead",
+    "data.clients": "clients",
+    "data.federations": "clients in a federation",
+}
+"""Names of axes; other axes have their keys as names."""
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
     """Draw the figures of the study in folder `results` into folder `figures`."""
     overview = Overview(results)
     with style(), fitting(results):
-        drawn = {STEM: draw(overview), heat_map.STEM: heat_map.draw(overview)}
-        return [file for stem, figure in drawn.items() for file in save(figure, figures / stem)]
+        return save(draw(overview), figures / STEM)
 
 
 def draw(overview: Overview) -> Figure:
@@ -170,7 +175,7 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
-    panel.set_xlabel(heat_map.TITLES.get(axis.key, axis.key))
+    panel.set_xlabel(TITLES.get(axis.key, axis.key))
 
 
 def draw_lines(
@@ -273,8 +278,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             dated=in_sentences(study, results),
             note=undecidable(study),
             found=list(found(overview)),
-            map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
-            map_caption=heat_map.CAPTION,
+            map=_map(overview),
             meters=_meters(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
@@ -306,6 +310,26 @@ def found(overview: Overview) -> Iterator[str]:
         )
     if others := len(table) - len(ahead) - len(behind):
         yield f"At {others} of {len(table)} places on the axes the interval includes 0."
+
+
+def _map(overview: Overview) -> list[dict[Any, Any]]:
+    """The best way of forecasting at each place on the axes, with its lead, price and bytes."""
+    rows = overview.table(MAP).fillna({"best": "n/a"}).to_dict("records")
+    for row in rows:
+        place = words.place(overview.study, {str(name): label for name, label in row.items()})
+        worse = "alone" if row["lead_low"] > 0 else "federated" if row["lead_high"] < 0 else ""
+        row |= {"place": place, "decided": bool(worse)}
+        row["contradicts"] = bool(worse) and row["best"] == row[worse]
+        row["sent"], row["sent_raw"] = (amount(row[f"bytes_{kind}"]) for kind in ("best", "raw"))
+    return rows
+
+
+def amount(count: float) -> str:
+    """A number of bytes: "2.2 MB"; empty if unknown."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.{int(count < 10 * size)}f} {unit}"
+    return "" if pd.isna(count) else f"{count:.0f} B"
 
 
 def _meters(overview: Overview) -> list[dict[Any, Any]]:

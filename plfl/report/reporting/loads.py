@@ -30,7 +30,6 @@ class LoadReporting(Reporting):
         "map": "map.csv",
         "meters": "meters.csv",
     }
-    drawn: ClassVar = ("overview", "heat_map")
 
     def baselines(
         self, study: Study, state: str, dataset: Path
