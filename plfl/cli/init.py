@@ -25,7 +25,7 @@ plfl init meters export.csv --timezone America/New_York    # write meters.yaml, 
 plfl init meters *.xlsx --name campus --timezone Etc/GMT+7 --stamp start --unit kW
 plfl init meters long.csv --columns meter=id --columns load=value --missing -9999
 """
-NOT_OPTIONS = ("folder", "exports", "about")
+NOT_OPTIONS = ("folder", "exports")
 """Keys of `data.meters` that are not about the content of files."""
 NO_DEFAULT = ("timezone", "interval")
 """Keys whose defaults apply only to studies."""

@@ -12,7 +12,7 @@ from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.data.dataset import Dataset
-    from plfl.results.records import CellResult, Models
+    from plfl.results.records import CellResult
 
 EXAMPLES = """
 plfl run config/demo.yaml NY-P2-fine_tuning-adam-fedavg-1
@@ -31,23 +31,16 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--models", type=Path, metavar="FILE", help="also write the models, for `plfl forecast`"
     )
-    parser.add_argument(
-        "--forecasts",
-        type=Path,
-        metavar="FILE",
-        help="also write all forecasts of these models for the test set (Parquet)",
-    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
     study, cell = Study.load(options.config).find(options.cell)
-    if (options.models or options.forecasts) and not study.task.forecasts:
+    if options.models and not study.task.forecasts:
         raise PlflError(
-            f"--models and --forecasts: the task {study.task.name} does not forecast loads; leave "
-            "them out"
+            f"--models: the task {study.task.name} does not forecast loads; leave it out"
         )
-    for file in filter(None, (options.records, options.models, options.forecasts)):
+    for file in filter(None, (options.records, options.models)):
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
@@ -66,11 +59,6 @@ def run(options: argparse.Namespace) -> None:
     if options.models:
         assert isinstance(dataset, Dataset)
         _write_models(options.models, study, cell, result, dataset)
-    if options.forecasts:
-        from plfl.experiments.trainer import Trainer
-
-        evaluator = Trainer.of(study, dataset).evaluator
-        write_table(evaluator.test_forecasts(_models(cell, result)), options.forecasts)
     print(reporting.of(study).sentence(study, cell, result.records))
 
 
@@ -81,12 +69,8 @@ def _write_models(
     from plfl.forecast.contents import describe
     from plfl.results.records import write_models
 
-    models = _models(cell, result)
+    models = result.models
+    if models is None:
+        raise PlflError(f"{cell}: has diverged, so it has no models")
     widths = Trainer.of(study, dataset).evaluator.widths(models)
     write_models(path, models, describe(study, cell, dataset, widths))
-
-
-def _models(cell: Cell, result: CellResult) -> Models:
-    if result.models is None:
-        raise PlflError(f"{cell}: has diverged, so it has no models")
-    return result.models

@@ -123,14 +123,6 @@ class Evaluator:
             channel,
         )
 
-    def test_forecasts(self, models: Models) -> pd.DataFrame:
-        """Truth, persistence and the forecasts of `models` for every window of the test sets."""
-        found = self._forecast(models)
-        widths = self._widths(found)
-        found = {model: self._widened(of, widths.get(model)) for model, of in found.items()}
-        shown = (self._shown(i, found, whole=True) for i in self.clients)
-        return pd.concat(shown, ignore_index=True)
-
     def widths(self, models: Models) -> ConformalWidths:
         """The widths of the intervals of `models`; empty without widths."""
         return {} if self.task.widening == "none" else self._widths(self._forecast(models))
@@ -220,9 +212,8 @@ class Evaluator:
         windows = len(self.dataset.starts(i, split))
         return predictions[:windows] if split == "validation" else predictions[-windows:]
 
-    def _shown(self, i: int, found: Mapping[Model, Forecasts], whole: bool = False) -> pd.DataFrame:
-        every = self.dataset.starts(i, "test")
-        starts = every if whole else self.task.week(self.dataset, i)
-        rows = np.searchsorted(every, starts)
+    def _shown(self, i: int, found: Mapping[Model, Forecasts]) -> pd.DataFrame:
+        starts = self.task.week(self.dataset, i)
+        rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
         shown = {str(model): self._part(i, "test", of[i])[rows] for model, of in found.items()}
         return self.task.shown(self.dataset, i, starts, shown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,26 +21,18 @@ from plfl.results.records import (
     Models,
     write_csv,
     write_models,
-    write_table,
 )
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
-
-if TYPE_CHECKING:
-    from plfl.experiments.evaluation import Evaluator
-
-FORECASTS = ".forecasts.parquet"
-"""Ending of the files with all forecasts of a cell's models for the test sets."""
 
 log = logging.getLogger(__name__)
 
 
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
-    clients, who get the models of all; the best baselines; and
-    `index`, a table of them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all
-    `forecasts`, those of these models for the test sets are written, too.
+    clients, who get the models of all; the best baselines; and `index`, a table of them as CSV:
+    `state`, `sharing`, `cell`, `file`.
 
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
@@ -62,15 +53,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
-            asked = study.task.widening != "none"
-            widths = _evaluator(study, dataset).widths(models) if asked else {}
+            widths = {} if study.task.widening == "none" else _widths(study, dataset, models)
             write_models(file, models, describe(study, cell, dataset, widths))
-            forecasts = file.with_name(f"{file.stem}{FORECASTS}")
-            if study.forecasts == "all":
-                found = _evaluator(study, dataset).test_forecasts(models)
-                write_table(found.assign(state=cell.state, cell=str(cell)), forecasts)
-            else:
-                forecasts.unlink(missing_ok=True)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
         for name in _wanted(tables, state):
@@ -82,7 +66,6 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     for old in index.parent.glob("*.safetensors"):
         if old.name not in kept:
             old.unlink()
-            old.with_name(f"{old.stem}{FORECASTS}").unlink(missing_ok=True)
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
 
 
@@ -118,10 +101,10 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
     write_models(file, arrays, about)
 
 
-def _evaluator(study: Study, dataset: Dataset) -> Evaluator:
+def _widths(study: Study, dataset: Dataset, models: Models) -> ConformalWidths:
     from plfl.experiments.trainer import Trainer  # see `_trained_again`
 
-    return Trainer.of(study, dataset).evaluator
+    return Trainer.of(study, dataset).evaluator.widths(models)
 
 
 def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:

@@ -115,10 +115,6 @@ class Study(Section):
     claims: list[Claim] = []
     """Comparisons to judge. Their p values are corrected for their number."""
     hyperparameters: Hyperparameters = Hyperparameters()
-    forecasts: Literal["week", "all"] = "week"
-    """Forecasts of the test set to keep: the first week of every cell (`week`), or in addition
-    `all` forecasts of the cells whose models are kept, as
-    `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
 

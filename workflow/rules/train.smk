@@ -97,7 +97,6 @@ rule models:
         "../../environment.yml"
     params:
         settings=training_settings,
-        forecasts=lambda wildcards: of(wildcards).forecasts,
         code=code_digest("plfl.pipeline.models"),
     message:
         "Keep the models of the best cells"
