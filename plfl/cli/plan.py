@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.experiments.trainer import placed
     from plfl.experiments.workload import measured_speed, seconds, workload
     from plfl.pipeline.jobs import duration
-    from plfl.results.power import undecidable
+    from plfl.results.statistics import undecidable
     from plfl.training.engines import choose
 
     works = {label: workload(variant) for label, variant in study.variants.items()}

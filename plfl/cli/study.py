@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data import sources
     from plfl.pipeline import shipped
     from plfl.pipeline.fingerprint import remove_damaged
-    from plfl.results.power import undecidable
+    from plfl.results.statistics import undecidable
 
     given = options.snakemake
     given = given[1:] if given[:1] == ["--"] else given

@@ -32,7 +32,7 @@ from plfl.report.standings import standings
 from plfl.results import comparisons, words
 from plfl.results.claims import in_sentences
 from plfl.results.overview import BEST, MAP, METERS, Overview, along
-from plfl.results.power import undecidable
+from plfl.results.statistics import undecidable
 from plfl.results.tables import fitting
 from plfl.results.words import method_label
 from plfl.study import Study

@@ -21,7 +21,7 @@ from plfl.results.claims import in_sentences
 from plfl.results.collect import SEASONS
 from plfl.results.contest import Variant
 from plfl.results.overview import best_cells
-from plfl.results.power import undecidable
+from plfl.results.statistics import undecidable
 from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study

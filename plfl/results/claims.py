@@ -6,7 +6,7 @@ A claim is one comparison or several (`plfl.config.sections.Claim`). It
   is needed, the weakest comparison decides);
 - *does not hold* if at least one comparison contradicts it significantly, corrected for their
   number (Bonferroni);
-- is *undecided* otherwise, with what would decide it (`plfl.results.power`).
+- is *undecided* otherwise, with what would decide it (`plfl.results.statistics`).
 
 P values are two-sided, and corrected by Holm's method for the number of the study's claims. With a
 single client, week or seed, the variation between clients, weeks or seeds is unknown, so claims
@@ -32,10 +32,9 @@ from plfl.base.files import write_text
 from plfl.config.sections import Claim
 from plfl.results import words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests
-from plfl.results.power import FEWEST, advice
 from plfl.results.records import TRAINED
 from plfl.results.scores import AXES
-from plfl.results.statistics import ALPHA, Array, Comparison, holm
+from plfl.results.statistics import ALPHA, FEWEST, Array, Comparison, advice, holm
 from plfl.study import Study
 
 FILE = "claims.json"
