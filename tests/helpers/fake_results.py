@@ -130,8 +130,6 @@ ALONE = ("P3", "alone", "none")
 """Schemes of these studies that share nothing."""
 COPIES = {"scaffold": 2, "ifca": 3, "fedac": 2}
 """How many times the shared part a method sends in each direction."""
-CLUSTERS = {"ifca": [1, 0, 1], "fedac": [-1, 4, 2]}
-"""Cluster of each client of METHODS."""
 GIVEN = {"lr": 0.002, "server_lr": 0.3, "hyperparameters": "", "trials": 1, "trial_steps": 100.0}
 """What every cell says it was given; other rates than those configured."""
 
@@ -266,12 +264,7 @@ def _records(
     of_training = {name: np.where(train, value, nan) for name, value in work.items()}
     scores = {"mae": mase * persistence, "rmse": 1.5 * mase * persistence, "mase": mase}
     scores["wape"] = 0.1 * mase
-    records = records.assign(**of_training, **scores)
-    found = [np.resize(CLUSTERS.get(c.method, nan), study.data.most_clients) for c in study.cells]
-    if not np.isnan(found).all():
-        cluster = np.broadcast_to(np.array(found)[:, None], curves.shape).ravel()
-        records["cluster"] = np.where(train, nan, cluster)
-    return records
+    return records.assign(**of_training, **scores)
 
 
 def _names(study: Study, state: str) -> list[str]:
