@@ -139,7 +139,7 @@ def as_text(study: Study | None = None) -> str:
     """All entries as text, and the contents of the plug-ins of a study and of installed
     packages."""
     active = plugins.active(study.plugins if study else [])
-    added = [f"{plugin.origin}: {', '.join(plugin.contents.values())}" for plugin in active]
+    added = [f"{plugin.origin}: {', '.join(plugin.contents)}" for plugin in active]
     lines: list[str] = []
     group = ""
     for entry in entries():

@@ -61,6 +61,11 @@ class Plugin:
         """A message with its origin, the line where an error arose in it, and the error."""
         return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {said(error)}"
 
+    @property
+    def contents(self) -> list[str]:
+        """What it defines, such as "method clipped"."""
+        return [f"{ROOMS[room]} {name}" for room, name in self.algorithms]
+
 
 _origins: dict[str, Plugin] = {}
 """The plug-ins by the names of their modules."""
