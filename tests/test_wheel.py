@@ -70,7 +70,7 @@ class Installed:
 
 
 def write_study_with_plugin(folder: Path) -> None:
-    """The study `own.yaml` and its plug-in `mine.py`: a server optimiser and a figure."""
+    """The study `own.yaml` and its plug-in `mine.py`: a server optimiser."""
     folder.mkdir()
     smoke = (ROOT / "config" / "smoke.yaml").read_text(encoding="utf-8")
     text = smoke.replace("name: smoke", "name: own\nplugins: [mine.py]")
@@ -83,9 +83,6 @@ PLUGIN = '''
 
 from plfl.optimizers.server.fedavg import FedAvg
 
-OUTPUTS = ("mine",)
-CAPTION = "Nothing."
-
 
 class Half(FedAvg):
     """FedAvg with half a step."""
@@ -95,12 +92,6 @@ class Half(FedAvg):
 
     def step(self, state, mean):
         super().step(state, mean / 2)
-
-
-def draw(tables):
-    from matplotlib.figure import Figure
-
-    return {"mine": Figure()}
 '''
 
 
@@ -147,7 +138,7 @@ def test_a_study_with_a_plugin_can_run_in_an_empty_folder(installed: Installed) 
     for file in (ROOT / "config").glob("*.yaml"):
         assert f"\n{file.stem} " in f"\n{listed}"
     write_study_with_plugin(installed.work / "mine")
-    planned = installed.plfl("study", "mine/own.yaml", "--", "figures/own/mine.svg", "--dry-run")
+    planned = installed.plfl("study", "mine/own.yaml", "--", "figures/own/week.svg", "--dry-run")
     assert re.search(r"^train +1$", planned, re.MULTILINE)
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "mine", ".snakemake"}

@@ -20,9 +20,11 @@ from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
 
-NET = """
+NET = '''
 from pathlib import Path
 from torch import nn
+
+from plfl.data.readers import Reader
 
 Path("ran").touch()
 
@@ -36,12 +38,14 @@ class Net(nn.Module):
         return self.layer(sequence[:, -1])[:, 0]
 
 
-OUTPUTS, CAPTION = ("none",), "A figure, so that this is a plug-in."
+class Nothing(Reader):
+    """A format of files, so that this is a plug-in."""
 
+    name = "nothing"
 
-def draw(tables):
-    return {}
-"""
+    def read(self, path):
+        raise ValueError("nothing")
+'''
 NAMED = {
     "plugin": {"plugins": ["x.py"]},
     "module": {"model": {"module": "x.py:Net"}},

@@ -184,17 +184,18 @@ def test_code_that_the_study_names_is_included(
     own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
     monkeypatch.chdir(tmp_path / "work")
     study = json.loads((own / "study.json").read_text(encoding="utf-8"))["study"]
-    figure = "OUTPUTS, CAPTION = ('none',), 'Empty.'\n\ndef draw(tables):\n    return {}\n"
+    code = "from plfl.optimizers.client.sgd import Sgd\n\nclass Bare(Sgd):\n"
+    code += "    'SGD, renamed.'\n\n    name = label = 'bare'\n"
     for file in (Path("../beside/bare.py"), Path("mine/bare.py")):
         file.parent.mkdir()
-        file.write_text(figure)
+        file.write_text(code)
         plugins.trust(file)
     record(own, study={**study, "plugins": ["mine/bare.py"]})
     publish(own, Path("crate"), cited, DAY)
     record(own, study={**study, "plugins": ["../beside/bare.py"]})
     with naming(ResultsError, "beside", "move it there"):
         publish(own, Path("other"), cited, DAY)
-    assert Path("crate/mine/bare.py").read_text() == figure
+    assert Path("crate/mine/bare.py").read_text() == code
     assert "mine/bare.py" in references(entities(Path("crate"))["#run"]["object"])
     monkeypatch.chdir("crate")
     assert Study.load(Path("study.yaml")).plugins == [Path("mine/bare.py")]
