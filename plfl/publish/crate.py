@@ -221,8 +221,9 @@ def _gather(
     for name, path in copied.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if private and name.endswith(LOADS):
-            pq.write_table(schema(path).empty_table(), target)
+        columns = schema(path) if name.endswith(".parquet") else None  # refuses a damaged one
+        if columns and private and name.endswith(LOADS):
+            pq.write_table(columns.empty_table(), target)
         else:
             shutil.copyfile(path, target)
     if private:

@@ -184,8 +184,8 @@ def test_code_that_the_study_names_is_included(
     own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
     monkeypatch.chdir(tmp_path / "work")
     study = json.loads((own / "study.json").read_text(encoding="utf-8"))["study"]
-    code = "from plfl.optimizers.client.sgd import Sgd\n\nclass Bare(Sgd):\n"
-    code += "    'SGD, renamed.'\n\n    name = label = 'bare'\n"
+    code = "from plfl.data.readers import Reader\n\nclass Bare(Reader):\n    'Nothing.'\n\n"
+    code += "    name = 'bare'\n\n    def read(self, path):\n        raise ValueError('nothing')\n"
     for file in (Path("../beside/bare.py"), Path("mine/bare.py")):
         file.parent.mkdir()
         file.write_text(code)
