@@ -11,7 +11,6 @@ import pandas as pd
 
 from plfl.base.files import sha256, write_text
 from plfl.outside.frozen import BenchmarkTask, opened
-from plfl.publish.crate import CONTEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = 6
@@ -29,6 +28,20 @@ received by a client in all its training, a mean over clients; –: not counted.
 that receive the model of others; *FT*: fine-tuning; *trials*: settings that are compared on
 validation. The CSV files have all rows with their commands.
 """
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "conformsTo": "http://purl.org/dc/terms/conformsTo",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{
+        term: f"cr:{term}"
+        for term in ("citeAs", "column", "extract", "field", "fileObject", "recordSet", "source")
+    },
+}
+"""The terms of Croissant that are used here."""
 NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
 
 

@@ -33,9 +33,8 @@ class Header(BaseModel):
     """Version of plfl."""
     study: dict[str, Any]
     """The configuration."""
-    code: dict[str, str] = {}
-    """SHA-256 of the Python files that the configuration names; earlier versions did not store
-    it."""
+    code: dict[str, str]
+    """SHA-256 of the Python files that the configuration names."""
     cell: Cell
     parameters: dict[str, list[int]]
     """Shapes by name, in the order of a row."""

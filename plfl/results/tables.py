@@ -217,8 +217,7 @@ class Tables:
             return self.errors(columns, model=model)
         if not self._is_deployed:
             raise ResultsError(
-                f"{Path(self.folder) / 'errors.parquet'}: is missing; intervals need it, and "
-                "results of an earlier version do not have it; run the study again"
+                f"{Path(self.folder) / 'errors.parquet'}: is missing; run the study again"
             )
         last = self.study.federation.rounds
         found = self.records([*CELL, "client", "mase"], split="test", model=model, round=last)
