@@ -19,14 +19,13 @@ from plfl.cli import (
     plan,
     publish,
     results,
-    run,
     score,
     study,
 )
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
-    *(init, study, plan, run, data, forecast, backtest),
+    *(init, study, plan, data, forecast, backtest),
     *(results, score),
     *(publish, deploy),
 )
