@@ -57,10 +57,6 @@ class Plugin:
     algorithms: dict[tuple[str, str], type[Algorithm]] = field(repr=False)
     """Its classes, by room (see `ROOMS`) and name."""
 
-    def blame(self, error: Exception) -> str:
-        """A message with its origin, the line where an error arose in it, and the error."""
-        return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {said(error)}"
-
     @property
     def contents(self) -> list[str]:
         """What it defines, such as "method clipped"."""
