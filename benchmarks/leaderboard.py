@@ -28,20 +28,25 @@ received by a client in all its training, a mean over clients; –: not counted.
 that receive the model of others; *FT*: fine-tuning; *trials*: settings that are compared on
 validation. The CSV files have all rows with their commands.
 """
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
+    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated "
+    "replace samplingRate separator source subField transform"
+)
 CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "conformsTo": "http://purl.org/dc/terms/conformsTo",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    **{
-        term: f"cr:{term}"
-        for term in ("citeAs", "column", "extract", "field", "fileObject", "recordSet", "source")
-    },
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
 }
-"""The terms of Croissant that are used here."""
+"""The terms of Croissant 1.0."""
 NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_down"}
 
 
