@@ -90,6 +90,7 @@ def test_other_files_are_named(content: str, words: str, tmp_path: Path) -> None
         ),
         *(("Outdoor temp [°C]", "°C"), ("Gas m3", "m3"), ("Voltage (V)", "V"), ("kVArh", "kVArh")),
         *(("usage (watts)", "W"), ("Watt", "W"), ("Demand (kilowatts)", "kW"), ("Watson", None)),
+        ("load W", "W"),
         *(("kilowatt hours", "kWh"), ("Watt-hours", "Wh"), ("Leistung W", "W"), ("Main W", None)),
         *(("Price EUR/kWh", "EUR/kWh"), ("Energie / kWh", "kWh"), ("kWh/m2", "kWh/m2")),
     ],
@@ -106,7 +107,9 @@ def test_columns_that_are_no_loads_are_left_out(tmp_path: Path) -> None:
     assert list(exports.meters) == ["a"]
     np.testing.assert_array_equal(exports.meters["a"].load, LOADS)
     assert "'out [°C]' (°C)" in exports.report()[0]
-    with naming(DataError, "no column of loads", "'Gas m3' (m3)", "data.meters.columns.load"):
+    with naming(
+        DataError, "no column of loads", "'Gas m3' (m3)", "data.meters.columns: {load: Gas m3}"
+    ):
         read(write(tmp_path / "a.csv", **{"Gas m3": LOADS}))
     gas = read(write(tmp_path / "a.csv", **others), columns={"load": "Gas m3"})
     assert gas.meters["a"].load.sum() == pytest.approx(LOADS.sum())
@@ -373,6 +376,29 @@ def test_rare_longer_intervals_are_named(phase: int, tmp_path: Path) -> None:
     assert meter.load.sum() == pytest.approx(loads.sum())
     divided = "of these, divided evenly between two rows"
     assert meter.done[divided] == (80 if not phase else 0)
+
+
+def test_the_first_sheet_with_readings_is_read_and_others_are_named(tmp_path: Path) -> None:
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        pd.DataFrame({"about": ["hall", "gym"]}).to_excel(book, sheet_name="About", index=False)
+        for sheet in ("May", "June"):
+            table = pd.DataFrame({"time": HOURS, "kWh": LOADS})
+            table.to_excel(book, sheet_name=sheet, index=False)
+    exports = read(tmp_path / "a.xlsx")
+    np.testing.assert_array_equal(exports.meters["a"].load, LOADS)
+    assert "sheet 'May', not 'About', 'June'" in exports.report()[0]
+
+
+def test_each_column_may_have_a_unit_beside_it(tmp_path: Path) -> None:
+    table = pd.DataFrame({"time": HOURS, "hall": LOADS, "u": "kWh", "gym": LOADS * 1000, "v": "Wh"})
+    table.to_csv(path := tmp_path / "a.csv", index=False)
+    for meter in read(path).meters.values():
+        np.testing.assert_allclose(meter.load, LOADS)
+    table.assign(v="kW").to_csv(path, index=False)
+    with naming(DataError, "energy and power", "data.meters.only: [hall]"):
+        read(path)
+    with naming(DataError, "no column of loads", "data.meters.columns: {load: A}"):
+        read(write(path, A=LOADS))
 
 
 @pytest.mark.parametrize("is_sheet", [True, False])

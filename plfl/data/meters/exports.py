@@ -410,17 +410,22 @@ def _summed(
     Raises:
         DataError: see `_in_unit`, or the columns are not all of energy or of power.
     """
-    sums: dict[str, pd.Series] = {}
-    units = set()
-    for column, meter in meter_of.items():
-        readings, unit = _in_unit(table, columns, column, values[column])
-        sums[meter] = sums[meter] + readings if meter in sums else readings
-        units.add(unit)
+    read = {column: _in_unit(table, columns, column, values[column]) for column in meter_of}
+    units = {unit for _, unit in read.values()}
+    is_scaled = len(units) > 1 and None not in units
+    if is_scaled:
+        units = {"kW" if unit in POWER else "kWh" for unit in units}
     if len(units) > 1:
         raise DataError(
-            f"{table.path}: has several units ({', '.join(map(str, units))}); choose columns of "
-            "one unit with data.meters.only"
+            f"{table.path}: has energy and power, or readings without a unit; choose columns of "
+            f"one kind with data.meters.only: {flow([next(iter(meter_of.values()))])} or others"
         )
+    sums: dict[str, pd.Series] = {}
+    for column, meter in meter_of.items():
+        readings, unit = read[column]
+        if is_scaled:
+            readings = readings * KWH[str(unit)]
+        sums[meter] = sums[meter] + readings if meter in sums else readings
     summed = pd.DataFrame(np.array(list(sums.values())).T, table.cells.index, list(sums))
     return summed, units.pop()
 

@@ -112,9 +112,10 @@ def find(table: Table, meters: Meters) -> Layout:
         some = ", ".join(map(repr, time)) + "".join(
             f", {column!r} ({why})" for column, why in left_out.items()
         )
+        remedy = _choices("load", list(left_out)) if left_out else "data.meters.columns.load"
         raise DataError(
             f"{table.path}: has no column of loads beside {some}; export it with readings, or name "
-            "their column in data.meters.columns.load"
+            f"their column in {remedy}"
         )
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))

@@ -16,7 +16,8 @@ _SPELLED = re.compile(
     r"(?:\b|_)(kilo|mega)?[ -]?watts?(?:[ _-]?(hours?|stunden?))?(?:\b|_)", re.IGNORECASE
 )
 _POWER_W = re.compile(
-    r"(?:active |real )?(?:power|demand|(?:wirk)?leistung|puissance|potencia|potenza|vermogen) W",
+    r"(?:active |real )?(?:power|demand|load|usage|value|wert|valeur|(?:wirk)?leistung|puissance|"
+    r"potencia|potenza|vermogen) W",
     re.IGNORECASE,
 )
 _IN_BRACKETS = re.compile(rf"[\[(]\s*({_OTHER})\s*[\])]", re.IGNORECASE)
@@ -36,7 +37,8 @@ _NOT_LOADS = re.compile(
     r"(?:temp(?:erature?|eratur|eratuur)?|humidity|voltage|current|spannung|frequency|frequenz)"
     r"(?:[ _-]?(?:%|l?[1-3]|in|out))?|battery[ _-]?%|soc|pf|gas|water|wasser|"
     r".*[ _-]?(?:price|prijs|preis|precio|costs?|kosten|coste|coût|charges?|tariff?)|"
-    r"power[ _-]?factor",
+    r"power[ _-]?factor|oat|wind(?:[ _-]?speed)?|(?:solar )?(?:irradiance|radiation)|dew ?point|"
+    r"pressure|rain(?:fall)?|precipitation|cloud(?: cover)?|co2",
     re.IGNORECASE,
 )
 _WORDS = """
@@ -54,8 +56,8 @@ _LABELS = re.compile(
     r"(?:.*[ _-])?(?:status|flags?|quality|qualität|calidad|valid(?:ity)?|estimated?|actual|estado|"
     r"stato|zustand|year|month|week|quarter|season|weekday|day of (?:week|month|year)|dow|doy|jahr|"
     r"monat|woche|wochentag|année|mois|semaine|jour|año|mes|anno|mese|jaar|maand|tariff?a?|rate|"
-    r"comments?|notes?|remarks?|bemerkung|dst|time ?zone|sommerzeit|step|pas|duration|dauer|"
-    r"interval length|minutes)\W*(?:code|flag|no|number)?",
+    r"comments?|notes?|remarks?|bemerkung|dst|time ?zone|sommerzeit|holiday|weekend|step|pas|"
+    r"duration|dauer|interval length|minutes)\W*(?:code|flag|no|number)?",
     re.IGNORECASE,
 )
 """Names of columns that say something about readings or their dates."""

@@ -306,15 +306,25 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
         raise DataError(
             f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
         )
-    rows, cells = [], 0
-    for row in _sheet(path):
-        rows.append(_stripped([_cell(cell) for cell in row]))
-        cells += len(rows[-1])
-        if cells * _CELL > meters.max_size * 1e6:
-            raise _too_large(path, meters.max_size)
-    while rows and not rows[-1]:
-        rows.pop()
-    head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
+    names = _sheets(path)
+    failure = None
+    for sheet in names:
+        rows, cells = [], 0
+        for row in _sheet(path, sheet):
+            rows.append(_stripped([_cell(cell) for cell in row]))
+            cells += len(rows[-1])
+            if cells * _CELL > meters.max_size * 1e6:
+                raise _too_large(path, meters.max_size)
+        while rows and not rows[-1]:
+            rows.pop()
+        try:
+            head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
+            break
+        except DataError as error:
+            failure = failure or error
+    else:
+        raise failure or DataError(f"{path}: has no sheets; export it again")
+    others = [name for name in names if name != sheet]
     width = len(rows[head])
     kept = [at for at in range(begin, len(rows)) if rows[at]]
     date, dated = _date_in(rows[begin]), len(kept)
@@ -323,35 +333,48 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
         raise DataError(_misfit(path, "row", wide[0] + 1, len(rows[wide[0]]), width, len(wide)))
     data = [rows[at] + [""] * (width - len(rows[at])) for at in kept]
     if any("" in row for row in data):
-        _check_formulas(path, begin)
+        _check_formulas(path, sheet, begin)
     names, repeated = _unique(rows[head])
     table = pd.DataFrame(data, columns=names, dtype=str)
     table.index = pd.Index(kept) + 1
     units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
     table = _without_totals(table, date)
     form = f"XLSX, header in row {head + 1}{_left_out(dated - len(table), 'row')}"
+    if others:
+        form += f", sheet {sheet!r}, not {', '.join(map(repr, others))}"
     return Table(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
 
 
-def _sheet(path: Path, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
-    """The rows of the first sheet, with their formulas or with the values stored for them."""
+def _sheets(path: Path) -> list[str]:
+    """The names of the sheets with cells."""
     from openpyxl import load_workbook
 
-    book = load_workbook(path, read_only=True, data_only=not formulas, keep_links=False)
+    book = load_workbook(path, read_only=True, keep_links=False)
     try:
-        book.worksheets[0].reset_dimensions()  # the size in the file may be wrong
-        yield from book.worksheets[0].iter_rows(values_only=True)
+        return [sheet.title for sheet in book.worksheets]
     finally:
         book.close()
 
 
-def _check_formulas(path: Path, begin: int) -> None:
+def _sheet(path: Path, name: str, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
+    """The rows of a sheet, with their formulas or with the values stored for them."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, read_only=True, data_only=not formulas, keep_links=False)
+    try:
+        book[name].reset_dimensions()  # the size in the file may be wrong
+        yield from book[name].iter_rows(values_only=True)
+    finally:
+        book.close()
+
+
+def _check_formulas(path: Path, name: str, begin: int) -> None:
     """Refuse a sheet with formulas in its data whose values are not stored.
 
     Raises:
         DataError: programs that write workbooks without computing them leave such cells empty.
     """
-    both = zip(_sheet(path), _sheet(path, formulas=True), strict=True)
+    both = zip(_sheet(path, name), _sheet(path, name, formulas=True), strict=True)
     for number, (values, formulas) in enumerate(both, 1):
         for value, formula in zip(values, formulas, strict=False):
             if number > begin and value is None and formula is not None:
