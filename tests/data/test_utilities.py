@@ -211,6 +211,9 @@ def test_columns_that_are_called_like_units_are_no_loads(tmp_path: Path) -> None
     names = ["A", "B", "m2", "m3", "U", "V"]
     meters = read(write(tmp_path / "a.csv", **dict.fromkeys(names, LOADS))).meters
     assert list(meters) == names
+    names = ["home", "site", "actual", "day rate"]  # whole numbers of Wh
+    energy = dict.fromkeys(names, (LOADS * 1000).astype(int))
+    assert list(read(write(tmp_path / "a.csv", **energy), unit="Wh").meters) == names
 
 
 @pytest.mark.parametrize("is_wide", [True, False])

@@ -45,6 +45,9 @@ _METERS = re.compile(
 )
 """Names of columns with the names or numbers of meters."""
 
+_ROWS = 24
+"""Fewest rows of a meter, on average, in a column of numbers that may name meters."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -193,7 +196,7 @@ def _ask_about_names(
             len(loads) != 1
             or quantities.is_label(column)
             or (column in readings and not (_is_whole(values) and _is_plain_name(column)))
-            or not 2 <= len(names) <= len(values) / 24
+            or not 2 <= len(names) <= len(values) / _ROWS
             or "" in names
         ):
             continue
@@ -220,7 +223,7 @@ def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
         unit = unit_of(table, column) or quantities.bare_unit(column, columns)
         if why := quantities.why_not_load(column, unit):
             found[column] = why
-        elif quantities.is_label(column) and _is_whole(values):
+        elif quantities.is_label(column) and _is_whole(values) and len(values.unique()) <= 60:
             found[column] = "by its name"
         elif column not in table.plain and not as_text(values).any():
             found[column] = "empty"
@@ -421,9 +424,10 @@ def _names_meters(table: Table, name: str) -> bool:
         if (column % 1 != 0).any():
             return False
     text = as_text(column)
-    if is_number(table, name) and not _is_whole(text[text != ""]):
-        return False
-    return 1 < text.nunique() <= len(text) / 2
+    if not is_number(table, name):
+        return 1 < text.nunique() <= len(text) / 2
+    # Whole numbers under such a name may be loads, too.
+    return _is_whole(text[text != ""]) and 1 < text.nunique() <= len(text) / _ROWS
 
 
 def is_chosen(name: str, meters: Meters) -> bool:

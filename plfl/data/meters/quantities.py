@@ -55,7 +55,7 @@ stunden column watt watts kilowatt kilowatts megawatt megawatts hour hours watth
 _LABELS = re.compile(
     r"(?:.*[ _-])?(?:status|flags?|quality|qualität|calidad|valid(?:ity)?|estimated?|actual|estado|"
     r"stato|zustand|year|month|week|quarter|season|weekday|day of (?:week|month|year)|dow|doy|jahr|"
-    r"monat|woche|wochentag|année|mois|semaine|jour|año|mes|anno|mese|jaar|maand|tariff?a?|rate|"
+    r"monat|woche|wochentag|année|mois|semaine|jour|año|mes|anno|mese|jaar|maand|tariff?a?|"
     r"comments?|notes?|remarks?|bemerkung|dst|time ?zone|sommerzeit|holiday|weekend|step|pas|"
     r"duration|dauer|interval length|minutes)\W*(?:code|flag|no|number)?",
     re.IGNORECASE,
