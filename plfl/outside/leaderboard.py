@@ -86,7 +86,9 @@ def rows_of(
             if len(pieces) == len(variants) * len(whole.data.states):
                 said["seeds"] = len(pieces[0].seeds)
                 said["trials"] = whole.combinations.trials(*pieces[0].axes)
-                yield _row(said, pieces, summaries, variants[0].shares_tests)
+                shared = variants[0].shares_tests
+                alike = whole.data.clients_of(whole.data.states[0]) if shared else 0
+                yield _row(said, pieces, summaries, alike)
     yield from _of_baselines(variants)
 
 
@@ -101,7 +103,7 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
             exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
             seeds = {"method": name, "seeds": len(by_seed)}
             sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
-            yield _row(said | exchanged | seeds, [piece], [sent], True)
+            yield _row(said | exchanged | seeds, [piece], [sent], 1)
         return
     trees = "lightgbm_federated"
     further = variants[0].tables.study.baselines.further
@@ -118,7 +120,7 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
         down = np.nan if told["exchanged"] == "models" else 0  # what is received is not counted
         told |= {"exchanged": "sums"} if name in sums else {}
         named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
-        yield _row(said | told, pieces, [one.assign(bytes_down=down) for one in named], False)
+        yield _row(said | told, pieces, [one.assign(bytes_down=down) for one in named], 0)
 
 
 def fitting_variants(
@@ -174,13 +176,15 @@ def _row(
     said: Mapping[str, Any],
     pieces: Sequence[WeeklyScores],
     summaries: Sequence[pd.DataFrame],
-    shared: bool,
+    alike: int,
 ) -> dict[str, Any]:
-    """A row, given the pieces and rows of summaries of each state and origin."""
+    """A row, given the pieces and rows of summaries of each state and origin. `alike`: the number
+    of clients, if they share one test set; otherwise 0."""
+    shared = alike > 0
     found = pooled([said["method"]], pieces, shared=shared)
     points = 100 if shared else 1
     (low, high), weekly = found.interval, [np.round(piece.weekly, 9) for piece in pieces]
-    counts = [len(piece.clients) for piece in pieces]
+    counts = [alike or len(piece.clients) for piece in pieces]
     scores: dict[str, Any] = {"low": low / points, "high": high / points}
     for column in ("wape", "scaled_crps"):
         if all(f"{column}_mean" in table for table in summaries):

@@ -47,6 +47,12 @@ class Results(Variant):
         """See `classification.summarise`."""
         return classification.read_summary(self.tables.folder)
 
+    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+        """See `Variant.summarised`."""
+        table = self.summary
+        names = table[["state", *AXES]].agg("-".join, axis=1)
+        return table[(names == name) & (table["model"] == model)]
+
     @cached_property
     def baselines(self) -> pd.DataFrame:
         """See `classification.summarise_baselines`."""
