@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.trees import study
 from plfl.baselines.trees import Windows, _lagged
 from plfl.data import sources
-from plfl.federated.trees import Chosen, Part, binned, grow
+from plfl.federated.trees import Part, binned, grow
 
-SETTINGS = Chosen(leaves=15, rate=0.3, trees=60)
+TREES, LEAVES, RATE = 60, 15, 0.3
 BINS = 31
 CLOSE = 0.05
 
@@ -35,16 +35,14 @@ def members(node: dict[str, Any], leaves: Any, found: list[Any]) -> Any:
     return both[0] | both[1]
 
 
-def alone_in_a_node(model: str, x: Any, owners: Any) -> Any:
-    """Whether each row (W,) is, in any node, the only one of its owner."""
-    booster = lightgbm.Booster(model_str=model)
-    leaves = np.asarray(booster.predict(x, pred_leaf=True))
+def alone_in_a_node(booster: lightgbm.Booster, x: Any, owners: Any) -> Any:
+    """Whether each row (W,) is, in any node of the tree, the only one of its owner."""
+    leaves = np.asarray(booster.predict(x, pred_leaf=True))[:, 0]
+    nodes: list[Any] = []
+    members(booster.dump_model()["tree_info"][0]["tree_structure"], leaves, nodes)
     seen = np.zeros(len(x), bool)
-    for tree, of_tree in zip(booster.dump_model()["tree_info"], leaves.T, strict=True):
-        nodes: list[Any] = []
-        members(tree["tree_structure"], of_tree, nodes)
-        for inside in nodes:
-            seen |= inside & (np.bincount(owners[inside], minlength=owners.max() + 1)[owners] == 1)
+    for inside in nodes:
+        seen |= inside & (np.bincount(owners[inside], minlength=owners.max() + 1)[owners] == 1)
     return seen
 
 
@@ -55,17 +53,17 @@ def main() -> None:
     parser.add_argument("--meters", type=int, default=24)
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 40])
     given = parser.parse_args()
-    given.study, given.origin, given.simulated = "map", "2017-09-24", False
-    given.trees, given.leaves, given.bins = SETTINGS.trees, SETTINGS.leaves, BINS
+    given.study, given.origin = "map", "2017-09-24"
+    given.trees, given.leaves, given.bins = TREES, LEAVES, BINS
     print("weeks  windows  reconstructed: from each client's sums  from sums of all clients")
     for weeks in given.weeks:
         of = study(given, weeks)
         data = sources.of(of.data).examples_of(of, given.site).refit()
         windows = Windows(data, _lagged, True)
         tables = [windows.part("train", None, [i])[:2] for i in range(len(data.clients))]
-        parts = [Part(x, y) for x, y in tables]
+        parts = [Part(x, y, np.zeros(len(y))) for x, y in tables]
         grid = windows.public(BINS)
-        model = grow(parts, binned(grid, BINS), SETTINGS)
+        bins = binned(grid, BINS)
         x = np.concatenate([part.x for part in parts])
         owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
         # The nearest public value of each feature is what its bin says of it.
@@ -75,10 +73,17 @@ def main() -> None:
         times = np.unique(x[:, level + 1 : level + 16], axis=0)
         bins = np.abs(times[:, :, None] - grid[:, level + 1 : level + 16].T).argmin(2)
         assert len(np.unique(bins, axis=0)) == len(times), "hours of a week are told apart"
-        shares = [
-            (alone_in_a_node(model.text, x, who) & is_close).mean()
-            for who in (owners, np.zeros_like(owners))
-        ]
+        seen = {name: np.zeros(len(x), bool) for name in ("each", "all")}
+        for _ in range(TREES):
+            tree = lightgbm.Booster(model_str=grow(parts, bins, LEAVES, RATE))
+            added = (np.asarray(tree.predict(part.x), float) for part in parts)
+            parts = [
+                part._replace(start=part.start + new)
+                for part, new in zip(parts, added, strict=True)
+            ]
+            seen["each"] |= alone_in_a_node(tree, x, owners)
+            seen["all"] |= alone_in_a_node(tree, x, np.zeros_like(owners))
+        shares = [(known & is_close).mean() for known in seen.values()]
         print(f"{weeks:5}  {len(x):7}  {shares[0]:37.1%}  {shares[1]:24.1%}", flush=True)
 
 

@@ -38,8 +38,7 @@ def study(arguments: argparse.Namespace, weeks: int) -> Study:
     del found["claims"], found["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
     turns: dict[str, Any] = {"turns": 2}
-    federated = {"name": "lightgbm_federated", "exchange": not arguments.simulated}
-    further = [{"name": "lightgbm_others"} | turns, federated | turns]
+    further = [{"name": name} | turns for name in ("lightgbm_others", "lightgbm_federated")]
     found["baselines"] |= settings | {"further": further}
     found["baselines"]["leave_out"].remove("lightgbm_lags")
     found["baselines"]["leave_out"] += ["naive_day", "naive_week"]
@@ -57,7 +56,6 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=60)
     parser.add_argument("--leaves", type=int, default=15)
     parser.add_argument("--bins", type=int, default=31)
-    parser.add_argument("--simulated", action="store_true", help="set `exchange: false`")
     arguments = parser.parse_args()
     for weeks in arguments.weeks:
         one = study(arguments, weeks)

@@ -12,10 +12,12 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows, by_set
-from plfl.config.sections import Baselines
+from plfl.config.sections import Baselines, Calendar, Lags, Level
+from plfl.config.sections import Windows as Settings
+from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.units import Unit
-from plfl.federated.trees import PATIENCE, PUBLIC, Chosen
+from plfl.federated.trees import PUBLIC
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",
@@ -37,6 +39,9 @@ DRAWN: dict[str, Any] = {
     "use_quantized_grad": False,
 }
 """Parameters of a model that draws the rows and columns of each tree."""
+PATIENCE = 30
+"""Training stops after this many trees without a smaller error on validation: the L1 error, or the
+pinball loss of a quantile."""
 MOST = 10_000
 """Approximate maximum of pairs of a window and a target on which a client's model is trained. If
 windows have several targets, only every second, third, … window is used to keep to it."""
@@ -254,15 +259,15 @@ class Windows:
         )
 
     def public(self, rows: int) -> Floats:
-        """Values (rows, K) of the features of `_lagged` from public knowledge alone: their range,
-        and that changes are mostly small."""
-        changes = np.sinh(np.linspace(-3.5, 3.5, rows))
-        columns: list[Any] = [np.arange(rows) % len(self.views)] if len(self.views) > 1 else []
-        columns += [changes] * (self.dataset.look_back + 15)
-        columns += [np.linspace(-2, 3, rows), np.linspace(-1.5, 1, rows)]  # of `Unit.level`
-        columns += [np.linspace(-1, 1, rows)] * 8 + [np.arange(rows) % 2] * 7
-        columns += [np.linspace(0, 1, rows)] * len(features.further(self.dataset))
-        return np.stack(columns, axis=1).astype(float)
+        """Values (rows, K) of the features of `_lagged` from public knowledge alone."""
+        transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
+        windows = Settings(look_back=self.dataset.look_back, covariates=transforms)
+        columns = [covariates.public(windows, 1, rows)]
+        if len(self.views) > 1:
+            columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.views))
+        further = len(features.further(self.dataset))
+        columns.append(np.linspace(0, 1, rows)[:, None].repeat(further, axis=1))
+        return np.concatenate(columns, axis=1)
 
 
 def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -279,7 +284,7 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-Grow: TypeAlias = Callable[[Windows, Boosting, Sequence[Chosen], Predict | None], list[Any]]
+Grow: TypeAlias = Callable[[Windows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
 """A replacement of `boosted`."""
 
 
@@ -364,6 +369,21 @@ _OWN: dict[str, tuple[Design, bool]] = {
     "lightgbm_covariates": (_with_covariates, True),
 }
 """The baselines with one model per client: their features, and whether they forecast changes."""
+
+
+class Chosen(NamedTuple):
+    """The settings that were chosen for a model."""
+
+    leaves: int
+    rate: float
+    trees: int
+
+    @classmethod
+    def of(cls, booster: Any) -> Chosen:
+        """The choice of `boosted`."""
+        used, trees = booster.params, booster.best_iteration
+        trees = trees if trees > 0 else booster.num_trees()  # without validation there is no choice
+        return cls(used["num_leaves"], used["learning_rate"], trees)
 
 
 def boosted(

@@ -39,6 +39,11 @@ class ModelRules(Named):
     """The features of the model that a loss can compare: the hidden states of the LSTM at all times
     (`states`), or the inputs of the last layer (`penultimate`)."""
 
+    only_method: ClassVar[str | None] = None
+    """The only method that can train it; None: any but those that train a single model."""
+    only_target: ClassVar[str | None] = None
+    """The only `windows.target` that it can predict; None: any."""
+
     def layout(self, shape: WindowShape) -> ParameterLayout:
         """The parameters of a row, for windows of some shape."""
         raise NotImplementedError
@@ -228,6 +233,8 @@ class MethodRules(Algorithm):
     """Whether its loss reads hidden states of the model: of the LSTM or of the MLP."""
     only_task: ClassVar[str | None] = None
     """The only task for which it is defined; None if it is for any task."""
+    only_model: ClassVar[str | None] = None
+    """The only model that it can train; None if it can train any network."""
     has_teacher: ClassVar[bool] = False
     """Whether it mixes a teacher's outputs into the targets."""
 
@@ -267,6 +274,8 @@ class MethodRules(Algorithm):
         """Why the method cannot train this model, or cannot train with these settings; empty if it
         can."""
         averages = federation.ema is not None
+        if self.only_model not in (None, model.name):
+            yield f"needs the model {self.only_model}; set model.name, or remove the method"
         if self.only_task not in (None, task.name):
             yield (
                 f"needs the task {self.only_task}, but task.name is {task.name}; remove the method"

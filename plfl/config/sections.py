@@ -623,8 +623,8 @@ class Scheme(Section):
 
     join: Literal["unseen", "raw"]
     """`unseen`: a client joins after the rounds and receives the model of the others, who train on
-    their whole history; `fine_tuning` adapts it. `raw`: all receive one model, trained on the
-    windows of all with as many steps as they take together."""
+    their whole history; `fine_tuning` and `boosting` adapt it. `raw`: all receive one model,
+    trained on the windows of all with as many steps as they take together."""
     share: Patterns = ["*"]
     """Patterns, as of other schemes."""
     turns: int = Field(4, ge=2)

@@ -112,6 +112,35 @@ def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, inte
     return rows
 
 
+def public(windows: Windows, inputs: int, rows: int) -> Floats:
+    """Values (rows, K) of what a model reads of a window, the sequence row by row and then the
+    covariates, from public knowledge alone: ranges, and that changes of the load are mostly small.
+
+    `inputs`: features of the sequence; the loads are those of `windows.target: change`.
+    """
+    changes: Floats = np.sinh(np.linspace(-3.5, 3.5, rows))
+    share = np.linspace(0, 1, rows)
+    other = 6 * share - 3 if windows.scaling == "z_score" else share
+    columns: list[Floats] = ([changes] + [other] * (inputs - 1)) * windows.look_back
+    for one in windows.covariates:
+        width = one.width(windows.horizons)
+        match one:
+            case Lags():
+                columns += [changes] * width
+            case Level():
+                columns += [np.linspace(-2, 3, rows), np.linspace(-1.5, 1, rows)]
+            case Calendar():
+                columns += [np.linspace(-1, 1, rows)] * (2 * one.harmonics)
+                columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * one.harmonics)
+            case KnownFuture():
+                columns += [other] * width
+            case Encoding() | Holidays():
+                columns += [share] * width
+            case _:
+                assert_never(one)
+    return np.stack(columns, axis=1)
+
+
 def _estimate(series: Series, transform: Transform) -> Floats:
     match transform:
         case Level():

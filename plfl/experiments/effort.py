@@ -42,6 +42,8 @@ def local_steps(study: Study) -> int:
     assumes.
     """
     f = study.federation
+    if study.model.only_method:
+        return 1  # a tree
     if f.local_steps is not None:
         return f.local_steps
     assert f.local_epochs is not None

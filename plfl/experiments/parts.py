@@ -184,8 +184,10 @@ class CellPart:
         """
         f = self._joiner
         assert f is not None
-        shared = self.federation.global_models.mean(dim=0, keepdim=True)[:, f.columns]
-        rows = f.models(f.everyone, shared.expand(len(f.local), -1))
+        models = self.federation.global_models
+        # All have the same trees, of which a mean could differ in the last bit.
+        mean = models[:1] if method.only_model else models.mean(dim=0, keepdim=True)
+        rows = f.models(f.everyone, mean[:, f.columns].expand(len(f.local), -1))
         adapted = method.adapt(f, f.state, rows)
         return (rows if adapted is None else adapted), rows
 

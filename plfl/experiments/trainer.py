@@ -55,7 +55,9 @@ class Trainer:
         settings of training.
         """
         data = (self.dataset if dataset is None else dataset).of_seed(seed)
-        return ClientData(data, self.engine, settings or self.study.federation, seed, self.task)
+        study, task = self.study, self.task
+        settings = settings or study.federation
+        return ClientData(data, self.engine, settings, seed, task, study.windows)
 
     @property
     def task(self) -> Task:

@@ -16,6 +16,7 @@ from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
 from plfl.federated.codecs.coder import blocks_of, most
+from plfl.methods.boosting import Boosting
 from plfl.study import Study
 from plfl.training.task import LocalTask, Minibatches
 
@@ -35,7 +36,7 @@ def workload(study: Study) -> pd.DataFrame:
     Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells if the ServerOpt has no
     effect, more if rates are tuned; `client_steps`: local steps of all clients of all trainings;
     `megabytes`: what clients and servers exchange if shared parameters cross once each way per
-    round, not range-coded;
+    round, not range-coded, or each tree once;
     `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
@@ -56,7 +57,9 @@ def workload(study: Study) -> pd.DataFrame:
                 rounds *= study.schemes[scheme].turns - 1
             shared = layout.mask(study.shared[scheme])
             lengths = [int(shared[some].sum()) for some in layout.slices.values()]
-            both_ways = sum(_message(study, chain, lengths) for chain in study.channel.chains)
+            both_ways: float = sum(_message(study, one, lengths) for one in study.channel.chains)
+            if study.model.only_method:  # each tree crosses once, and more than its numbers
+                both_ways /= study.federation.rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
@@ -103,6 +106,12 @@ def measured_speed(study: Study) -> float:
     engine = trainer.engine
     on_gpu = engine.device.type != "cpu"
     first = trainer.network.initial(0).to(engine.device)
+    if isinstance(method := study.method(study.cells[0]), Boosting):
+        data, layout = trainer.client_data(0, dataset), trainer.network.layout
+        method.own_trees(data, layout, first[None], 1)  # puts the windows into bins
+        begun = time.process_time()
+        method.own_trees(data, layout, first[None], 1)
+        return 1 / max(time.process_time() - begun, 1e-9)
     windows = torch.from_numpy(dataset.starts(0, "train"))
     optimiser = study.hyperparameters.of_client_opt(study.grid.client_opt[0])
     objective = trainer.task.objective(study.federation.loss)
@@ -148,8 +157,9 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     first = next(iter(study.variants.values()))
     total = 0.0
     for label, variant in study.variants.items():
-        held_out = sources.of(variant.data).counts(variant.data, variant.windows).held_out
-        scored = works[label]["evaluations"].sum() * held_out / 3 / variant.federation.batch_size
+        counts = sources.of(variant.data).counts(variant.data, variant.windows)
+        read = counts.train if variant.model.only_method else variant.federation.batch_size
+        scored = works[label]["evaluations"].sum() * counts.held_out / 3 / read
         steps = works[label]["client_steps"].sum() + scored
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.errors import DataError
-from plfl.config.sections import FederationSettings
+from plfl.config.sections import FederationSettings, Windows
+from plfl.data import covariates
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.federated.instructions import FORWARD
@@ -37,20 +38,24 @@ class ClientData:
         settings: FederationSettings,
         seed: int,
         task: Task | None = None,
+        windows: Windows | None = None,
     ):
-        """Collect the training windows of the clients of `dataset`; `task`: by default forecasts.
+        """Collect the training windows of the clients of `dataset`.
+
+        `task`: by default forecasts; `windows`: how series became windows, for `public`.
 
         Raises:
             DataError: a client has fewer training windows than a minibatch.
         """
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.task: Task = task or Forecast()
+        self._windows = windows or Windows()
         self.names: list[str] = dataset.clients.tolist()
         counts = [len(self._starts(i)) for i in range(len(self.names))]
-        for name, windows in zip(self.names, counts, strict=True):
-            if windows < settings.batch_size:
+        for name, count in zip(self.names, counts, strict=True):
+            if count < settings.batch_size:
                 raise DataError(
-                    f"client {name}: {windows} training windows are fewer than "
+                    f"client {name}: {count} training windows are fewer than "
                     f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
                 )
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
@@ -174,6 +179,11 @@ class ClientData:
         rows = starts.cpu().numpy() + self.dataset.look_back - 1
         values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
+
+    def public(self, rows: int) -> NDArray[np.float64]:
+        """Values (rows, K) of what a model reads of a window, of which no client's data tell
+        anything."""
+        return covariates.public(self._windows, self.dataset.features.shape[1], rows)
 
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""

@@ -68,6 +68,14 @@ class Hooks(MethodRules):
         group have dropped out.
         """
 
+    # Optional: if nothing is shared.
+
+    def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions:
+        """What `clients` do in a round where nothing is shared."""
+        from plfl.federated.instructions import TrainInstructions
+
+        return TrainInstructions(f.x0[None])
+
     # Optional: before round 1.
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:

@@ -27,6 +27,8 @@ class Routine:
     """Minibatches of the round that a client uses."""
     work: float = 1.0
     """Work of each minibatch gradient, in local steps."""
+    together: bool = False
+    """Whether it is called once for all clients, who communicate while it runs."""
 
 
 @dataclass

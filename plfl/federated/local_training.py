@@ -197,7 +197,14 @@ class _Part:
         assert routine is not None
         self.start = f.models(self.clients, self._of(self.asked.start))
         session = Session(
-            f, engine, cohort.t, self.clients, self.start, routine.minibatches, self.index
+            f,
+            engine,
+            cohort.t,
+            self.clients,
+            self.start,
+            routine.minibatches,
+            self.index,
+            cohort.stay,
         )
         trained = routine.run(session)
         cohort.losses[self.index] = session.loss
@@ -254,11 +261,15 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
     """
     waiting: dict[tuple[object, ...], tuple[int, list[_Part]]] = {}
     for cohort in cohorts:
+        routine = cohort.instructions.routine
+        if routine is not None and routine.together:
+            yield [_Part(cohort, slice(len(cohort.clients)))]
+            continue
         if (kind := cohort.kind) not in waiting:
             waiting[kind] = engine.block(partial(_Part(cohort, slice(1)).task, engine)), []
         most, parts = waiting[kind]
         first, clients = 0, len(cohort.clients)
-        if cohort.instructions.routine is not None:
+        if routine is not None:
             for first in range(0, clients, most):
                 yield [_Part(cohort, slice(first, min(first + most, clients)))]
             continue

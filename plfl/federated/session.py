@@ -37,12 +37,15 @@ class Session:
         start: Tensor,
         minibatches: int,
         among: slice = slice(None),
+        stay: bool = True,
     ):
         self.f, self.engine, self.t = f, engine, t
         self.clients = clients
         """Their indices (n,)."""
         self.among = among
         """Which of the clients of `broadcast` they are."""
+        self.stay = stay
+        """Whether they do not drop out."""
         self.start = start
         """Models (n, P) with the shared parameters as received, and each client's personal ones."""
         self.steps = torch.zeros(len(clients), dtype=torch.int64, device=clients.device)

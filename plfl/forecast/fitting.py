@@ -27,9 +27,10 @@ from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.stored_baselines import boosting_of, fit
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
+from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
@@ -56,6 +57,9 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     start = start_of(model.cell, model.models)
     shared = study.layout.mask(study.shared[model.cell.sharing])
     whole = bool(shared.all())
+    if study.model.only_method:  # a mean of trees is no tree
+        network = network_of(study, study.window_shape)
+        start = np.where(shared, model.models["global"][0], network.initial(0).numpy())
     dataset = build_later(client, table, study.windows, scaling, training=True)
     steps = OwnSteps(
         model.cell, Trainer.of(study, dataset), start, np.ones_like(shared) if whole else ~shared
@@ -84,6 +88,11 @@ def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     )
     if model.baseline:
         return _refitted(model, client, table, scaling)
+    if study.model.only_method:
+        raise DataError(
+            f"{client}: the trees of a model cannot be trained further; train the study again with "
+            "the later readings"
+        )
     whole = build_later(client, table, study.windows, scaling, training=True)
     known = int((whole.stamps <= old.known).sum())
     dataset = replace(whole, bounds=np.maximum(whole.bounds, max(0, known - whole.look_back)))
@@ -171,20 +180,32 @@ class OwnSteps:
             return 0, None
         read = [torch.from_numpy(starts).to(engine.device)]
         tried: dict[int, tuple[float, NDArray[np.float64]]] = {}
-        for epochs in PASSES:
+        for epochs in self._numbers:
             (outputs,) = engine.predict(self._calibrated(part, epochs), read)
             forecasts = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
             scores = task.scores(part, 0, "validation", forecasts)
             tried[epochs] = float(scores[task.own_selection]), forecasts
         errors = [error for error, _ in tried.values()]
-        best = PASSES[int(np.nanargmin(errors))]
+        best = list(tried)[int(np.nanargmin(errors))]
         return best, (part, tried[best][1])
+
+    @property
+    def _numbers(self) -> list[int]:
+        """The numbers of passes to try; of trees, those that are a meter's own."""
+        study = self.trainer.study
+        if not study.model.only_method:
+            return [*PASSES]
+        most = 0 if self.trained.all() else study.layout.shapes["head.value"][1]
+        return [*range(most + 1)]
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
         own = torch.from_numpy(self.trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
+        method = study.method(self.cell)
+        if isinstance(method, Boosting):
+            return method.own_trees(data, study.layout, row, min(epochs, self._numbers[-1]))
         return calibrate(
             row, data, own, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )

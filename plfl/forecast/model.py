@@ -245,7 +245,8 @@ class ForecastModel(Contents):
         weeks = len(table) * self.interval / WEEK
         adapted, passes = fitted_to_new(self, client, table, epochs)
         if epochs is None and not self.baseline:
-            trained = f"{counted(passes, 'epoch')}, chosen on the last fifth"
+            unit = "own tree" if self.study.model.only_method else "epoch"
+            trained = f"{counted(passes, unit)}, chosen on the last fifth"
             how = trained if passes else "used as received"
             age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
             log.info("%s: %s of readings: %s", client, age, how)

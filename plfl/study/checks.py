@@ -383,6 +383,11 @@ def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[s
 
 def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
     """Report an output of the model that cannot be the target."""
+    if model.only_target not in (None, windows.target):
+        yield (
+            f"windows.target: the model {model.name} cannot predict {windows.target!r}; set it to "
+            f"{model.only_target}"
+        )
     if windows.is_relative and model.is_nonnegative:
         yield (
             "model.output: 'abs' cannot predict a fall of the load, but windows.target is "
@@ -427,6 +432,9 @@ def of_methods(
 ) -> Iterator[str]:
     """Report methods that cannot train the model, or with the settings."""
     for name, method in methods.items():
+        if model.only_method not in (None, name):
+            yield f"grid.method: {name!r} cannot train {model.summary}; use {model.only_method}"
+            continue
         for reason in method.unfit(model, task, federation):
             yield f"grid.method: {name!r} {reason}"
 

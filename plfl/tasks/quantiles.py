@@ -37,9 +37,7 @@ class Quantiles(Loads):
     """Levels, ascending, with 0.5 among them. Two that add up to 1, such as 0.05 and 0.95, are the
     ends of an interval (here of 90 %)."""
     conformal: Widening = "none"
-    """Conformal widths, by which each interval covers its fraction of the validation loads: `none`,
-    each client's own (`personal`), own ones that follow its loads (`adaptive`), or one for all, by
-    way of the server if there is one (`shared`)."""
+    """Conformal widths of the intervals, as of the task `forecast`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:

@@ -33,7 +33,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The guide's example in the working directory, and its block of the configuration."""
-    (module,), (block,) = blocks("python"), blocks("yaml")
+    (module,), (_, block) = blocks("python"), blocks("yaml")
     (tmp_path / "mine.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     raw: dict[str, Any] = yaml.safe_load(block)

@@ -198,7 +198,8 @@ def test_optimisers_that_make_no_sense_are_refused(
     assert word in (reason or "")
 
 
-OF_LABELS = {"fedntd", "fedrs"}
+OTHERS = {"fedntd", "fedrs", "boosting"}
+"""Methods of labels and of trees."""
 
 
 DATASET, CPU = tiny.dataset(), torch.device("cpu")
@@ -221,7 +222,7 @@ def declared(terms: str, values: dict[str, Any]) -> int:
     return sum(map(prod, products))
 
 
-@pytest.mark.parametrize("name", sorted(set(available()) - OF_LABELS))
+@pytest.mark.parametrize("name", sorted(set(available()) - OTHERS))
 def test_it_sends_what_it_declares(name: str) -> None:
     """In the last round, and with what comes before round 1 in the first."""
     study, together = on_the_forecaster(name, tiny.CLIENT_OPTS.get(name, "adam"))
@@ -243,7 +244,7 @@ def test_it_sends_what_it_declares(name: str) -> None:
         assert set(trained.loc[trained["round"] == 4, f"bytes_{way}"]) == {in_round}, way
 
 
-@pytest.mark.parametrize("name", sorted(set(available()) - OF_LABELS))
+@pytest.mark.parametrize("name", sorted(set(available()) - OTHERS))
 def test_on_the_forecaster(name: str) -> None:
     """Finite, another model than the plain round's, and the same bits alone as in company."""
     client_opt = tiny.CLIENT_OPTS.get(name, "adam")

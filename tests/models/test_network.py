@@ -16,7 +16,7 @@ SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
 MODELS: list[Any] = [
     cls()
     for name, cls in available_models().items()
-    if name not in (DEFAULT, OWN) and not issubclass(cls, ImageModel)
+    if name not in (DEFAULT, OWN) and not (issubclass(cls, ImageModel) or cls.only_method)
 ]
 BUILT_IN = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 

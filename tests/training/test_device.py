@@ -23,7 +23,9 @@ WINDOWS = {"look_back": 2}
 DATASET = build(tiny.tables(rows=200), tiny.study(windows=WINDOWS).windows)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
 CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
-METHODS = sorted(name for name, m in methods.available().items() if not m.only_task)
+METHODS = sorted(
+    name for name, m in methods.available().items() if not (m.only_task or m.only_model)
+)
 STEPWISE = {"apfl", "fafed", "fedala", "moon", "per_fedavg", "pfedme"}
 """Methods that give an engine one minibatch at a time, so that each waits for the GPU."""
 

@@ -1,20 +1,24 @@
-"""LightGBM that the clients of a federation train together, without pooling raw data."""
+"""LightGBM as if the clients of a federation had grown it together, without pooling raw data."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from plfl.baselines import trees
-from plfl.baselines.federated import Growing
 from plfl.baselines.further import Further
 from plfl.baselines.model import Predict, Trained
 from plfl.config.named import Crosses
 from plfl.data.dataset import Dataset
+from plfl.federated.channel import Channel
+from plfl.federated.trees import Part, binned, grow
 
 
 class LightgbmFederated(Further):
-    """`lightgbm_pooled` with LightGBM's data-parallel learner, whose machines are the clients."""
+    """`lightgbm_pooled` with public bins, of which the first tree is grown among clients for its
+    bytes; the model `trees` grows all of them so."""
 
     name: ClassVar[str] = "lightgbm_federated"
     label: ClassVar[str] = "LightGBM, federated"
@@ -26,24 +30,44 @@ class LightgbmFederated(Further):
 
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
-    exchange: bool = True
-    """`false`, which is faster: all rows in one place, and `bytes` estimated from one tree."""
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
         models: dict[int, trees.Model] = {}
         sent: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, some in trees.shared_by(dataset, self.turns):
-            growing = Growing(len(numbers), self.exchange)
+            growing = Growing(len(numbers))
             model = trees.trained(members, dataset, boosting, grow=growing)
             models |= dict.fromkeys(some.tolist(), model)
             for client, size in zip(numbers, growing.up, strict=True):
                 sent[client].append(int(size))
         # A client is in one federation; the others are those without another group.
         means = [round(np.mean(sizes)) if sizes else 0 for sizes in sent]
-        return Trained(self.forecasts(dataset, boosting, models), means)
+        return Trained(trees.forecasts(dataset, models, boosting), means)
 
-    def forecasts(
-        self, dataset: Dataset, boosting: trees.Boosting, models: dict[int, trees.Model]
-    ) -> Predict:
-        """Forecasts by the shared models of clients."""
-        return trees.forecasts(dataset, models, boosting)
+
+class Growing:
+    """Grows the models of `trees.trained` from all rows, with public bins, and estimates what
+    clients would send: the bytes of the first tree times the number of trees, of all settings that
+    are tried, and of the model of the whole history."""
+
+    def __init__(self, clients: int):
+        self.up = np.zeros(clients, np.int64)
+        self.channel = Channel(0, clients)
+
+    def __call__(
+        self,
+        windows: trees.Windows,
+        boosting: trees.Boosting,
+        chosen: Sequence[trees.Chosen],
+        base: Predict | None,
+    ) -> list[Any]:
+        grid = windows.public(boosting.max_bin)
+        found, bins = trees.boosted(windows, boosting, chosen, base, grid), binned(grid, len(grid))
+        clients = range(len(windows.dataset.clients))
+        parts = [Part(*windows.part("train", base, [client])[:2]) for client in clients]
+        for k, level in enumerate(boosting.levels or (0.5,)):
+            pairs = [*product(boosting.leaves, boosting.learning_rate)]
+            first, times = (chosen[k][:2], 1) if chosen else (pairs[0], len(pairs))
+            grow(parts, bins, *first, level, self.channel)
+            self.up += times * found[k].num_trees() * self.channel.close_round()["bytes_up"]
+        return found

@@ -1,0 +1,172 @@
+"""Adds trees to the rows of clients: together with others, or each on its own windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plfl.federated.channel import Channel
+from plfl.federated.client_data import ClientData
+from plfl.federated.trees import Loss, Part, binned, grow
+from plfl.layout import GROUPS, ParameterLayout
+from plfl.models.trees import NODE, leaves_of
+
+if TYPE_CHECKING:
+    import lightgbm
+
+    from plfl.training.stacked import Stacked
+
+
+class Table(NamedTuple):
+    """The training windows of a client."""
+
+    x: Tensor
+    """What a model reads of them (W, K)."""
+    y: Tensor
+    """Targets (W,) or (W, H), in scaled units."""
+    data: lightgbm.Dataset
+    """The windows in bins."""
+    scores: dict[bytes, Tensor]
+    """Forecasts (W, O) by the last rows, by their bytes."""
+
+
+KEPT = 64
+"""Forecasts that a table keeps, for as many trainings side by side."""
+_tables: WeakKeyDictionary[ClientData, dict[Any, Any]] = WeakKeyDictionary()
+
+
+class Forester:
+    """Grows the trees of some clients' rows."""
+
+    def __init__(
+        self, data: ClientData, layout: ParameterLayout, leaves: int, rate: float, bins: int
+    ):
+        self.data, self.layout, self.bins = data, layout, bins
+        self.leaves, self.rate = leaves, rate
+        loss = data.loss
+        outputs = layout.shapes["body.value"][0]
+        levels = getattr(loss, "levels", None)
+        names: dict[str, Loss] = {"mae": 0.5, "mse": "mse", "huber": "huber"}
+        self.losses: list[tuple[Loss, int]] = [
+            (levels[o % len(levels)], o // len(levels)) if levels else (names[loss.name], o)
+            for o in range(outputs)
+        ]
+        """The loss of each output, and the number of its target."""
+
+    def slot(self, tree: int) -> tuple[str, int]:
+        """The group of a tree, counted from 0, and its place there."""
+        body = self.layout.shapes["body.value"][1]
+        return ("body", tree) if tree < body else ("head", tree - body)
+
+    def add(
+        self,
+        rows: Tensor,
+        clients: Sequence[int],
+        tree: int,
+        channel: Channel | None,
+        grows: bool = True,
+    ) -> Tensor:
+        """Add a tree to each of the `rows` (n, P) of `clients`: the same to all, grown together if
+        there is a channel; else each grows its own. Returns the mean losses (n,) before.
+
+        `grows`: whether they do more than find these.
+        """
+        tables = [self._table(client) for client in clients]
+        scores = [self._scores(row, table) for row, table in zip(rows, tables, strict=True)]
+        pairs = zip(scores, tables, strict=True)
+        before = torch.stack([self.data.loss.mean(s, table.y) for s, table in pairs])
+        if not grows:
+            return before
+        together = [range(len(clients))] if channel else [range(k, k + 1) for k in range(len(rows))]
+        for some in together:
+            for o, (loss, target) in enumerate(self.losses):
+                parts = [
+                    Part(
+                        tables[k].x.numpy(),
+                        tables[k].y.reshape(len(tables[k].y), -1)[:, target].numpy(),
+                        start=scores[k].reshape(len(scores[k]), -1)[:, o].numpy(),
+                        data=tables[k].data,
+                    )
+                    for k in some
+                ]
+                numbers = [clients[k] for k in some] if channel else None
+                text = grow(parts, self._bins, self.leaves, self.rate, loss, channel, numbers)
+                self._write(rows[some.start : some.stop], tree, o, text)
+        for row, table, score in zip(rows, tables, scores, strict=True):
+            if len(table.scores) >= KEPT:
+                del table.scores[next(iter(table.scores))]
+            added = self._added(row, table.x, tree)
+            table.scores[row.numpy().tobytes()] = score + added.reshape(score.shape)
+        return before
+
+    def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:
+        """Write the tree of LightGBM's `text` into rows (n, P)."""
+        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        if fields["num_leaves"] == "1":
+            return  # there was no split
+        group, place = self.slot(tree)
+        views = self.layout.views(rows)
+        # The largest number of single precision that is not above it parts the same inputs.
+        threshold = np.array(fields["threshold"].split(), float)
+        below = threshold.astype(np.float32)
+        below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)
+        named = {
+            "feature": fields["split_feature"].split(),
+            "threshold": below,
+            "left": fields["left_child"].split(),
+            "right": fields["right_child"].split(),
+            "value": fields["leaf_value"].split(),
+        }
+        for name, values in named.items():
+            own = torch.from_numpy(np.array(values, np.float32))
+            views[f"{group}.{name}"][:, output, place, : len(own)] = own
+
+    def _scores(self, row: Tensor, table: Table) -> Tensor:
+        """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
+        it does not matter when they were added."""
+        if (known := table.scores.get(row.numpy().tobytes())) is not None:
+            return known
+        total = torch.zeros(len(table.x), len(self.losses))
+        for tree in range(sum(self.layout.shapes[f"{group}.value"][1] for group in GROUPS)):
+            group, place = self.slot(tree)
+            if self.layout.views(row[None])[f"{group}.value"][0, :, place].any():
+                total = total + self._added(row, table.x, tree)
+        return total.reshape(len(total), *table.y.shape[1:]) if len(self.losses) == 1 else total
+
+    @property
+    def _kept(self) -> dict[Any, Any]:
+        return _tables.setdefault(self.data, {})
+
+    @property
+    def _bins(self) -> lightgbm.Dataset:
+        """The bins of all clients, from public values."""
+        if self.bins not in self._kept:
+            public = self.data.public(self.bins).astype(np.float32)
+            self._kept[self.bins] = binned(public, self.bins)
+        found: lightgbm.Dataset = self._kept[self.bins]
+        return found
+
+    def _table(self, client: int) -> Table:
+        key = self.bins, client
+        if key not in self._kept:
+            starts = self.data.starts(client, "train")
+            engine = cast("Stacked", self.data.engine)
+            sequence, covariates = engine.inputs(starts[None].to(engine.device))[:2]
+            x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
+            data = binned(x.numpy(), self.bins, self._bins)
+            self._kept[key] = Table(x, self.data.targets(starts).cpu(), data, {})
+        found: Table = self._kept[key]
+        return found
+
+    def _added(self, row: Tensor, x: Tensor, tree: int) -> Tensor:
+        """What a tree adds to the forecasts (W, O)."""
+        group, place = self.slot(tree)
+        views = self.layout.views(row[None])
+        nodes = [views[f"{group}.{name}"][0, :, place] for name in NODE]
+        leaves = leaves_of(nodes, x)
+        return views[f"{group}.value"][0, :, place].T.gather(0, leaves)

@@ -1,0 +1,172 @@
+"""Gradient boosting: in each round all clients grow the next tree of the model `trees` together.
+
+Source: Guolin Ke, Qi Meng, Thomas Finley, Taifeng Wang, Wei Chen, Weidong Ma, Qiwei Ye and Tie-Yan
+Liu, "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", NIPS 2017; Qi Meng, Guolin Ke,
+Taifeng Wang, Wei Chen, Qiwei Ye, Zhi-Ming Ma and Tie-Yan Liu, "A Communication-Efficient Parallel
+Algorithm for Decision Tree", NIPS 2016, https://arxiv.org/abs/1611.01276.
+
+up: for each new leaf, sums of gradients by bin of each input, and counts by value of a leaf
+down: these sums over all clients, and the best split; x to a client that was absent
+
+Trees of a group that is not shared are grown by each client alone, on the shared ones. A client
+that joins after the rounds adds its own in the same way. Without a server (P3) all are its own.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from plfl.base.lazy import Tensor
+from plfl.config.rules import ModelRules, TaskRules
+from plfl.config.sections import FederationSettings
+from plfl.federated.hooks import MethodState
+from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
+from plfl.layout import GROUPS, ParameterLayout
+from plfl.methods import Method
+from plfl.methods.annotations import Federation, Session
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from plfl.federated.client_data import ClientData
+    from plfl.federated.forest import Forester
+
+UNUSED = (
+    *("local_steps", "local_epochs", "batch_size", "batches", "schedule", "warm_up", "decay"),
+    *("clip", "weighting", "server_ema"),
+)
+"""Keys of `federation` that have no effect."""
+
+
+@dataclass
+class Known(MethodState):
+    """What the server knows of the clients."""
+
+    last: Tensor
+    """The round (N,) whose tree is the last shared one that a client has."""
+
+
+class Boosting(Method):
+    """A tree in each round, grown by LightGBM's data-parallel learner, whose machines are the
+    clients."""
+
+    name = "boosting"
+    label = "Boosting"
+    only_model = "trees"
+    own_steps = True
+    equal_steps = False
+    ignores_sharing = True
+    own_server = "its server adds sums, and no updates"
+    no_codec = "its messages are packed already"
+    simulation_only = "its clients have to answer many times in each round"
+
+    rate: float = Field(0.3, gt=0, le=1)
+    """Shrinkage."""
+    leaves: int | None = Field(None, ge=2)
+    """Leaves of a tree; null: those of the model."""
+    bins: int = Field(31, ge=4, le=255)
+    """Bins of an input."""
+    own: int | None = Field(None, ge=0)
+    """Own trees of a client that joins late; null: those of the model's head."""
+
+    def in_rounds(self) -> "Boosting":
+        return self.model_copy(update={"own": None})
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        if client_opt.name != "sgd":
+            return "trees have no local steps; use sgd, which has no effect"
+        return super().refuses(client_opt, server_opt)
+
+    def unfit(
+        self, model: ModelRules, task: TaskRules, federation: FederationSettings
+    ) -> "Iterator[str]":
+        yield from super().unfit(model, task, federation)
+        if model.name != self.only_model:
+            return
+        plain, trees = FederationSettings(), sum(getattr(model, "sizes", {}).values())
+        for key in UNUSED:
+            if getattr(federation, key) != getattr(plain, key):
+                yield f"has no local steps, so federation.{key} has no effect; remove it"
+        if federation.rounds != trees:
+            yield (
+                f"grows a tree in each round; set federation.rounds to {trees}, the sum of "
+                "model.trees and model.own_trees"
+            )
+        most = getattr(model, "leaves", 0)
+        if self.leaves is not None and self.leaves > most:
+            yield f"has more leaves, {self.leaves}, than model.leaves {most}; raise that"
+
+    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+        parts = [shared[layout.mask([group])] for group in GROUPS]
+        if not parts[0].all() or parts[1].any() != parts[1].all():
+            return "it shares whole trees, the first ones; list body, or body and head"
+        return None
+
+    def init(self, f: Federation) -> Known:
+        import torch
+
+        return Known(torch.zeros_like(f.everyone))
+
+    def broadcast(self, f: Federation, state: Known, t: int, clients: Tensor) -> TrainInstructions:
+        """Send the shared trees to clients that were absent."""
+        shared = t - 1 if f.shared.all() else min(t - 1, f.layout.shapes["body.value"][1])
+        x, lacks = f.server.send(clients), state.last[clients] < shared
+        f.channel.send("down", clients[lacks], x[lacks])
+        state.last[clients] = shared
+        return self._instructions(f, clients, x)
+
+    def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions:
+        return self._instructions(f, clients, f.x0[None])
+
+    def _instructions(self, f: Federation, clients: Tensor, start: Tensor) -> TrainInstructions:
+        # A tree reads all windows of a client.
+        steps = f.client_data.windows[clients] / f.settings.batch_size
+        return TrainInstructions(start, steps=steps, routine=Routine(self._grow, 0, together=True))
+
+    def _grow(self, session: Session) -> RoutineResult:
+        """Grow the tree of a round."""
+        f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
+        forester = self.forester(f.client_data, f.layout)
+        group, _ = forester.slot(tree)
+        channel = f.channel if f.shared.cpu()[f.layout.slices[f"{group}.value"]].all() else None
+        clients = session.clients.tolist()
+        losses = forester.add(rows, clients, tree, channel, grows=session.stay)
+        session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
+        session.losses = losses.to(session.steps) * session.steps
+        return RoutineResult(rows.to(session.start))
+
+    def aggregate(
+        self, f: Federation, state: Known, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        # The server has seen every split and every count: it knows the tree, as all clients do.
+        f.server.x = f.local[clients[0], f.columns].clone()
+        state.last[clients] = t
+
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
+        """Trees of clients that join after the rounds, if the others have own ones, too."""
+        if f.method is self or f.shared.all():
+            return None
+        most = f.layout.shapes["head.value"][1]
+        own = most if self.own is None else min(self.own, most)
+        return self.own_trees(f.client_data, f.layout, rows, own)
+
+    def own_trees(
+        self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
+    ) -> Tensor:
+        """Models (N, P) with trees in the head that each client grows alone."""
+        forester, grown = self.forester(data, layout), rows.cpu().clone()
+        first = layout.shapes["body.value"][1]
+        for tree in range(first, first + number):
+            forester.add(grown, range(len(rows)), tree, None)
+        return grown.to(rows)
+
+    def forester(self, data: "ClientData", layout: ParameterLayout) -> "Forester":
+        from plfl.federated.forest import Forester
+
+        leaves = self.leaves or layout.shapes["body.value"][2]
+        return Forester(data, layout, leaves, self.rate, self.bins)

@@ -1,0 +1,99 @@
+"""Gradient-boosted trees, as a row of numbers: what each node compares, and what each leaf adds.
+
+The trees of the group `body` come first, and those of `head` are added to them: with P2, clients
+share the former and grow the latter alone. The method `boosting` grows one in each round; until
+then a tree adds 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import GROUPS, WindowShape
+from plfl.models import Model
+
+NODE = ("feature", "threshold", "left", "right")
+"""Of each node: the number of the input that it compares, the largest value that goes to the left,
+and where either side leads to, a node or, as −1 − its number, a leaf."""
+
+
+class Trees(Model):
+    """Gradient-boosted trees on the sequence and the covariates, for each output."""
+
+    name = "trees"
+    label = "Trees"
+    only_method = "boosting"
+    only_target = "change"
+    head_patterns = ("head.*",)
+
+    trees: int = Field(60, ge=1)
+    """Trees of the body."""
+    own_trees: int = Field(20, ge=1)
+    """Trees of the head."""
+    leaves: int = Field(15, ge=2, le=1000)
+    """Most leaves of a tree."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Trees of each group."""
+        return dict(zip(GROUPS, (self.trees, self.own_trees), strict=True))
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Forest(shape.outputs, self.sizes, self.leaves)
+
+    def problems(self, shape: WindowShape) -> list[str]:
+        return []  # windows of any shape will do
+
+    def operations(self, shape: WindowShape) -> int:
+        return shape.outputs * sum(self.sizes.values()) * self.leaves
+
+
+class Forest(nn.Module):
+    """The trees of all groups."""
+
+    def __init__(self, outputs: int, sizes: dict[str, int], leaves: int):
+        super().__init__()
+        for group, trees in sizes.items():
+            self.add_module(group, Group(outputs, trees, leaves))
+
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
+        x = torch.cat([sequence.flatten(1), covariates], 1)
+        found = torch.stack([group(x) for group in self.children()]).sum(0)
+        return found[:, 0] if found.shape[1] == 1 else found
+
+
+class Group(nn.Module):
+    """Trees that are added up, at first without a split."""
+
+    def __init__(self, outputs: int, trees: int, leaves: int):
+        super().__init__()
+        for name in NODE:
+            start = torch.full((outputs, trees, leaves - 1), -1.0 if name in NODE[2:] else 0.0)
+            self.register_parameter(name, nn.Parameter(start))
+        self.value = nn.Parameter(torch.zeros(outputs, trees, leaves))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The sums (B, O) for inputs (B, K)."""
+        nodes = [getattr(self, name).flatten(0, 1) for name in NODE]
+        leaves = leaves_of(nodes, x)
+        values = at(self.value.flatten(0, 1), leaves)
+        return values.reshape(x.shape[0], *self.value.shape[:2]).sum(2)
+
+
+def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
+    """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1)."""
+    feature, threshold, left, right = nodes[0].long(), *nodes[1:]
+    place = torch.zeros_like(x[:, :1], dtype=torch.long).expand(-1, len(feature))
+    for _ in range(feature.shape[1]):
+        node = place.clamp(min=0)
+        to_left = x.gather(1, at(feature, node)) <= at(threshold, node)
+        after = torch.where(to_left, at(left, node), at(right, node)).long()
+        place = torch.where(place < 0, place, after)
+    return -1 - place
+
+
+def at(table: Tensor, places: Tensor) -> Tensor:
+    """The entries (B, M) of a table (M, L) at places (B, M)."""
+    return table.expand(places.shape[0], -1, -1).gather(2, places[..., None])[..., 0]

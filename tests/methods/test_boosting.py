@@ -1,0 +1,212 @@
+"""Trees as rows: against LightGBM on the pooled rows, and in trainings of all kinds."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl.base.errors import ConfigError, DataError
+from plfl.config.sections import Windows
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
+from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
+from plfl.federated.trees import SETTINGS, binned
+from plfl.forecast.model import load
+from plfl.results.records import CellResult
+from plfl.study import Study
+from tests.forecast.test_model import trained as write_to
+from tests.forecast.test_newcomer import newcomer
+from tests.helpers import tiny
+from tests.helpers.interruption import resumed
+
+COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
+WINDOWS = {"target": "change", "scaling": "per_client", "covariates": COVARIATES}
+BINS = 15
+
+
+def study(**blocks: Any) -> Study:
+    """Four trees of the body and two of the head; `blocks` go over the keys."""
+    raw: dict[str, Any] = {
+        "data": {"states": ["XX"], "clients": 3, "source": "sample"},
+        "windows": WINDOWS,
+        "model": {"name": "trees", "trees": 4, "own_trees": 2, "leaves": 7},
+        "grid": {"method": ["boosting"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        "federation": {"rounds": 6, "loss": "mae"},
+        "hyperparameters": {"method": {"boosting": {"bins": BINS}}},
+    }
+    for name, block in blocks.items():
+        raw[name] = block if "hidden" in block else raw.get(name, {}) | block
+    return Study.parse(raw, "trees")
+
+
+@cache
+def data(**windows: Any) -> Dataset:
+    return build(tiny.tables(), Windows.model_validate(WINDOWS | windows))
+
+
+def trained(of: Study, on: Dataset | None = None) -> dict[str, CellResult]:
+    """The results by sharing scheme."""
+    found = train(of, of.cells, data() if on is None else on)
+    return {cell.sharing: result for cell, result in found.items()}
+
+
+def sums(result: CellResult, column: str) -> "pd.Series[float]":
+    """The sum over clients in each round."""
+    table = result.records.query("split == 'train' and model == 'local'")
+    return table.groupby("round")[column].sum()
+
+
+def scores(result: CellResult, model: str = "local") -> float:
+    table = result.records.query(f"split == 'test' and model == '{model}'")
+    return float(table[table["round"] == table["round"].max()]["mase"].mean())
+
+
+@pytest.mark.parametrize(("loss", "objective"), [("mse", "l2"), ("huber", "huber")])
+def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective: str) -> None:
+    of = study(federation={"loss": loss}, grid={"sharing": ["P1"]})
+    models = trained(of)["P1"].models
+    trainer = Trainer.of(of, data())
+    starts = [data().starts(i, "train") for i in range(3)]
+    both = [trainer.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
+    x = np.concatenate([np.hstack([a[0].flatten(1), b[0]]) for a, b in both])
+    y = np.concatenate([data().targets[s + data().look_back - 1] for s in starts])
+    public = trainer.client_data(10).public(BINS).astype(np.float32)
+    given = SETTINGS | {"objective": objective, "num_leaves": 7, "learning_rate": 0.3}
+    given["alpha"] = 1  # where Huber's loss becomes linear
+    pooled = lightgbm.Dataset(
+        x, y, params=given | {"max_bin": BINS}, reference=binned(public, BINS)
+    )
+    alone = lightgbm.train(given | {"max_bin": BINS}, pooled, 6)
+    for i, own in enumerate(starts):
+        row = torch.from_numpy(models["local"][i : i + 1])
+        (found,) = trainer.engine.predict(row, [torch.from_numpy(own)])
+        first = sum(map(len, starts[:i]))
+        expected = alone.predict(x[first : first + len(own)])
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    layout = of.layout
+    features = np.concatenate(
+        [
+            layout.views(torch.from_numpy(models["global"][:1]))[f"{group}.feature"][0, 0]
+            for group in ("body", "head")
+        ]
+    )
+    for tree, line in zip(features, _lines(alone, "split_feature"), strict=True):
+        np.testing.assert_array_equal(tree[: len(line)], line)
+
+
+def _lines(booster: Any, name: str) -> list[list[int]]:
+    text = booster.model_to_string().splitlines()
+    return [
+        [int(n) for n in line.split("=")[1].split()] for line in text if line.startswith(f"{name}=")
+    ]
+
+
+def test_each_scheme_shares_its_trees_and_counts_their_bytes() -> None:
+    results = trained(study())
+    up = {scheme: sums(result, "bytes_up") for scheme, result in results.items()}
+    assert (up["P1"] > 0).all() and not up["P3"].any()
+    assert up["P2"][:4].equals(up["P1"][:4]) and not up["P2"][4:].any()
+    extras = sums(results["P1"], "extras_up")
+    assert extras.equals(up["P1"])  # no parameters cross
+    for result in results.values():
+        assert (np.diff(sums(result, "loss")) < 0).all()
+        np.testing.assert_allclose(sums(result, "epochs"), 3)
+    body = study().layout.mask(["body"])
+    both = [results[scheme].models["local"] for scheme in ("P1", "P2")]
+    np.testing.assert_array_equal(both[0][:, body], both[1][:, body])
+    assert (both[0][0] == both[0]).all()
+    assert not (both[1][0] == both[1][1])[~body].all()
+
+
+def test_an_interrupted_training_has_the_same_bits(tmp_path: Path) -> None:
+    resumed(study(), data(), tmp_path, after=3)
+    resumed(study(), data(), tmp_path / "own", after=5)
+
+
+def test_who_drops_out_gets_the_trees_that_it_lacks() -> None:
+    absent = {"dropout": 0.4}
+    of = study(federation={"simulation": absent}, grid={"sharing": ["P1"]})
+    result = trained(of)["P1"]
+    table = result.records.query("split == 'train' and model == 'local'")
+    left = table[table["epochs"] < 1]
+    assert 0 < len(left) < len(table)
+    assert (left["bytes_up"] == 0).all()
+    whole = trained(study(grid={"sharing": ["P1"]}))["P1"]
+    assert scores(result, "global") < 1
+    assert not np.array_equal(result.models["global"], whole.models["global"])
+
+
+def test_clients_that_join_later_add_their_own_trees() -> None:
+    unseen = {"join": "unseen", "turns": 3}
+    schemes = {"all": unseen, "own": unseen | {"share": "body"}}
+    results = trained(study(sharing=schemes, grid={"sharing": [*schemes]}))
+    assert scores(results["all"]) == pytest.approx(scores(results["all"], "global"), rel=1e-6)
+    assert scores(results["own"]) < scores(results["own"], "global")
+
+
+def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
+    windows = {"horizons": 2}
+    levels = {"name": "quantiles", "levels": [0.1, 0.5, 0.9]}
+    raw = {"windows": WINDOWS | windows, "task": levels, "grid": {"sharing": ["P1"]}}
+    of = study(**raw, federation={"loss": "mse"})
+    assert of.layout.shapes["body.value"] == (6, 4, 7)
+    result = trained(of, data(**windows))["P1"]
+    table = result.records.query("split == 'test'")
+    assert (table[table["round"] == 6]["coverage_80"].between(0.4, 1)).all()
+
+
+def test_a_new_meter_adds_own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
+    source = {"source": "meters", "meters": {"timezone": "Etc/GMT+5", **meters}}
+    of = study(data=source, grid={"sharing": ["P2"]})
+    write_to(of, Path("m.safetensors"))
+    model, readings = load("m.safetensors"), newcomer(rows=96 * 14)
+    new = model.adapt(readings, "d", epochs=2)
+    (received,), (own,) = new.models["global"], new.models["local"]
+    body = of.layout.mask(["body"])
+    np.testing.assert_array_equal(received[body], model.models["global"][0][body])
+    np.testing.assert_array_equal(received[body], own[body])
+    assert not of.layout.views(torch.from_numpy(received[None]))["head.value"].any()
+    assert of.layout.views(torch.from_numpy(own[None]))["head.value"].any()
+    model.adapt(readings, "e")  # with a number that it chooses
+    with pytest.raises(DataError, match="cannot be trained further"):
+        model.updated(model.read(Path("meters/a.csv")), "a")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ({"federation": {"local_steps": 5}}, "federation.local_steps has no effect; remove it"),
+        ({"federation": {"rounds": 5}}, "set federation.rounds to 6"),
+        ({"federation": {"ema": 0.9}}, "remove the method, or federation.opt_state and"),
+        ({"federation": {"privacy": {"clip": 1}}}, "learns more from the clients than their mean"),
+        ({"windows": {"target": "load"}}, "cannot predict 'load'; set it to change"),
+        ({"channel": {"up": "f16"}}, "works without codecs only"),
+        ({"grid": {"method": ["fedopt"]}}, "cannot train trees4-2-7; use boosting"),
+        ({"grid": {"client_opt": ["adam"]}}, "trees have no local steps; use sgd"),
+        ({"grid": {"server_opt": ["fedadam"]}}, "its server adds sums, and no updates"),
+        ({"model": {"leaves": 5}}, "more leaves, 6, than model.leaves 5"),
+        (
+            {"sharing": {"some": ["body.value"]}, "grid": {"sharing": ["some"]}},
+            "it shares whole trees",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(blocks: dict[str, Any], text: str) -> None:
+    if "model" in blocks:
+        blocks = blocks | {"hyperparameters": {"method": {"boosting": {"leaves": 6}}}}
+    with pytest.raises(ConfigError) as refused:
+        study(**blocks)
+    assert sum(text in line for line in refused.value.problems) == 1
+
+
+def test_it_trains_no_network() -> None:
+    with pytest.raises(ConfigError, match="needs the model trees"):
+        study(model={"name": "mlp", "hidden": [4]})
