@@ -188,7 +188,7 @@ def _ask_about_names(
         DataError: there is one.
     """
     repeated = table.cells.duplicated(list(time)).mean()
-    for column in others:
+    for column in others if len(readings) < 3 else ():
         loads = [name for name in readings if name != column]
         values = as_text(table.cells[column])
         names = values.unique()

@@ -138,7 +138,7 @@ def exports(names: Collection[str]) -> list[str]:
     fed = [name for name in names if _says_only(_OF_EXPORT.sub(" ", name), name)]
     of_load = re.compile(r"(?:\b1\.8\.|\d{8} E)\d")
     loads = (names_quantity(name) or of_load.search(name) for name in {*names} - {*fed})
-    return fed if any(loads) else []
+    return fed if fed and any(loads) else []
 
 
 def _says_only(rest: str, name: str) -> bool:
