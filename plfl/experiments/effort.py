@@ -95,6 +95,8 @@ def side_by_side(study: Study) -> int:
 def faster_device(study: Study, cores: int) -> tuple[str, str]:
     """`cuda` or `cpu`, whichever is faster at the local steps of a job, and a sentence that says
     why. `cores`: how many cores of the CPU train."""
+    if study.model.only_method:
+        return "cpu", "trees grow there"
     models, cost = side_by_side(study), cost_of_step(study)
     here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
     there = max(LAUNCHES, models * cost * GPU)

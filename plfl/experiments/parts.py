@@ -132,7 +132,8 @@ class CellPart:
         if plan.scheme is not None:
             alone = replace(candidate, server_opt=FedAvg(), method=FedOpt())
             self._joiner = federation(alone, own)
-            candidate = alone if plan.scheme.join == "raw" else candidate
+            if plan.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
+                candidate = alone
         self.federation = federation(candidate, members)
 
     def examine(self, method: Method, is_last: bool) -> Evaluation:

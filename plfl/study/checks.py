@@ -422,6 +422,8 @@ def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
         yield (
             f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
         )
+    if compute.device == "cuda" and model.only_method:
+        yield f"compute.device: the model {model.name} grows on the CPU; set cpu or auto"
 
 
 def of_methods(

@@ -14,6 +14,7 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
+from plfl.experiments.effort import faster_device
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.trees import SETTINGS, binned
@@ -144,10 +145,13 @@ def test_who_drops_out_gets_the_trees_that_it_lacks() -> None:
 
 def test_clients_that_join_later_add_their_own_trees() -> None:
     unseen = {"join": "unseen", "turns": 3}
-    schemes = {"all": unseen, "own": unseen | {"share": "body"}}
+    schemes = {"all": unseen, "own": unseen | {"share": "body"}, "raw": {"join": "raw"}}
     results = trained(study(sharing=schemes, grid={"sharing": [*schemes]}))
     assert scores(results["all"]) == pytest.approx(scores(results["all"], "global"), rel=1e-6)
     assert scores(results["own"]) < scores(results["own"], "global")
+    pooled = results["raw"].models["local"]
+    whole = trained(study(grid={"sharing": ["P1"]}))["P1"].models["local"]
+    np.testing.assert_array_equal(pooled, whole)
 
 
 def test_quantiles_and_several_targets_have_trees_of_their_own() -> None:
@@ -187,6 +191,7 @@ def test_a_new_meter_adds_own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"federation": {"rounds": 5}}, "set federation.rounds to 6"),
         ({"federation": {"ema": 0.9}}, "remove the method, or federation.opt_state and"),
         ({"federation": {"privacy": {"clip": 1}}}, "learns more from the clients than their mean"),
+        ({"compute": {"device": "cuda"}}, "the model trees grows on the CPU; set cpu or auto"),
         ({"windows": {"target": "load"}}, "cannot predict 'load'; set it to change"),
         ({"channel": {"up": "f16"}}, "works without codecs only"),
         ({"grid": {"method": ["fedopt"]}}, "cannot train trees4-2-7; use boosting"),
@@ -207,6 +212,7 @@ def test_what_makes_no_sense_is_refused(blocks: dict[str, Any], text: str) -> No
     assert sum(text in line for line in refused.value.problems) == 1
 
 
-def test_it_trains_no_network() -> None:
+def test_it_trains_no_network_and_on_no_gpu() -> None:
+    assert faster_device(study(), 1)[0] == "cpu"
     with pytest.raises(ConfigError, match="needs the model trees"):
         study(model={"name": "mlp", "hidden": [4]})
