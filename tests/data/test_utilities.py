@@ -404,18 +404,26 @@ def test_each_column_may_have_a_unit_beside_it(tmp_path: Path) -> None:
         read(write(path, A=LOADS))
 
 
+@pytest.mark.parametrize(
+    "names", [["00", "15", "30", "45"], ["15 min", "30 min", "45 min", "60 min"], [":00", ":30"]]
+)
+def test_parts_of_hours_are_no_meters(names: list[str], tmp_path: Path) -> None:
+    with naming(DataError, f"{names[0]!r}, {names[1]!r}", "parts of the hour"):
+        read(write(tmp_path / "a.csv", **dict.fromkeys(names, LOADS)))
+
+
 @pytest.mark.parametrize("is_sheet", [True, False])
 def test_totals_are_left_out(is_sheet: bool, tmp_path: Path) -> None:
     """Those at the end, above the first reading, and of months."""
     rows = [[f"{time:%Y-%m-%d %H:%M}", load] for time, load in zip(HOURS, LOADS, strict=True)]
-    rows[500:500] = [["Total January", 750.0]]
+    rows[500:500] = [["Total January", 750.0], ["2023-01-31 Total", 750.0]]
     rows = [["Suma", 99.0], *rows, ["Moyenne", 1.5], ["", 1440.0]]
     table = pd.DataFrame(rows, columns=["time", "kWh"])
     path = tmp_path / ("a.xlsx" if is_sheet else "a.csv")
     table.to_excel(path, index=False) if is_sheet else table.to_csv(path, index=False)
     exports = read(path)
     np.testing.assert_array_equal(exports.meters["a"].load, LOADS)
-    assert "3 " in exports.report()[0] and "totals" in exports.report()[0]
+    assert "4 " in exports.report()[0] and "totals" in exports.report()[0]
 
 
 def test_a_row_of_units_may_have_brackets(tmp_path: Path) -> None:

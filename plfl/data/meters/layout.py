@@ -48,6 +48,12 @@ _METERS = re.compile(
 _ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
 
+_PARTS_OF_HOURS = (
+    *({"00", "15", "30", "45"}, {"0", "15", "30", "45"}, {"15", "30", "45", "60"}),
+    *({"00", "30"}, {"0", "30"}, {"30", "60"}, {"Q1", "Q2", "Q3", "Q4"}),
+)
+"""Names of columns of one row per hour."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -131,6 +137,12 @@ def find(table: Table, meters: Meters) -> Layout:
         raise DataError(
             f"{table.path}: has several columns of numbers{beside}; choose that of the readings: "
             f"{_choices('load', readings)}"
+        )
+    minutes = [re.fullmatch(r":?(\d{1,2})(?: ?min\w*|')?|(Q[1-4])", name) for name in readings]
+    if {found[1] or found[2] if found else "" for found in minutes} in _PARTS_OF_HOURS:
+        raise DataError(
+            f"{table.path}: {', '.join(map(repr, readings))} seem to be parts of the hour in each "
+            "row; write one row per time"
         )
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None

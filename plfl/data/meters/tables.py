@@ -578,7 +578,7 @@ def _is_total(row: Sequence[str]) -> bool:
 
 def _without_totals(cells: pd.DataFrame, date: int) -> pd.DataFrame:
     """The rows without totals where the date should be."""
-    total = rf"\s*(?:{TOTALS.pattern})\b"
+    total = rf"\s*(?:{TOTALS.pattern})\b|.*\btotal\b"
     return cells[~cells.iloc[:, date].str.match(total, case=False)]
 
 
