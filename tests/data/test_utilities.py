@@ -327,6 +327,11 @@ def test_a_column_of_totals_is_no_meter(tmp_path: Path) -> None:
     assert list(exports.meters) == [*parts]
     assert "'Total' (the sum of the others)" in exports.report()[0]
     assert len(read(write(tmp_path / "a.csv", **parts, Total=LOADS)).meters) == 3
+    rows = pd.DataFrame({"time": HOURS, **parts, "Total": LOADS}).melt("time", var_name="meter")
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    with naming(DataError, "'Total': seems to be the sum", "data.meters.leave_out: [Total]"):
+        read(tmp_path / "a.csv")
+    assert len(read(tmp_path / "a.csv", leave_out=["Total"]).meters) == 2
 
 
 @pytest.mark.parametrize("names", [("van", "tot"), ("Von", "Bis"), ("start", "end")])

@@ -495,6 +495,13 @@ def _registers(names: Mapping[str, str], table: Table, meters: Meters) -> dict[s
             f"{table.path}: {' and '.join(map(repr, registers[:3]))} seem to be registers of one "
             f"meter; set data.meters.add: '{difference}' to add them, {alone}"
         )
+    # Of columns, the numbers tell it.
+    sums = [name for name in chosen if tables.TOTALS.fullmatch(name) and name not in table.cells]
+    if meters.add != "" and sums and len(chosen) > 2:
+        raise DataError(
+            f"{table.path}: {sums[0]!r}: seems to be the sum of other meters; set "
+            f"data.meters.leave_out: {flow(sums)}, {alone}"
+        )
     if meters.add != "" and (fed := quantities.exports(chosen)):
         raise DataError(
             f"{table.path}: {' and '.join(map(repr, fed))}: seems to be what the meter fed into "
