@@ -397,6 +397,19 @@ def test_the_first_sheet_with_readings_is_read_and_others_are_named(tmp_path: Pa
     assert "sheet 'May', not 'About', 'June'" in exports.report()[0]
 
 
+@pytest.mark.parametrize("head", ["time,hall (kWh),gym (Wh)", "time,hall,gym\n-,kWh,Wh"])
+def test_each_column_may_have_a_unit_of_its_own(head: str, tmp_path: Path) -> None:
+    table = pd.DataFrame({"time": HOURS, "hall": LOADS, "gym": LOADS * 1000})
+    (path := tmp_path / "a.csv").write_text(f"{head}\n{table.to_csv(index=False, header=False)}")
+    exports = read(path)
+    assert list(exports.meters) == ["hall", "gym"]
+    for meter in exports.meters.values():
+        np.testing.assert_allclose(meter.load, LOADS)
+        assert not meter.done
+    assert exports.report()[0].endswith("units by column")
+    np.testing.assert_allclose(read(path, only=["gym"]).meters["gym"].load, LOADS)
+
+
 def test_each_column_may_have_a_unit_beside_it(tmp_path: Path) -> None:
     table = pd.DataFrame({"time": HOURS, "hall": LOADS, "u": "kWh", "gym": LOADS * 1000, "v": "Wh"})
     table.to_csv(path := tmp_path / "a.csv", index=False)

@@ -221,7 +221,7 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
     """The keys for a file, with what it states about its unit and stamps.
 
     Raises:
-        DataError: its loads have several units.
+        DataError: its loads are of energy and of power, or have several units above the header.
     """
     found: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
     if "stamp" in meters.model_fields_set and columns.stamp not in (None, meters.stamp):
@@ -235,6 +235,8 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
         stated = {*unit_in.values()} & {*quantities.LOADS}
         if not stated and len(table.above) > 1:
             stated = set(table.above)
+        if len(stated) > 1 and unit_in and len({unit in POWER for unit in stated}) == 1:
+            return meters.model_copy(update=found)  # each column has its own
         if len(stated) > 1:
             remedy = f"set data.meters.unit: {min(stated)}"
             if unit_in:
@@ -298,6 +300,8 @@ def _form(table: Table, columns: Layout, times: Times, keys: Meters) -> str:
         words += f" at the {columns.stamp} of intervals"
     if columns.units:
         words += f", units in {', '.join(map(repr, dict.fromkeys(columns.units.values())))}"
+    elif keys.unit is None:
+        words += ", units by column"
     elif keys.unit != "kWh":
         words += f", in {keys.unit}"
     if columns.name is not None:
@@ -372,7 +376,7 @@ def _parts(
     if columns.name is None:
         if not wanted:
             return times, {}
-        summed, unit = _summed(table, columns, values, {c: meter_of[c] for c in wanted})
+        summed, unit = _summed(table, columns, values, {c: meter_of[c] for c in wanted}, meters)
         first_of = {meter_of[column]: column for column in reversed(wanted)}
         piece = Piece(table, times, summed, inputs, first_of, unit)
         return times, dict.fromkeys(map(str, summed), piece)
@@ -403,14 +407,21 @@ def _parts(
 
 
 def _summed(
-    table: Table, columns: Layout, values: Mapping[str, pd.Series], meter_of: Mapping[str, str]
+    table: Table,
+    columns: Layout,
+    values: Mapping[str, pd.Series],
+    meter_of: Mapping[str, str],
+    meters: Meters,
 ) -> tuple[pd.DataFrame, str | None]:
-    """The readings of meters, the sums of their columns; and their unit, if rows state it.
+    """The readings of meters, the sums of their columns; and their unit, if rows or several columns
+    state theirs.
 
     Raises:
         DataError: see `_in_unit`, or the columns are not all of energy or of power.
     """
     read = {column: _in_unit(table, columns, column, values[column]) for column in meter_of}
+    if meters.unit is None:
+        read |= {c: (read[c][0], unit_of(table, c)) for c in meter_of if c not in columns.units}
     units = {unit for _, unit in read.values()}
     is_scaled = len(units) > 1 and None not in units
     if is_scaled:
