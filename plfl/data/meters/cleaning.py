@@ -436,10 +436,12 @@ class _Alike:
         self.raw = self._shortest(interval)
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
+            longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             raise DataError(
                 f"{here(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
                 + (f", data.meters.interval is {interval}" if interval else "")
-                + "; set data.meters.interval to 15, 30 or 60, a multiple of that"
+                + (f"; set data.meters.interval: {' or '.join(longer)}" if longer else "")
+                + f"; or {here.leave_out}"
             )
         self._refuse_changes()
 
