@@ -107,15 +107,6 @@ class ClientData:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
         return torch.stack([cache[i] for i in clients.tolist()])
 
-    def keys(self, clients: Tensor, t: int, steps: int) -> Tensor:
-        """Keys (n, steps) of the minibatches of round `t`; they seed dropout."""
-        named = [self._stream_of(i, t) for i in clients.tolist()]
-        return self._keys([(f"/dropout/{name}", counter) for name, counter in named], steps)
-
-    def _keys(self, streams: list[tuple[str, int]], steps: int) -> Tensor:
-        drawn = [batches.keys(self.seed, name, counter, steps) for name, counter in streams]
-        return torch.from_numpy(np.stack(drawn)).to(self.engine.device)
-
     def _stream_of(self, i: int, t: int) -> tuple[str, int]:
         """Name and counter of a client's stream in round `t`."""
         # A stream counts from zero, so rounds before the first have streams of their own.
@@ -123,8 +114,7 @@ class ClientData:
 
     def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
         """The first `steps` minibatches of round `t`."""
-        which = (clients, t, steps)
-        return Minibatches(self.minibatches(*which), self.keys(*which))
+        return Minibatches(self.minibatches(clients, t, steps))
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts(i), self.settings.batch_size
@@ -156,11 +146,9 @@ class ClientData:
             drawn.append(every[batches.epoch(self.seed, name, 0, len(every), count, size)])
         longest = max(map(len, drawn))
         padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
-        names = [f"/dropout/{purpose}/{self.names[i]}" for i in clients.tolist()]
         starts = torch.from_numpy(np.stack(padded)).to(self.engine.device)
-        keys = self._keys([(name, 0) for name in names], longest)
         steps = torch.tensor([len(d) for d in drawn], device=self.engine.device)
-        return Minibatches(starts, keys), steps
+        return Minibatches(starts), steps
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""

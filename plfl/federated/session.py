@@ -104,8 +104,7 @@ class Session:
 
         Args:
             rows: one model per client.
-            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows;
-                with these, there is no dropout.
+            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows.
             who: mask (n,) of the clients that compute a gradient; None: all.
         """
         if isinstance(minibatch, int):

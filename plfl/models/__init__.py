@@ -18,7 +18,6 @@ from plfl.layout import ParameterLayout, WindowShape
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     from torch import nn
 
-    from plfl.models.dropout import Dropout
     from plfl.models.network import Network
     from plfl.study import Study
 
@@ -34,11 +33,6 @@ class Model(ModelRules):
     def build(self, shape: WindowShape) -> nn.Module:
         """A module with initial parameters, drawn from torch's random numbers."""
         raise NotImplementedError
-
-    @property
-    def dropped(self) -> Dropout | None:
-        """The dropout of its training; None: none."""
-        return None
 
     def network(self, shape: WindowShape) -> Network:
         """The model for windows of some shape, as the engines train it."""

@@ -117,8 +117,7 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     if not torch.equal(outputs, again):
         yield (
             f"{model.summary} is random: two forecasts of the same windows differ; remove Dropout "
-            "and the like, since every number of a study must follow from its seed; the built-in "
-            "model mlp has a dropout that follows from the seed"
+            "and the like, since every number of a study must follow from its seed"
         )
     else:
         yield from _of_company(model, module, shape)

@@ -96,10 +96,6 @@ class LstmMlpNetwork:
         """The model as the native kernel describes it."""
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
-    @property
-    def dropout(self) -> None:
-        """The dropout of training: none."""
-
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
         PReLU."""

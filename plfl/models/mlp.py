@@ -17,8 +17,6 @@ from plfl.models import Model
 if TYPE_CHECKING:  # reading a study should not wait for torch
     from torch import nn
 
-    from plfl.models.dropout import Dropout
-
 
 class Mlp(Model):
     """Linear layers with an activation between them, over sequence and covariates."""
@@ -30,9 +28,6 @@ class Mlp(Model):
     """Widths of the hidden layers, which are the body; the last layer is the head."""
     activation: Activation = "silu"
     """The activation of each hidden layer; `prelu` has a trained slope per unit."""
-    dropout: float = Field(0.0, ge=0, le=0.9)
-    """Probability that a local step drops a hidden unit, independently for each window. Forecasts
-    drop none."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         from plfl.models.perceptron import Perceptron
@@ -57,9 +52,3 @@ class Mlp(Model):
     @property
     def kernel_form(self) -> KernelForm:
         return KernelForm(0, self.hidden, self.activation)
-
-    @property
-    def dropped(self) -> Dropout | None:
-        from plfl.models.dropout import Dropout
-
-        return Dropout(self.dropout, sum(self.hidden)) if self.dropout else None

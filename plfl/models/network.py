@@ -22,7 +22,6 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.models.dropout import Dropout
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +29,7 @@ Named = dict[str, Tensor]
 
 
 Call = Callable[..., Tensor]
-"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences, covariates and,
-if units are dropped, the factors of the units."""
+"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences and covariates."""
 
 
 class Traced:
@@ -58,7 +56,7 @@ class Traced:
 
 def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
     """Forecasts and gradients of rows of a module, given parameters (S, ...), sequences,
-    covariates, factors if any, and slopes."""
+    covariates and slopes."""
 
     def one(*tensors: Tensor) -> tuple[Tensor, ...]:
         *inputs, slope = tensors[len(names) :]
@@ -120,10 +118,6 @@ class Network(Protocol):
     def kernel_form(self) -> KernelForm | None:
         """The model as the native kernel describes it; None if the kernel does not support it."""
 
-    @property
-    def dropout(self) -> Dropout | None:
-        """The dropout of training; None: none."""
-
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32."""
 
@@ -141,9 +135,8 @@ class Network(Protocol):
     ) -> tuple[Tensor, Any]:
         """The forecasts of models (S, P), and what the backward pass needs.
 
-        `inputs`: `sequence`, `covariates` and, if training drops units, the factors `kept`
-        (S, B, U) of the U hidden units; `features`: whether the loss reads features, which are then
-        fields of the second result.
+        `inputs`: `sequence` and `covariates`; `features`: whether the loss reads features, which
+        are then fields of the second result.
         """
 
     def backward_pass(
@@ -162,8 +155,6 @@ class Buildable(Protocol):
     def head_patterns(self) -> Sequence[str]: ...
     @property
     def kernel_form(self) -> KernelForm | None: ...
-    @property
-    def dropped(self) -> Dropout | None: ...
     @property
     def settings(self) -> dict[str, Any]: ...
     @property
@@ -203,10 +194,6 @@ class ModuleNetwork:
     @property
     def kernel_form(self) -> KernelForm | None:
         return self.model.kernel_form
-
-    @property
-    def dropout(self) -> Dropout | None:
-        return self.model.dropped
 
     def module(self) -> nn.Module:
         return initial_of(self.model, self.shape, 0)

@@ -15,19 +15,12 @@ class Perceptron(nn.Module):
         super().__init__()
         inputs = shape.look_back * shape.inputs + shape.covariates
         layers, width = hidden_layers(inputs, hidden, activation)
-        self.hidden = list(hidden)
         self.body = nn.Sequential(*layers)
         self.head = small(nn.Linear(width, shape.outputs))
 
-    def forward(self, sequence: Tensor, covariates: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Forecasts (B,), or (B, O) of several outputs; `kept`: factors (B, U) of hidden units."""
-        x = torch.cat([sequence.flatten(1), covariates], 1)
-        if kept is None:
-            x = self.body(x)
-        else:
-            for layer, factors in enumerate(kept.split(self.hidden, 1)):
-                x = self.body[2 * layer : 2 * layer + 2](x) * factors
-        out: Tensor = self.head(x)
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
+        """Forecasts (B,), or (B, O) of several outputs."""
+        out: Tensor = self.head(self.body(torch.cat([sequence.flatten(1), covariates], 1)))
         return out.squeeze(1)
 
 

@@ -55,12 +55,6 @@ def steps_of(epochs: float, windows: int, size: int) -> int:
     return max(1, int(epochs * (windows // size)))
 
 
-def keys(seed: int, name: str, counter: int, steps: int) -> NDArray[np.int64]:
-    """Keys (steps,) of minibatches, 64 random bits each, see `plfl.models.dropout`."""
-    bits = np.asarray(stream(seed, name, counter).bit_generator.random_raw(steps))
-    return bits.astype(np.uint64).view(np.int64)
-
-
 def epoch(
     seed: int, client: str, first: int, windows: int, steps: int, size: int
 ) -> NDArray[np.int64]:

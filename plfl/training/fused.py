@@ -16,7 +16,6 @@ from torch import Tensor
 
 from plfl.data.dataset import Dataset
 from plfl.layout import KernelForm, WindowShape
-from plfl.models.dropout import Dropout
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
@@ -92,7 +91,7 @@ class Fused:
         self._kernel = load_kernel(instructions)
         # The last parameter is the bias of the outputs.
         (outputs,) = network.layout.shapes[network.layout.names[-1]]
-        self._network = _network_of(form, dataset.shape._replace(outputs=outputs), network.dropout)
+        self._network = _network_of(form, dataset.shape._replace(outputs=outputs))
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
@@ -153,8 +152,6 @@ class Fused:
             given["levels"] = torch.tensor(loss.levels, dtype=self.dtype)
         if minibatches.targets is not None:
             given["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
-        if minibatches.keys is not None:
-            given["keys"] = _keys(minibatches.keys, S, K)
         if task.steps is not None:
             given["row_steps"] = _steps(task.steps, S, K)
         if task.rates is not None:
@@ -207,10 +204,7 @@ class Fused:
         return self._stacked.penultimate(rows, starts)
 
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
-        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`. Those of
-        models that drop units are computed by `Stacked`."""
-        if self._network.dropout:
-            return self._stacked.features_of(rows, minibatches, which)
+        """Features (S, K, W, B) of each row for its minibatches, see `Engine.features_of`."""
         (S, K, B), (layer, width) = minibatches.starts.shape, self._layer(which)
         features = torch.empty((S, K, width, B), dtype=self.dtype)
         models = self._numbers(rows, (S, self._parameters))
@@ -256,12 +250,6 @@ def _mask(mask: Tensor, parameters: int) -> Tensor:
     if mask.shape != (parameters,):
         raise ValueError(f"{parameters} booleans are needed, not {tuple(mask.shape)}")
     return mask.to(torch.uint8).contiguous()
-
-
-def _keys(keys: Tensor, rows: int, steps: int) -> Tensor:
-    if keys.shape != (rows, steps):
-        raise ValueError(f"keys ({rows}, {steps}) are needed, not {tuple(keys.shape)}")
-    return keys.to(torch.int64).contiguous()
 
 
 def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
@@ -334,7 +322,7 @@ _Network, _Windows, _Rule, _Training, _Prediction, _Reading = map(
 )
 
 
-def _network_of(form: KernelForm, shape: WindowShape, dropout: Dropout | None) -> Structure:
+def _network_of(form: KernelForm, shape: WindowShape) -> Structure:
     """The model; it keeps the array of its layers' widths alive."""
     widths = (c_int32 * len(form.widths))(*form.widths)
     network = _Network(
@@ -347,7 +335,6 @@ def _network_of(form: KernelForm, shape: WindowShape, dropout: Dropout | None) -
         activation=_ACTIVATIONS.index(form.activation),
         absolute=form.absolute,
         outputs=shape.outputs,
-        dropout=0.0 if dropout is None else dropout.rate,
     )
     network.owned = widths
     return network

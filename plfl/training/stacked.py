@@ -174,24 +174,18 @@ class Stacked:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
         which, (fitting, _) = task.terms.features, self._fits(task)
         given = task.minibatches
-        kind = (given.starts.shape[-1], given.keys is None, which, fitting)
+        kind = (given.starts.shape[-1], which, fitting)
         if kind not in self._compared:
-            keys = None if given.keys is None else given.keys[:1, 0]
-            like = self.inputs(given.starts[:1, 0], keys)
+            like = self.inputs(given.starts[:1, 0])
             self._compared[kind] = comparable(self.network, fitting, like, which)
         return self._compared[kind]
 
-    def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Sequences (S, B, T, F) and covariates (S, B, G) of windows, and what dropout keeps of the
-        units if the minibatches have keys (S,)."""
+    def inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Sequences (S, B, T, F) and covariates (S, B, G) of windows."""
         sequence = self.features[starts[..., None] + self.look_back]
         if self.relative:
             sequence[..., 0] -= sequence[..., -1:, 0].clone()
-        inputs = sequence, self.covariates[starts + self.look_back[-1]]
-        dropout = self.network.dropout
-        if dropout is None or keys is None:
-            return inputs
-        return *inputs, dropout.kept(keys, starts.shape[-1]).to(self.dtype)
+        return sequence, self.covariates[starts + self.look_back[-1]]
 
     def targets_of(self, starts: Tensor) -> Tensor:
         """Targets of windows, of the shape of `starts`, or with further dimensions of the task."""
@@ -260,7 +254,7 @@ class Stacked:
             stack = task.select(numbers.clamp(max=some.stop - 1))
             given, steps = stack.minibatches, []
             for k in range(1, given.starts.shape[1] + 1):
-                inputs = self.inputs(_of_step(given.starts, k), _key(given.keys, k))
+                inputs = self.inputs(_of_step(given.starts, k))
                 _, kept = self.network.forward_pass(stack.rows, *inputs, features=True)
                 steps.append(getattr(kept, which)[: some.stop - some.start])
             found.append(torch.stack(steps, 1))
@@ -355,7 +349,7 @@ class _Stack:
         """Losses (S,) of the minibatches of step `k`, from 1, and their gradients into `g`."""
         network, given, terms, g = self.engine.network, self.task.minibatches, self.terms, self.g
         (loss, scale), clip = self.task.objective, self.task.clip
-        inputs = self.engine.inputs(_of_step(given.starts, k), _key(given.keys, k))
+        inputs = self.engine.inputs(_of_step(given.starts, k))
         targets, reads = _of_step(self.targets, k), terms.by_feature is not None
         outputs, kept = network.forward_pass(self.y, *inputs, features=reads)
         each = loss.of(outputs, targets).flatten(1)
@@ -376,11 +370,6 @@ def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
     if isinstance(k, int):
         return values[:, k - 1]
     return values.index_select(1, (k - 1).long()[None])[:, 0]
-
-
-def _key(keys: Tensor | None, k: int | Tensor) -> Tensor | None:
-    """Keys (S,) of the minibatches of step `k`, from 1."""
-    return None if keys is None else _of_step(keys, k)
 
 
 @contextmanager

@@ -55,8 +55,6 @@ class Minibatches(OfRows):
 
     starts: Tensor
     """Start rows (S, K, B) of the windows."""
-    keys: Tensor | None = None
-    """Keys (S, K), which seed dropout; None: nothing is dropped."""
     targets: Tensor | None = None
     """(S, K, B), or (S, K, B, ...) as the loss reads them, instead of the windows' own targets."""
 

@@ -130,10 +130,9 @@ def watched(t: int, minibatches: int, **settings: Any) -> tuple[Session, list[An
 
 def test_every_step_has_the_minibatches_that_it_should() -> None:
     session, tasks = watched(1, 5)
-    drawn, keys = TWO.minibatches(EVERYONE, 1, 5), TWO.keys(EVERYONE, 1, 5)
+    drawn = TWO.minibatches(EVERYONE, 1, 5)
     session.train(ROWS, 1, 2)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
-    assert torch.equal(tasks[-1].minibatches.keys, keys[:, 1:3])
     session.gradient(ROWS, 4)
     assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 4:])
     session.gradient(ROWS, 4, torch.tensor([False, True]))

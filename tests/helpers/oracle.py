@@ -62,7 +62,6 @@ class Reference:
     ):
         self.device, self.dtype = device, dtype
         self.module: Any = network.module().to(device, dtype)
-        self.dropout = network.dropout
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.covariates = torch.from_numpy(dataset.covariates).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -92,13 +91,6 @@ class Reference:
             for window in windows:
                 window[:, 0] -= window[-1, 0].item()
         return torch.stack(windows), self.covariates[starts + self.dataset.look_back - 1]
-
-    def training_inputs(self, starts: Tensor, key: Tensor | None) -> tuple[Tensor, ...]:
-        """As `inputs`, and what dropout keeps of the units; `key`: see `Minibatches.keys`."""
-        inputs: tuple[Tensor, ...] = self.inputs(starts)
-        if self.dropout is None or key is None:
-            return inputs
-        return *inputs, self.dropout.kept(key, len(starts)).to(self.dtype)
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -191,9 +183,7 @@ class _Row:
         starts = given.starts[s, k - 1]
         self._place(at)
         self.module.zero_grad()
-        inputs = engine.training_inputs(
-            starts, None if given.keys is None else given.keys[s, k - 1]
-        )
+        inputs = engine.inputs(starts)
         output, oracle = self.module(*inputs), ORACLES.get(loss.name)
         targets = engine.targets_of(starts)
         if given.targets is not None:

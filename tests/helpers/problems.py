@@ -101,8 +101,7 @@ class QuadraticData(ClientData):
         epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
         windows = self.minibatches(clients, 0, steps)
-        keys = torch.zeros_like(windows[..., 0])
-        return Minibatches(windows, keys), torch.full((len(clients),), steps)
+        return Minibatches(windows), torch.full((len(clients),), steps)
 
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None

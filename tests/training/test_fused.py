@@ -40,7 +40,6 @@ from tests.training.test_stacked import (
     TERMS_AND_OPTIMISERS,
     dataset,
     with_covariates,
-    with_keys,
     with_terms,
 )
 from tests.training.test_stacked import OPTIMISERS as ALL
@@ -372,23 +371,6 @@ def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
 
 
 @pytest.mark.parametrize(
-    ("terms", "size", "activation"),
-    pairwise([[], ["pull", "steps", "clip"]], [5, 40], ["silu", "relu", "prelu"]),
-)
-def test_dropout_agrees_with_autograd(terms, size, activation):
-    network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)
-    data, fresh = with_covariates(), of_mlp(network, SgdMomentum(), size=size, loss="mse")
-    fresh = with_keys(with_terms(fresh, terms))
-    for name, ours in every_set_agrees(fresh, network, data, 2e-5)[0]:
-        engine, plain = Fused(network, data, CPU, instructions=name), copied(fresh)
-        engine.train(changed(plain, keys=None))
-        assert error(ours.rows, plain.rows, fresh.rows) > 1e-3, name
-        fewer = copied(fresh, slice(2, 4))
-        engine.train(fewer)
-        assert torch.equal(fewer.rows, ours.rows[2:4]), name
-
-
-@pytest.mark.parametrize(
     ("network", "horizons", "loss"),
     pairwise(["mlp", "lstm_mlp"], [1, 3, 17], [*POINT.values(), Pinball((0.1, 0.5, 0.9))]),
     ids=lambda x: getattr(x, "name", x),
@@ -435,7 +417,6 @@ class Claims:
 
     def __init__(self, network, form):
         self.layout, self.kernel_form = network.layout, form
-        self.dropout = network.dropout
 
 
 def test_a_model_that_the_kernel_does_not_know_is_refused():

@@ -175,14 +175,6 @@ def test_forecasts_agree(network):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-def with_keys(whole):
-    """A task whose minibatches have keys."""
-    random = torch.Generator().manual_seed(8)
-    limit, shape = 2**62, whole.minibatches.starts.shape[:2]
-    keys = torch.randint(-limit, limit, shape, generator=random)
-    return changed(whole, keys=keys)
-
-
 def with_covariates(shape=SHAPE, relative=True):
     """Windows of some shape, with targets on either side of the forecasts and of Huber's bound."""
     data, random = dataset(shape), np.random.default_rng(5)
@@ -232,24 +224,6 @@ def test_other_models_and_losses_agree_with_autograd(model, outputs, loss):
             assert torch.equal(values, found[name][some]), name
     (found, *_) = engine.predict(ours.rows, [torch.arange(7)] * len(ours.rows))
     assert found.shape == ((7,) if outputs == 1 else (7, outputs))
-
-
-def test_dropout_agrees_with_autograd_and_does_not_depend_on_company():
-    terms = ["pull", "steps", "clip"]
-    network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_covariates()
-    fresh = with_keys(with_terms(task(network, AdamW(), rows=15), terms))
-    ours, theirs, plain = (copied(fresh) for _ in range(3))
-    plain = changed(plain, keys=None)
-    expected = Reference(network, data, CPU, torch.float64).train(theirs)
-    engine = Stacked(network, data, CPU, torch.float64)
-    torch.testing.assert_close(engine.train(ours), expected, rtol=0, atol=1e-9)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    engine.train(plain)
-    assert (ours.rows - plain.rows).abs().max() > 1e-3
-    for some in (slice(0, 1), slice(3, 9)):
-        fewer = copied(fresh, some)
-        engine.train(fewer)
-        assert torch.equal(fewer.rows, ours.rows[some])
 
 
 def test_a_relative_window_starts_from_its_last_load():

@@ -50,9 +50,6 @@ class Group {
     mlp_.read_transposed();
   }
 
-  // Drop the hidden units that `key` selects for samples from number `first` on; null: none.
-  void drop(const std::uint64_t* key, int first) { mlp_.drop(key, first); }
-
   // Make predictions for these windows.
   void forward(const float* model) {
     if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());

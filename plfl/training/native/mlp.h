@@ -15,7 +15,6 @@ struct MlpMemory {
       z.push_back(rows.add(matrix.rows));
       const bool slopes = layout.activation == kPrelu;
       terms.push_back(rows.add(slopes ? panels_of(matrix.rows) * kPanel : 0));
-      kept.push_back(rows.add(layout.dropout > 0 ? matrix.rows : 0));
     }
     dx = x;
     dx.push_back(z.back());
@@ -28,7 +27,6 @@ struct MlpMemory {
   // Gradient of the inputs, which it replaces; the last one: of the outputs, which it replaces.
   std::vector<std::ptrdiff_t> dx;
   std::vector<std::ptrdiff_t> terms;  // gradient of PReLU's slopes, per sample, transposed
-  std::vector<std::ptrdiff_t> kept;   // factors of its outputs where units are dropped
 };
 
 class Mlp {
@@ -51,29 +49,6 @@ class Mlp {
   // [output][sample]; later replaced by their gradient.
   const float* outputs() const { return memory_ + at_.z[layout_.hidden_layers()]; }
   float* outputs_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
-
-  // Drop hidden units until the next call. Key, unit and number of the sample determine whether a
-  // unit is dropped: see plfl.models.dropout. Null: none.
-  void drop(const std::uint64_t* key, int first) {
-    drops_ = key && layout_.dropout > 0;
-    if (!drops_) return;
-    const std::uint32_t low = std::uint32_t(*key), high = std::uint32_t(*key >> 32);
-    const VU limit = VU{} + std::uint32_t(std::llround(layout_.dropout * 4294967296.0));
-    const VI scale = (VI)splat(float(1.0 / (1.0 - layout_.dropout)));
-    VU lane;
-    for (int i = 0; i < W; ++i) lane[i] = std::uint32_t(i);
-    std::uint32_t unit = 0;
-    for (int j = 0; j < layout_.hidden_layers(); ++j) {
-      float* kept = memory_ + at_.kept[j];
-      for (int r = 0; r < layout_.mlp[j].rows; ++r, ++unit) {
-        const std::uint32_t own = scrambled(unit ^ low);
-        for (int v = 0; v < kLanes; v += W, kept += W) {
-          const VU sample = (lane + std::uint32_t(first + v)) * 0x9e3779b9u + high;
-          store(kept, (V)(scale & (VI)(scrambled(sample ^ own) >= limit)));
-        }
-      }
-    }
-  }
 
   void forward(const float* model) {
     hide(model, layout_.hidden_layers());
@@ -121,7 +96,6 @@ class Mlp {
       case kRelu: relu(z, y, matrix.rows); break;
       default: prelu(model, matrix, layout_.widths[j] + 1, z, y);
     }
-    if (drops_) scale(y, memory_ + at_.kept[j], matrix.rows);
   }
 
   // x ← x · factors
@@ -132,7 +106,6 @@ class Mlp {
   // Turns the gradient of layer j's outputs into that of its `z`.
   void activate_backward(const float* model, int j) {
     float* dz = memory_ + at_.dx[j + 1];
-    if (drops_) scale(dz, memory_ + at_.kept[j], layout_.mlp[j].rows);
     if (layout_.activation == kPrelu) return prelu_backward(model, j);
     scale(dz, memory_ + at_.z[j], layout_.mlp[j].rows);
   }
@@ -189,7 +162,6 @@ class Mlp {
   const Layout& layout_;
   const MlpMemory& at_;
   float* memory_;
-  bool drops_ = false;
 };
 
 }  // namespace

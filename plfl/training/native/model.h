@@ -17,7 +17,6 @@ extern "C" struct PlflNetwork {
   std::int32_t activation;                       // of the hidden layers, see `Activation`
   std::int32_t absolute;                         // whether an output is |·|
   std::int32_t outputs;                          // of the last layer
-  double dropout;  // share of the hidden units of the MLP that training drops
 };
 
 enum Activation { kPrelu = 0, kSilu = 1, kRelu = 2 };
@@ -34,7 +33,7 @@ struct Layout {
   explicit Layout(const PlflNetwork& network)
       : features(network.features), steps(network.look_back), covariates(network.covariates),
         hidden(network.hidden), activation(network.activation), absolute(network.absolute),
-        outputs(network.outputs), dropout(network.dropout) {
+        outputs(network.outputs) {
     if (recurrent()) {
       lstm = add(features + 2 + hidden, 4 * hidden);
       for (int g = 0; g < gates(); ++g)
@@ -94,7 +93,6 @@ struct Layout {
   int features, steps, covariates, hidden, activation;
   bool absolute;
   int outputs;
-  double dropout;
   Matrix lstm{};
   std::vector<Matrix> mlp;
   std::vector<int> widths;            // inputs of each of `mlp`

@@ -36,7 +36,6 @@ extern "C" struct PlflTraining {
   float* average;                 // [rows][parameters], over the steps, in and out
   const double* averaged;         // [rows] steps averaged so far
   double limit;                   // of its decay
-  const std::uint64_t* keys;      // [rows][steps] of the units that are dropped; null: none are
 };
 
 constexpr float kClose = 1e-6f;        // is added to a norm before dividing by it, as in PyTorch
@@ -262,7 +261,6 @@ class Trainer {
     float sum = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
-      group.drop(job_.keys ? job_.keys + minibatch : nullptr, int(first));
       group.forward(model);
       const float* targets =
           job_.targets ? job_.targets + (at + first) * windows_.horizons : nullptr;

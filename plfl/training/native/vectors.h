@@ -44,7 +44,6 @@ constexpr std::size_t kAlignment = 64;
 
 typedef float V __attribute__((vector_size(4 * W), may_alias));
 typedef std::int32_t VI __attribute__((vector_size(4 * W), may_alias));
-typedef std::uint32_t VU __attribute__((vector_size(4 * W), may_alias));
 
 inline V load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline void store(float* p, V x) { *reinterpret_cast<V*>(p) = x; }
@@ -157,14 +156,6 @@ inline V interleave(V a, V b, std::integer_sequence<int, I...>) {
   return __builtin_shuffle(a, b, VI{(half * W / 2 + I / 2 + (I % 2) * W)...});
 }
 #endif
-
-// A permutation of the 32-bit integers that looks random (Wellons' lowbias32), of one or of many.
-template <class Integers>
-inline Integers scrambled(Integers x) {
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = (x ^ (x >> 15)) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}
 
 // Transpose 16×16 blocks: shuffling a deck of 256 cards perfectly four times does it.
 inline void transpose(const float* from, float* to, int blocks) {
