@@ -19,7 +19,7 @@ Head = Literal["mlp", "last"]
 """What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
 
 
-Activation = Literal["prelu", "silu", "relu"]
+Activation = Literal["prelu", "silu"]
 """The activations of the hidden layers of an MLP."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plfl.layout import Activation, KernelForm, ParameterLayout, WindowShape
+from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.models import Model
 
 if TYPE_CHECKING:  # reading a study should not wait for torch
@@ -19,20 +19,18 @@ if TYPE_CHECKING:  # reading a study should not wait for torch
 
 
 class Mlp(Model):
-    """Linear layers with an activation between them, over sequence and covariates."""
+    """Linear layers with SiLU between them, over sequence and covariates."""
 
     name = "mlp"
     label = "MLP"
 
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
     """Widths of the hidden layers, which are the body; the last layer is the head."""
-    activation: Activation = "silu"
-    """The activation of each hidden layer; `prelu` has a trained slope per unit."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         from plfl.models.perceptron import Perceptron
 
-        return Perceptron(shape, self.hidden, self.activation)
+        return Perceptron(shape, self.hidden)
 
     def layout(self, shape: WindowShape) -> ParameterLayout:
         width = shape.look_back * shape.inputs + shape.covariates
@@ -40,8 +38,6 @@ class Mlp(Model):
         for layer, units in enumerate(self.hidden):
             shapes[f"body.{2 * layer}.weight"] = (units, width)
             shapes[f"body.{2 * layer}.bias"] = (units,)
-            if self.activation == "prelu":
-                shapes[f"body.{2 * layer + 1}.weight"] = (units,)
             width = units
         shapes |= {"head.weight": (shape.outputs, width), "head.bias": (shape.outputs,)}
         return ParameterLayout(shapes, ("head.*",))
@@ -51,4 +47,4 @@ class Mlp(Model):
 
     @property
     def kernel_form(self) -> KernelForm:
-        return KernelForm(0, self.hidden, self.activation)
+        return KernelForm(0, self.hidden, "silu")

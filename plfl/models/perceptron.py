@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from plfl.layout import Activation, WindowShape
+from plfl.layout import WindowShape
 
 
 class Perceptron(nn.Module):
     """The module of `mlp`: its body consists of the hidden layers, its head is the last layer."""
 
-    def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
+    def __init__(self, shape: WindowShape, hidden: Sequence[int]):
         super().__init__()
         inputs = shape.look_back * shape.inputs + shape.covariates
-        layers, width = hidden_layers(inputs, hidden, activation)
+        layers, width = hidden_layers(inputs, hidden)
         self.body = nn.Sequential(*layers)
         self.head = small(nn.Linear(width, shape.outputs))
 
@@ -30,22 +30,14 @@ def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
     return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
 
 
-def hidden_layers(
-    width: int, hidden: Sequence[int], activation: Activation = "silu"
-) -> tuple[list[nn.Module], int]:
-    """Linear layers from `width` inputs to the widths `hidden`, each followed by an activation; and
-    the width of the last layer."""
+def hidden_layers(width: int, hidden: Sequence[int]) -> tuple[list[nn.Module], int]:
+    """Linear layers from `width` inputs to the widths `hidden`, each followed by a SiLU; and the
+    width of the last layer."""
     layers: list[nn.Module] = []
     for own in hidden:
-        layers += [nn.Linear(width, own), _activation(activation, own)]
+        layers += [nn.Linear(width, own), nn.SiLU()]
         width = own
     return layers, width
-
-
-def _activation(name: Activation, units: int) -> nn.Module:
-    if name == "prelu":
-        return nn.PReLU(units)
-    return nn.SiLU() if name == "silu" else nn.ReLU()
 
 
 def small(layer: nn.Linear) -> nn.Linear:

@@ -307,7 +307,7 @@ _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """The kernel's names for the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber", "pinball")
 """The losses of `plfl.tasks.losses` that the kernel supports, in its order."""
-_ACTIVATIONS = ("prelu", "silu", "relu")
+_ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
 
 

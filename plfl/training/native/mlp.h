@@ -22,7 +22,7 @@ struct MlpMemory {
 
   // The cache is small, so the backward pass overwrites numbers that are no longer needed.
   std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
-  // Outputs of each matrix before the activation; for SiLU and ReLU, replaced by its derivative.
+  // Outputs of each matrix before the activation; for SiLU, replaced by its derivative.
   std::vector<std::ptrdiff_t> z;
   // Gradient of the inputs, which it replaces; the last one: of the outputs, which it replaces.
   std::vector<std::ptrdiff_t> dx;
@@ -91,11 +91,8 @@ class Mlp {
   void activate(const float* model, int j) {
     float *z = memory_ + at_.z[j], *y = memory_ + at_.x[j + 1];
     const Matrix& matrix = layout_.mlp[j];
-    switch (layout_.activation) {
-      case kSilu: silu(z, y, matrix.rows); break;
-      case kRelu: relu(z, y, matrix.rows); break;
-      default: prelu(model, matrix, layout_.widths[j] + 1, z, y);
-    }
+    if (layout_.activation == kSilu) return silu(z, y, matrix.rows);
+    prelu(model, matrix, layout_.widths[j] + 1, z, y);
   }
 
   // x ← x · factors
@@ -108,14 +105,6 @@ class Mlp {
     float* dz = memory_ + at_.dx[j + 1];
     if (layout_.activation == kPrelu) return prelu_backward(model, j);
     scale(dz, memory_ + at_.z[j], layout_.mlp[j].rows);
-  }
-
-  static void relu(float* z, float* y, int rows) {
-    for (int i = 0; i < rows * kLanes; i += W) {
-      const V value = load(z + i);
-      store(y + i, larger(V{}, value));
-      store(z + i, value > 0.0f ? splat(1.0f) : V{});
-    }
   }
 
   static void silu(float* z, float* y, int rows) {

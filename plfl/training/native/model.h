@@ -19,7 +19,7 @@ extern "C" struct PlflNetwork {
   std::int32_t outputs;                          // of the last layer
 };
 
-enum Activation { kPrelu = 0, kSilu = 1, kRelu = 2 };
+enum Activation { kPrelu = 0, kSilu = 1 };
 
 typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like the model
 
