@@ -238,10 +238,6 @@ class MethodRules(Algorithm):
     has_teacher: ClassVar[bool] = False
     """Whether it mixes a teacher's outputs into the targets."""
 
-    reads_rate: ClassVar[bool] = False
-    """Whether its equations contain the learning rate of the local steps, which must then be
-    constant."""
-
     updates_only: ClassVar[bool] = False
     """Whether the server uses nothing from the clients except their mean update, as
     `federation.privacy` needs. Subclasses do not inherit it: each must declare it."""

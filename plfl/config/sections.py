@@ -774,14 +774,6 @@ class FederationSettings(Section):
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: `reset` (paper), `keep`, or
     `keep_personal` for the personal parameters only."""
-    schedule: Literal["constant", "cosine"] = "constant"
-    """Client learning rate over all local steps: `constant` (paper), or falling to 0 along half a
-    `cosine` wave."""
-    warm_up: float = Field(0.0, ge=0, lt=1)
-    """Fraction of all local steps in which the rate rises from 0."""
-    decay: float = Field(1.0, gt=0, le=1)
-    """Factor of the rates from one round to the next, in addition to the schedule. 1 (paper):
-    none."""
     clip: float | None = Field(None, gt=0)
     """Largest norm of a local step's gradient, over all parameters and before methods add their
     terms. null (paper): no limit."""
@@ -814,11 +806,6 @@ class FederationSettings(Section):
         if self.local_steps is not None:
             return f"{self.local_steps:,} local step{'s' * (self.local_steps != 1)}"
         return f"{self.local_epochs:g} local epoch{'s' * (self.local_epochs != 1)}"
-
-    @property
-    def has_constant_rate(self) -> bool:
-        """Whether all local steps have the same rate."""
-        return self.schedule == "constant" and not self.warm_up and self.decay == 1
 
     @property
     def calibrates(self) -> bool:

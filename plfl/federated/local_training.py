@@ -16,7 +16,6 @@ from torch import Tensor
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainResult
 from plfl.federated.session import Session
-from plfl.training import schedule
 from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
 
@@ -34,7 +33,6 @@ class Cohort:
         steps = data.steps(clients) if asked.steps is None else torch.as_tensor(asked.steps)
         self.steps = steps.to(clients.device).expand(len(clients)) - asked.skip
         self.most = int(self.steps.max())
-        self.rates = schedule.factors(f.settings, t, asked.skip, self.most)
         self.objective = data.task.objective(data.settings.loss, asked.term)
         # What the clients have after their steps, filled in part by part.
         width = (len(clients), f.channel.shared if stay else 0)
@@ -60,7 +58,6 @@ class Cohort:
             self.objective,
             asked.gradients,
             self.most,
-            self.rates,
         )
 
     @property
@@ -116,7 +113,6 @@ class _Part:
             objective=cohort.objective,
             clip=f.settings.clip,
             steps=None if cohort.has_equal_steps else cohort.steps[self.index],
-            rates=cohort.rates,
             terms=self._terms(),
             tracked=Tracked(average, summed),
         )

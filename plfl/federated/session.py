@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
-from plfl.training import schedule
 from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
 if TYPE_CHECKING:
@@ -67,21 +65,18 @@ class Session:
         Args:
             rows: where the steps start; they are not modified.
             first: number of the first minibatch, from 0.
-            steps: number of minibatches, one after the other. The schedule of the learning rate
-                counts these.
+            steps: number of minibatches, one after the other.
             repeats: steps on each of them.
             terms: terms of the steps, named as the fields of `plfl.training.task.Terms`, as values
                 for all P parameters (`Federation.full`).
         """
         if not steps:
             return rows.clone()
-        rates = schedule.factors(self.f.settings, self.t, first, steps)
         minibatches = self.minibatches(first, steps)
         if repeats > 1:
             minibatches = minibatches.map(lambda x: x.repeat_interleave(repeats, 1))
-            rates = None if rates is None else tuple(np.repeat(rates, repeats).tolist())
         task = self.task(self.f.client_opt, rows.clone(), minibatches).with_terms(**terms)
-        self.run(replace(task, rates=rates), steps * repeats)
+        self.run(task, steps * repeats)
         return task.rows
 
     def who(self, k: int) -> Tensor | None:
@@ -92,12 +87,6 @@ class Session:
     def minibatches(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches of the round that begin with number `first`, counted from 0."""
         return self._minibatches.map(lambda x: x[:, first : first + number])
-
-    @property
-    def first_rate(self) -> float:
-        """Learning rate of the ClientOpt in the first step of the round."""
-        rates = schedule.factors(self.f.settings, self.t, 0, 1)
-        return float(self.f.client_opt.lr * (rates[0] if rates else 1.0))
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
         """Gradients (n, P) of the models `rows` (n, P); 0 for clients that are not in `who`.
@@ -180,8 +169,7 @@ class Learner:
 
     def step(self, gradient: Tensor) -> None:
         """Take the next step along `gradient` (n, P), which may be overwritten."""
-        pull, rates = self._pull(), self._rates()
-        optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
+        pull, optimiser = self._pull(), self._optimiser
         self._taken += 1
         for some in self._session.pieces():
             y, g = self.rows[some], gradient[some]
@@ -200,13 +188,9 @@ class Learner:
         session = self._session
         drawn = session.minibatches(minibatch, 1)
         task = session.task(self._optimiser, self.rows, drawn, self._moments)
-        task = replace(task, rates=self._rates())
         task.moments.steps.fill_(self._taken)
         self._taken += 1
         session.run(task.with_terms(constant=self._pull(), **terms), 1, who)
-
-    def _rates(self) -> tuple[float, ...] | None:
-        return schedule.factors(self._session.f.settings, self._session.t, self._taken, 1)
 
     def _pull(self) -> Tensor | None:
         """The proximal term (n, P) of the ClientOpt in a gradient, if it has one."""

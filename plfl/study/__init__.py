@@ -202,7 +202,6 @@ class Study(Section):
         yield from task.problems(data, windows, federation, self.tuning)
         yield from checks.of_selection(task, data, federation)
         yield from checks.of_local_work(federation)
-        yield from checks.of_rates(algorithms, federation)
         yield from checks.of_privacy(federation, data, algorithms)
         yield from checks.of_loss(federation.loss, task)
         yield from checks.of_calibration(federation, task)

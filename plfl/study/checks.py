@@ -212,7 +212,7 @@ def of_selection(task: TaskRules, data: Data, federation: FederationSettings) ->
 
 
 def of_local_work(federation: FederationSettings) -> Iterator[str]:
-    """Report local steps and epochs that contradict each other, and schedules without steps."""
+    """Report local steps and epochs that contradict each other."""
     steps, epochs = federation.local_steps, federation.local_epochs
     if steps is not None and epochs is not None:
         yield (
@@ -221,13 +221,6 @@ def of_local_work(federation: FederationSettings) -> Iterator[str]:
         )
     if steps is None and epochs is None:
         yield "federation.local_steps: is null, and so is local_epochs; set one of them"
-    for key in ("schedule", "warm_up"):
-        if epochs is not None and getattr(federation, key) != getattr(FederationSettings(), key):
-            yield (
-                f"federation.{key}: counts local steps, which differ from client to client with "
-                "federation.local_epochs; set federation.local_steps, or let the rate fall by "
-                "federation.decay"
-            )
 
 
 def of_loss(loss: str, task: TaskRules) -> Iterator[str]:
@@ -448,20 +441,6 @@ def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> 
             yield (
                 f"channel: {name!r} works without codecs only, since {reason}; remove the method, "
                 "or set channel.up and channel.down to none"
-            )
-
-
-def of_rates(
-    algorithms: Iterable[tuple[str, Algorithm]], federation: FederationSettings
-) -> Iterator[str]:
-    """Report algorithms that need a constant learning rate of the local steps where it varies."""
-    for kind, algorithm in algorithms:
-        reads = isinstance(algorithm, MethodRules | ServerOpt) and algorithm.reads_rate
-        if reads and not federation.has_constant_rate:
-            yield (
-                f"grid.{kind}: {algorithm.name!r} needs a constant learning rate of the local "
-                f"optimiser; remove the {kind}, or federation.schedule, federation.warm_up and "
-                "federation.decay"
             )
 
 

@@ -154,8 +154,6 @@ class Fused:
             given["targets"] = self._numbers(minibatches.targets, (S, K, B, *self._targets))
         if task.steps is not None:
             given["row_steps"] = _steps(task.steps, S, K)
-        if task.rates is not None:
-            given["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
         if (average := task.tracked.average) is not None:
             given["averaged"] = average.steps.double().expand(S, 1).contiguous()
             given["limit"] = average.decay

@@ -8,14 +8,13 @@ so that no row's bits depend on others.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from plfl.data.examples import Examples
 from plfl.models.network import Network
-from plfl.optimizers.client import ClientOpt
 from plfl.training.gpu import Graphs, Step, exact, memory_of
 from plfl.training.task import STANDING, LocalTask, Minibatches, sums
 
@@ -283,10 +282,6 @@ class _Stack:
             if task.minibatches.targets is None
             else task.minibatches.targets.to(engine.dtype)
         )
-        self.rates: tuple[float, ...] | Tensor | None = task.rates
-        """Factors (K,) of the rate; a tensor if the numbers of steps are tensors."""
-        if task.rates is not None and engine.repeat is not None:
-            self.rates = torch.tensor(task.rates, dtype=torch.float64, device=engine.device)
 
     @torch.inference_mode()
     def train(self) -> Tensor:
@@ -320,16 +315,16 @@ class _Stack:
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
         """Take step `k`, from 1; the losses (S,) of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
-        losses, paced = self._gradient(k), self._paced(k)
+        losses, optimiser = self._gradient(k), task.optimiser
         if (gradients := task.tracked.gradients) is not None:
             gradients.add_(g if active is None else g * active[:, None])
         if self.pull is not None:
             g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant
-        paced.decayed(y, g)
+        optimiser.decayed(y, g)
         with _only(active, y, task.moments.state) as (rows, moments):
-            paced.step(rows, g, moments, self.behind + k)
+            optimiser.step(rows, g, moments, self.behind + k)
             if terms.step_offset is not None:
                 rows += terms.step_offset
             if terms.frozen is not None:
@@ -337,13 +332,6 @@ class _Stack:
         if task.tracked.average is not None:
             task.tracked.average.advance(y, k, active)
         return losses
-
-    def _paced(self, k: int | Tensor) -> ClientOpt:
-        """The optimiser with the rate of step `k`, from 1."""
-        optimiser, rates = self.task.optimiser, self.rates
-        if isinstance(rates, Tensor):
-            return optimiser.slowed(_of_step(rates[None], k)[0])
-        return optimiser if rates is None else optimiser.slowed(rates[cast(int, k) - 1])
 
     def _gradient(self, k: int | Tensor) -> Tensor:
         """Losses (S,) of the minibatches of step `k`, from 1, and their gradients into `g`."""

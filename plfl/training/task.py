@@ -162,8 +162,6 @@ class LocalTask(OfRows):
     """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
     steps: Tensor | None = None
     """Steps (S,) that each row takes, at most K; None: K."""
-    rates: tuple[float, ...] | None = None
-    """Factor of the optimiser's rate in each of the K steps; None: 1."""
     terms: Terms = Terms()
     tracked: Tracked = Tracked()
 

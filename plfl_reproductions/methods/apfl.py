@@ -56,8 +56,7 @@ class APFL(FedOpt):
     adapt_alpha: Literal["never", "round", "step"] = "round"
     """When a client learns its weight α: never, in the first step of a round, or in every step."""
     alpha_lr: float | None = Field(None, gt=0)
-    """Learning rate η_α of the weight; null: that of the ClientOpt in the first
-    step of a round."""
+    """Learning rate η_α of the weight; null: that of the ClientOpt."""
     steps: int | None = Field(None, ge=0)
     """Steps K of a round, each with two gradients; null: `federation.local_steps`."""
 
@@ -73,7 +72,7 @@ class APFL(FedOpt):
         def run(session: Session) -> RoutineResult:
             w, v = session.learner(session.start), session.learner(state.v[session.clients])
             share = state.share[session.clients]
-            rate = session.first_rate if self.alpha_lr is None else self.alpha_lr
+            rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
             learned = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
             for k in range(K):
                 alpha, g = share[:, None], session.gradient(mixed(share, v.rows, w.rows), k)

@@ -51,7 +51,6 @@ class AuthorsCode(Method):
     name = "authors_code"
     label = "Authors' code"
     sends = Sizes("2 d_s", "2 d_s")
-    reads_rate = True
     ignores_sharing = True
     no_codec = "the authors' program sends all numbers in double precision"
     simulation_only = "it is an audit of a program that sends whole models"

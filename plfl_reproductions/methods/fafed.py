@@ -75,7 +75,6 @@ class FaFed(FedOpt):
     name = "fafed"
     label = "FAFED (experimental)"
     sends = Sizes("3 d_s", "3 d_s", before_up="2 d_s")
-    reads_rate = True
     own_steps = True
     equal_steps = False
     own_server = "it has its own server step"

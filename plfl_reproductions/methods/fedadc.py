@@ -60,7 +60,6 @@ class FedADC(FedOpt):
 
     name = "fedadc"
     sends = Sizes("2 d_s")
-    reads_rate = True
     own_server = "it has its own server step"
     server_lr = "α"
 

@@ -43,7 +43,7 @@ class PFedMe(FedOpt):
     lam: float = Field(15.0, ge=0)
     """λ of the term that pulls the personal model θ towards w, which is averaged (authors: 15)."""
     eta: float = Field(0.005, gt=0)
-    """Learning rate η of w (authors: 0.005); `federation.schedule` does not change it."""
+    """Learning rate η of w (authors: 0.005)."""
     inner_steps: int = Field(5, ge=1)
     """Steps K of θ on one minibatch (authors: 5)."""
     minibatches: int | None = Field(None, ge=0)

@@ -15,10 +15,6 @@ from tests.helpers.interruption import interrupted, resumed
 DATASET = tiny.dataset()
 
 
-CONSTANT_RATE = ("authors_code", "fafed", "fedadc", "fedadc_dm", "fedadc_plus")
-"""Methods that refuse a schedule."""
-
-
 def accepted(method: str) -> Study:
     """A study of one method with what it accepts, in which clients are absent and drop out."""
     federation = {
@@ -28,7 +24,6 @@ def accepted(method: str) -> Study:
         "simulation": {"availability": 0.6, "dropout": 0.4},
         "opt_state": "reset" if methods.available()[method].own_steps else "keep",
         "keep": "last" if method == "knn_per" else "best",
-        "schedule": "constant" if method in CONSTANT_RATE else "cosine",
     }
     return tiny.of_method(method, federation=federation)
 
@@ -41,11 +36,10 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
         assert np.isfinite(result.records.query("split != 'train'")["mase"]).all()
 
 
-def test_a_recipe_resumes_with_the_same_rates_averages_and_best_models(tmp_path: Path) -> None:
+def test_a_recipe_resumes_with_the_same_averages_and_best_models(tmp_path: Path) -> None:
     averages = {"ema": 0.95, "server_ema": 0.8, "keep": "best"}
-    rates = {"schedule": "cosine", "warm_up": 0.1, "clip": 1.0}
     study = tiny.study(
-        federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep"} | averages | rates,
+        federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep", "clip": 1.0} | averages,
         grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},
         client_opt={"adamw": {"lr": 0.05}},
     )

@@ -93,8 +93,6 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
             "2 epochs and 5 local steps (local_steps) exclude each other",
         ),
         ({"local_steps": None}, "federation.local_steps: is null, and so is local_epochs"),
-        ({"local_epochs": 2, "schedule": "cosine"}, "federation.schedule: counts local steps"),
-        ({"local_epochs": 2, "warm_up": 0.1}, "federation.warm_up: counts local steps"),
     ],
 )
 def test_impossible_settings(keys: dict[str, Any], problem: str) -> None:

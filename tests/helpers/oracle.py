@@ -140,16 +140,13 @@ class _Row:
     def _step(self, k: int) -> float:
         """Take step `k`, from 1; the loss of its minibatch."""
         task, terms, s, y = self.task, self.terms, self.s, self._parameters()
-        paced = task.optimiser
-        if task.rates is not None:
-            paced = paced.slowed(task.rates[k - 1])
         loss, g = self._gradient(y, k)
         if task.tracked.gradients is not None:
             task.tracked.gradients[s] += g
         g += self.pull * (y - self.start)
         if terms.constant is not None:
             g += terms.constant[s]
-        y = self._updated(y, g, paced, k)
+        y = self._updated(y, g, task.optimiser, k)
         if terms.step_offset is not None:
             y = y + terms.step_offset[s]
         if terms.frozen is not None:

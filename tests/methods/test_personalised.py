@@ -63,35 +63,6 @@ def test_fine_tuning_of_fedbabu():
     assert torch.equal(after(FedBABU(epochs=0), **BODY).scored, heads.global_models)
 
 
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        (FedOpt(), "abcde"),
-        (FedRep(head_steps=3, body_steps=2), "abcde"),
-        (Ditto(personal_steps=3), "abcdeabc"),
-        (APFL(), "aabbccddee"),
-        (PerFedAvg(), "abcde"),
-        (PerFedAvg(order="hf"), "abcde"),
-        (PFedMe(inner_steps=2), "aabbccddee"),
-    ],
-    ids=str,
-)
-def test_every_local_step_has_the_rate_of_its_number(method, expected, monkeypatch):
-    """The letters are the factors of the five steps of the second round."""
-    found, slowed = [], Sgd.slowed
-
-    def slow(self, factor):
-        found.append(factor)
-        return slowed(self, factor)
-
-    monkeypatch.setattr(Sgd, "slowed", slow)
-    after(method, **BODY, rounds=2, steps=5, schedule="cosine", warm_up=0.3)
-    numbers = np.linspace(0, 1, 8)[2:7]
-    factors = dict(zip("abcde", (1 + np.cos(np.pi * numbers)) / 2, strict=True))
-    wanted = [factors[letter] for letter in expected]
-    assert found[-len(wanted) :] == pytest.approx(wanted)
-
-
 def test_the_loss_of_a_round_is_the_mean_over_all_minibatches():
     """With a rate of 0, so to say: those of three and two steps are those of five."""
     losses = {}

@@ -9,7 +9,6 @@ import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.study import Study
-from tests.helpers import tiny
 
 
 def problems(raw: object) -> list[str]:
@@ -285,23 +284,3 @@ def test_a_study_of_millions_of_trainings_is_refused(grid: dict[str, Any], key: 
         Study.parse({"grid": grid}, "study.yaml")
     (problem,) = found.value.problems
     assert problem.startswith(key) and len(problem) < 500
-
-
-GRID = {"method": ["fedopt"], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "error"}
-
-
-@pytest.mark.parametrize(
-    "rates", [{"decay": 0.9}, {"schedule": "cosine"}, {"warm_up": 0.1}], ids=str
-)
-@pytest.mark.parametrize(
-    "algorithm",
-    [{"server_opt": ["slowmo"]}, {"method": ["fedadc"]}, {"method": ["fafed"]}],
-    ids=str,
-)
-def test_equations_with_a_rate_need_a_constant_one(
-    algorithm: dict[str, Any], rates: dict[str, Any]
-) -> None:
-    assert tiny.study(grid=GRID | algorithm).cells
-    with pytest.raises(ConfigError) as error:
-        tiny.study(grid=GRID | algorithm, federation=rates)
-    assert any("decay" in problem for problem in error.value.problems)

@@ -61,7 +61,7 @@ def trained(
     return {str(cell): result.records for cell, result in results.items()}
 
 
-RECIPE = {"schedule": "cosine", "clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
+RECIPE = {"clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
 
 
 @pytest.mark.parametrize(

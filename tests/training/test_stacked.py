@@ -80,7 +80,6 @@ def drawn_terms(whole, seed=1):
         "gradients": normal(rows.shape),
         "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
         "clip": 0.05,
-        "rates": tuple(1 / k for k in range(1, K + 1)),
         "average": Average(
             rows=normal(rows.shape),
             steps=torch.arange(0, 100 * S, 100, dtype=torch.float64)[:, None],

@@ -7,7 +7,6 @@ acts on each row separately. The state is reset at the start of every round unle
 
 from abc import abstractmethod
 from functools import partial
-from typing import Self
 
 from pydantic import Field
 
@@ -40,20 +39,6 @@ class ClientOpt(Algorithm):
     def proximal(self) -> float:
         """μ of the proximal term μ·(y − x), which is added to the gradient of shared parameters."""
         return 0.0
-
-    def slowed(self, factor: float | Tensor) -> Self:
-        """The same optimiser with `factor` times its rate.
-
-        `factor` is a tensor without dimensions if the number of the step is a tensor.
-        """
-        return self.model_copy(update={"lr": factor * self.lr})
-
-    def descend(self, y: Tensor, direction: Tensor) -> None:
-        """y ← y − η · direction, in place. The rate η may be a tensor, see `slowed`."""
-        if isinstance(self.lr, float):
-            y.add_(direction, alpha=-self.lr)
-        else:
-            y.sub_(direction * self.lr)
 
     def init(self, y: Tensor) -> dict[str, Tensor]:
         """The initial state for rows `y`; every entry has the shape of `y`."""

@@ -35,11 +35,4 @@ class Adam(ClientOpt):
         # Reuses the memory of g: allocating memory costs more than the arithmetic.
         denominator = torch.div(v, bias_correction(self.beta2, k, y), out=g).sqrt_().add_(self.eps)
         denominator *= bias_correction(self.beta1, k, y)
-        self.descend_by(y, m, denominator)
-
-    def descend_by(self, y: Tensor, m: Tensor, denominator: Tensor) -> None:
-        """y ← y − η m / denominator, in place; `denominator` may be overwritten."""
-        if isinstance(self.lr, float):
-            y.addcdiv_(m, denominator, value=-self.lr)
-        else:
-            y.addcdiv_(m, denominator.div_(self.lr), value=-1)
+        y.addcdiv_(m, denominator, value=-self.lr)

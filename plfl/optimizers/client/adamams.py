@@ -36,4 +36,4 @@ class AdamAMS(Adam):
         denominator = root.sqrt_().add_(self.eps)
         if self.variant != "reddi":
             denominator *= bias1
-        self.descend_by(y, m, denominator)
+        y.addcdiv_(m, denominator, value=-self.lr)

@@ -16,4 +16,4 @@ class Sgd(ClientOpt):
     """Client learning rate η (authors' code: 1e-3)."""
 
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
-        self.descend(y, g)
+        y.add_(g, alpha=-self.lr)

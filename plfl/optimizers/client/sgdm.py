@@ -38,7 +38,8 @@ class SgdMomentum(ClientOpt):
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
         gradient = self._dampened(g, k) if self.dampening else g
         b = state["b"].mul_(self.momentum).add_(gradient)
-        self.descend(y, g.add_(b, alpha=self.momentum) if self.nesterov else b)
+        direction = g.add_(b, alpha=self.momentum) if self.nesterov else b
+        y.add_(direction, alpha=-self.lr)
 
     def _dampened(self, g: Tensor, k: int | Tensor) -> Tensor:
         dampened = g * (1 - self.dampening)

@@ -6,7 +6,6 @@ parameters. If nothing is shared (P3), the server is never called.
 """
 
 from functools import partial
-from typing import ClassVar
 
 from plfl.base.lazy import Tensor
 from plfl.plugins import registry
@@ -20,8 +19,6 @@ class ServerOpt(Algorithm):
     """A server optimiser. Subclasses define its hyperparameters and its step."""
 
     lr: float
-    reads_rate: ClassVar[bool] = False
-    """Whether its equations contain the clients' learning rate, which must then be constant."""
 
     def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
         """The state before round 1, for shared parameters `x` (d_s,) and a number of clients."""

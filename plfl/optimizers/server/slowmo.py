@@ -3,8 +3,7 @@
 As published, with the clients' learning rate η:   m ← β m − D̄/η;  x ← x − α η m
 Here m is multiplied by −η:                        m ← β m + D̄;  x ← x + α m
 
-Both are equal as long as η is constant. A study whose η changes is refused. It may use `fedavgm`
-with variant `heavy_ball` and η_g = α, which is the second form.
+Both are equal, as η is constant.
 """
 
 from pydantic import Field
@@ -17,7 +16,6 @@ class SlowMo(ServerOpt):
     """FedAvg with slow momentum."""
 
     name = "slowmo"
-    reads_rate = True
 
     lr: float = Field(1.0, gt=0)
     """Slow learning rate α (Wang et al.: 1)."""

@@ -32,7 +32,6 @@ extern "C" struct PlflTraining {
   const float* by_feature;        // [rows][steps][input][batch], gradient of a further term by the
   std::int64_t layer;             // inputs of this layer of the MLP
   double clip;                    // largest norm of a gradient; 0: any
-  const double* rates;            // [steps], factors of the rate
   float* average;                 // [rows][parameters], over the steps, in and out
   const double* averaged;         // [rows] steps averaged so far
   double limit;                   // of its decay
@@ -208,8 +207,7 @@ class Trainer {
 
   // The optimiser at local step k, counted from 0.
   Optimiser at_step(std::int64_t row, std::int64_t k) const {
-    PlflRule rule = job_.rules[row];
-    if (job_.rates) rule.lr *= job_.rates[k];
+    const PlflRule& rule = job_.rules[row];
     const std::int64_t shared = behind(row, kShared) + k + 1;
     const std::int64_t personal = behind(row, kPersonal) + k + 1;
     Optimiser o{};

@@ -19,7 +19,7 @@ from plfl.study import Study
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
-PACED = {"schedule": "cosine", "warm_up": 0.2, "ema": 0.9, "clip": 0.5}
+PACED = {"ema": 0.9, "clip": 0.5}
 DEPLOYABLE = sorted(
     n for n, m in methods.available().items() if not m().simulation_only and not m.only_task
 )
