@@ -780,9 +780,6 @@ class FederationSettings(Section):
     ema: float | None = Field(None, gt=0, lt=1)
     """Decay of a moving average of each client's parameters over its local steps t, which is scored
     as the local model: min(ema, (1 + t)/(10 + t)). null (paper): no average."""
-    server_ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of such an average of the server's models over the rounds (FedADC, section V), scored
-    as the global model."""
     keep: Literal["last", "best"] = "last"
     """The local model that is scored after the last round: the `last` (paper), or the `best` by
     validation MASE among the evaluated rounds."""

@@ -25,7 +25,6 @@ from plfl.federated.hooks import Hooks, MethodState
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.mechanism import Privacy
-from plfl.federated.server import Server
 from plfl.layout import ParameterLayout, head_mask
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -35,6 +34,46 @@ from plfl.training.task import Average, Moments
 Kind = TypeVar("Kind")
 OptState = Literal["reset", "keep", "keep_personal"]
 """What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
+
+
+class Server:
+    """The shared parameters, at first `x0` (d_s,), and how they step."""
+
+    def __init__(self, opt: ServerOpt, x0: Tensor, clients: int):
+        self.opt = opt
+        self.state = opt.init(x0, clients)
+        """The state of the ServerOpt, see `plfl.optimizers.server`."""
+
+    @property
+    def x(self) -> Tensor:
+        """The server's parameters, in most methods (d_s,)."""
+        return self.state["x"]
+
+    @x.setter
+    def x(self, x: Tensor) -> None:
+        self.state["x"] = x
+
+    def send(self, clients: Tensor) -> Tensor:
+        """Parameters (n, d_s) for `clients` (n,)."""
+        return self.opt.send(self.state, clients)
+
+    def receive(self, clients: Tensor, updates: Tensor, weights: Tensor, t: int) -> None:
+        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one.
+
+        Raises:
+            ValueError: it is not one update and one weight per client.
+        """
+        expected = (len(clients), self.x.shape[-1]), (len(clients),)
+        if (updates.shape, weights.shape) != expected:
+            raise ValueError(
+                f"the server receives updates and weights of shapes {expected[0]} and "
+                f"{expected[1]}, not {tuple(updates.shape)} and {tuple(weights.shape)}"
+            )
+        self.opt.receive(self.state, clients, updates, weights, t)
+
+    def step(self, mean: Tensor) -> None:
+        """Step along a mean update (d_s,)."""
+        self.opt.step(self.state, mean)
 
 
 class KeptMoments:
@@ -133,7 +172,7 @@ class Federation:
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.local = self.initial.expand(len(names), -1).clone()
-        self.server = Server(server_opt, self.x0, len(names), settings.server_ema)
+        self.server = Server(server_opt, self.x0, len(names))
         shared = self.shared.cpu()
         lengths = [int(shared[some].sum()) for some in self.layout.slices.values()]
         coder = None
@@ -316,16 +355,13 @@ class Federation:
     def global_models(self) -> Tensor:
         """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
 
-        With `federation.server_ema`, x is the average over the rounds. Do not modify the rows: if
-        all parameters are shared, they may be one row in memory.
+        Do not modify the rows: if all parameters are shared, they may be one row in memory.
         """
         if not self.channel.shared:
             return self.local.clone()
-        averaged = self.server.average
-        shared = self.offered if averaged is None else averaged
         if self.shared.all():
-            return shared.expand(self.local.shape)
-        return self.models(self.everyone, shared)
+            return self.offered.expand(self.local.shape)
+        return self.models(self.everyone, self.offered)
 
     def own_models(self, received: Tensor | None = None) -> Tensor:
         """Models (N, P) that the clients forecast with, as the method defines them. Give

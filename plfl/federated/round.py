@@ -104,8 +104,6 @@ class _Begun:
         f, present = self.f, self.present.cpu().numpy()
         if f.privacy is not None and not self._aggregated:
             f.privacy.step_alone(f.server, self.t)
-        if f.channel.shared and f.server.ema is not None:
-            f.server.average_in(self.t, f.offered, f.x0)
         traffic = f.channel.close_round()
         times = f.clock.close_round(traffic, [group.cpu().numpy() for group in self.groups])
         losses = self._losses.numpy()

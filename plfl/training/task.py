@@ -68,16 +68,11 @@ def sums(rows: Tensor) -> Tensor:
     return rows
 
 
-def decay_at(t: Tensor, limit: float) -> Tensor:
-    """Decays d of moving averages at their `t`-th values, in double precision: the `limit`, or
-    (1 + t)/(10 + t) while that is less, so that the first values are soon forgotten."""
-    return torch.clamp((1 + t) / (10 + t), max=limit)
-
-
 @dataclass(frozen=True)
 class Average(OfRows):
     """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step,
-    with the decay d of `decay_at`.
+    where d is the limit `decay`, or (1 + t)/(10 + t) at step t while that is less, so that the
+    first values are soon forgotten.
     """
 
     rows: Tensor
@@ -90,7 +85,8 @@ class Average(OfRows):
     def advance(self, y: Tensor, k: int | Tensor, active: Tensor | None) -> None:
         """Average in the rows `y` of the mask `active` (S,) after step `k` (from 1) of this
         round."""
-        weight = 1 - decay_at(self.steps + k, self.decay)
+        t = self.steps + k
+        weight = 1 - torch.clamp((1 + t) / (10 + t), max=self.decay)
         if active is not None:
             weight = weight * active[:, None]
         self.rows.add_((y - self.rows).mul_(weight.to(y.dtype)))

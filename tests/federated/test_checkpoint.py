@@ -37,7 +37,7 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
 
 
 def test_a_recipe_resumes_with_the_same_averages_and_best_models(tmp_path: Path) -> None:
-    averages = {"ema": 0.95, "server_ema": 0.8, "keep": "best"}
+    averages = {"ema": 0.95, "keep": "best"}
     study = tiny.study(
         federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep", "clip": 1.0} | averages,
         grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},

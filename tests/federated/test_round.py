@@ -1,6 +1,5 @@
 """Rounds: sharing, and what a federation keeps: models of server and clients, averages, moments."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -10,7 +9,6 @@ from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.optimizers.server.slowmo import SlowMo
 from tests.helpers.problems import AVG, Quadratic, trajectory
 
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
@@ -30,33 +28,6 @@ def test_local_training_does_not_depend_on_the_server(server):
     *_, other = linear((False, False), server_opt=server(lr=0.37))
     assert torch.equal(other.local, expected) and torch.equal(other.global_models, expected)
     assert not any(counts.any() for counts in other.report.traffic.values())
-
-
-@pytest.mark.parametrize("server_opt", [AVG, SlowMo()], ids=str)
-def test_the_average_of_the_servers_models_by_numpy(server_opt):
-    federations = []
-
-    def put(f):
-        f.server.ema = 0.3
-        federations.append(f)
-
-    plain, averaged = (
-        linear((True, False), server_opt=server_opt, rounds=5, made=made)
-        for made in (lambda f: None, put)
-    )
-    mean = plain[0].x.numpy()
-    for t, (one, other) in enumerate(zip(plain, averaged, strict=True)):
-        assert torch.equal(one.x, other.x), "the training is the same"
-        assert torch.equal(one.local, other.local)
-        if t:
-            assert other.report.traffic["bytes_down"].tolist() == [8, 8]
-            decay = min(0.3, (1 + t) / (10 + t))
-            mean = decay * mean + (1 - decay) * one.x.numpy()
-        np.testing.assert_allclose(other.global_models[:, :1], [mean, mean], rtol=1e-12)
-        assert torch.equal(other.global_models[:, 1], one.local[:, 1])
-    assert not np.allclose(mean, plain[-1].x)
-    (f,) = federations
-    assert f.server.average.tolist() == [mean.tolist()], "one row for all clients"
 
 
 def test_moments_can_be_kept_between_rounds():

@@ -9,8 +9,7 @@ import pytest
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
-from plfl.federated.federation import Federation, KeptMoments
-from plfl.federated.server import Server
+from plfl.federated.federation import Federation, KeptMoments, Server
 from plfl.federated.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]

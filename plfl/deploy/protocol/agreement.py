@@ -51,11 +51,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
-    if study.federation.server_ema is not None:
-        return (
-            "federation.server_ema works in the simulator only, where the server scores its "
-            "average; set it to null, or use `plfl run`"
-        )
     if (count := study.trials(cell)) > 1:
         return (
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,9 +32,11 @@ from torch import Tensor
 
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
-from plfl.federated.server import Server
 from plfl.optimizers.server import weighted_sum
 from plfl.training.batches import stream
+
+if TYPE_CHECKING:
+    from plfl.federated.federation import Server
 
 Normals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a round t and a count, that many standard normal numbers."""

@@ -126,7 +126,6 @@ def test_what_can_be_deployed():
     assert len(DEPLOYABLE) >= 22, "a method that could be deployed works in the simulator only"
     refusals = {
         "federation.keep": {"federation": {"keep": "best"}},
-        "federation.server_ema": {"federation": {"server_ema": 0.9}},
         "task.conformal": {"task": {"conformal": "shared"}},
     }
     for key, blocks in refusals.items():
