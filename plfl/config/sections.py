@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -486,47 +486,6 @@ class Encoding(Section):
         return 4 * self.bins
 
 
-class Holidays(Section):
-    """Whether each target is on a public holiday, 1 or 0, according to the Python package
-    `holidays`."""
-
-    name: Literal["holidays"]
-    """Selects this transform."""
-    country: str
-    """Code of the country (ISO 3166), such as `US`."""
-    subdivision: str | None = None
-    """Code of a state or province, such as `CA`, whose holidays count, too. null: only those of the
-    whole country."""
-
-    def width(self, horizons: int) -> int:
-        """Columns that it adds to the covariates of a window with `horizons` targets."""
-        return horizons
-
-    def dates(self, years: Iterable[int]) -> list[date]:
-        """The holidays of some years.
-
-        Raises:
-            ValueError: the package does not know the country or the subdivision.
-        """
-        from holidays import country_holidays, list_supported_countries
-
-        codes = list_supported_countries()
-        if self.country not in codes:
-            hint = did_you_mean(self.country, codes)
-            raise ValueError(f"country: {self.country!r} is not a code such as US{hint}")
-        if self.subdivision is not None and self.subdivision not in codes[self.country]:
-            listed = ", ".join(codes[self.country]) or "none"
-            raise ValueError(
-                f"subdivision: {self.country} has no {self.subdivision!r}; it has {listed}"
-            )
-        return sorted(country_holidays(self.country, self.subdivision, years=list(years)))
-
-    @model_validator(mode="after")
-    def _is_known(self) -> Self:
-        self.dates([])
-        return self
-
-
 class KnownFuture(Section):
     """Features that are known in advance, at every target: a temperature, as if its forecast
     were exact, or the calendar as an integer."""
@@ -543,7 +502,7 @@ class KnownFuture(Section):
         return horizons * len(self.features)
 
 
-Transform = Lags | Level | Calendar | Encoding | Holidays | KnownFuture
+Transform = Lags | Level | Calendar | Encoding | KnownFuture
 """A transform, which computes columns of the covariates."""
 
 

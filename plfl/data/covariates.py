@@ -19,7 +19,6 @@ from plfl.base.errors import DataError
 from plfl.config.sections import (
     Calendar,
     Encoding,
-    Holidays,
     KnownFuture,
     Lags,
     Level,
@@ -167,8 +166,6 @@ def _columns(
             return calendar(series, transform)
         case Encoding():
             return encoding(series, estimated)
-        case Holidays():
-            return holidays(series, transform)
         case KnownFuture():
             return known_future(series, transform.features)
         case _:
@@ -249,15 +246,6 @@ def _encode(z: Floats, edges: Floats) -> Floats:
     above = z[:, None] - low
     ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
     return np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0))
-
-
-def holidays(series: Series, settings: Holidays) -> Floats:
-    """1 if the interval of a target is on a holiday, in standard time, otherwise 0."""
-    # A stamp is the end of an interval: midnight belongs to the previous day.
-    days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
-    years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
-    free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
-    return np.stack([free[series.target(h)] for h in range(series.windows.horizons)], axis=1)
 
 
 def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]:

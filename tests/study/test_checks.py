@@ -114,8 +114,6 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
     (covariates({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
-    (covariates({"name": "holidays", "country": "ZZ"}), ("country",)),
-    (covariates({"name": "holidays", "country": "US", "subdivision": "BY"}), ("CA",)),
     (covariates({"name": "lags", "days": [], "rows": [96]}, **{"windows.horizons": 96}), ("101",)),
     (
         {"data.source": "meters", "data.meters.interval": 60, "data.resample": 30},
