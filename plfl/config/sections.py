@@ -425,22 +425,20 @@ class Lags(Section):
 
     name: Literal["lags"]
     """Selects this transform."""
-    days: list[Annotated[int, Field(ge=1)]] = [1, 2, 7]
+    days: list[Annotated[int, Field(ge=1)]] = Field([1, 2, 7], min_length=1)
     """Distances in days before the target."""
-    rows: list[Annotated[int, Field(ge=1)]] = []
-    """Further distances, in rows."""
     around: int = Field(2, ge=0)
     """Rows before and after each of these times that are read as well."""
 
-    _are_different = field_validator("days", "rows")(once)
+    _are_different = field_validator("days")(once)
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the covariates of a window with `horizons` targets."""
-        return (len(self.days) + len(self.rows)) * (2 * self.around + horizons)
+        return len(self.days) * (2 * self.around + horizons)
 
     def distances(self, interval: int) -> list[int]:
-        """Rows before the target, of `days` and `rows`, if rows are `interval` minutes apart."""
-        return [days * 24 * 60 // interval for days in self.days] + self.rows
+        """The distances in rows that are `interval` minutes apart."""
+        return [days * 24 * 60 // interval for days in self.days]
 
 
 class Level(Section):
@@ -456,20 +454,16 @@ class Level(Section):
 
 
 class Calendar(Section):
-    """Time of day and day of the week."""
+    """Time of day and day of the week of the (first) target."""
 
     name: Literal["calendar"]
     """Selects this transform."""
-    of: Literal["target", "last"] = "target"
-    """The row described: the (first) target (`target`) or the last input row (`last`)."""
     harmonics: int = Field(4, ge=0)
     """Sines and cosines of 1, 2, … times the angle of the time of day."""
-    weekday: bool = True
-    """Add the day of the week, one column per day."""
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the covariates of a window with `horizons` targets."""
-        return 2 * self.harmonics + 7 * self.weekday
+        return 2 * self.harmonics + 7
 
 
 class Encoding(Section):

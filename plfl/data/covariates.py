@@ -197,11 +197,10 @@ def level(series: Series, unit: Unit) -> Floats:
 
 
 def calendar(series: Series, settings: Calendar) -> Floats:
-    """Sines and cosines of the time of day, and the day of the week (one-hot, Monday first), of g
-    or of l."""
-    stamps = series.stamps[series.targets if settings.of == "target" else series.rows]
-    days = [weekday(stamps)] if settings.weekday else []
-    return np.concatenate([time_of_day(stamps, settings.harmonics), *days], axis=1)
+    """Sines and cosines of the time of day, and the day of the week (one-hot, Monday first), of
+    g."""
+    stamps = series.stamps[series.targets]
+    return np.concatenate([time_of_day(stamps, settings.harmonics), weekday(stamps)], axis=1)
 
 
 def encoding(series: Series, edges: Floats) -> Floats:

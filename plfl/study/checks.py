@@ -12,7 +12,6 @@ from plfl.config.sections import (
     METER_ROLES,
     ROUNDS,
     Baselines,
-    Calendar,
     ChannelSettings,
     Claim,
     Compute,
@@ -20,7 +19,6 @@ from plfl.config.sections import (
     FederationSettings,
     Grid,
     KnownFuture,
-    Lags,
     Meters,
     PrivacySettings,
     Scheme,
@@ -38,8 +36,6 @@ from plfl.study.combinations import Candidate
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
 PRIVACY = "federation.privacy"
-DAY = 24 * 60
-"""Minutes in a day."""
 
 
 def of_names(
@@ -340,13 +336,9 @@ def of_joining(
 
 
 def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
-    """Report lags that lie after the last input row, and features that are not known in advance."""
+    """Report features that are not known in advance."""
     for i, transform in enumerate(windows.covariates):
         where = f"windows.covariates.{i}.{transform.name}"
-        if isinstance(transform, Lags):
-            yield from _of_lags(where, transform, windows.farthest, data.interval)
-        if isinstance(transform, Calendar) and not transform.width(windows.horizons):
-            yield f"{where}: neither harmonics nor weekday add a column; set one of them"
         if isinstance(transform, KnownFuture):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
@@ -357,21 +349,6 @@ def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
                         f"{where}.features: {name!r} is not among the inputs of data.features; "
                         f"{allowed(name, known)}"
                     )
-
-
-def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
-    if not lags.days and not lags.rows:
-        yield f"{where}: neither days nor rows say how far back; list at least one of them"
-    per_day, least = DAY // interval, farthest + lags.around
-    for rows in lags.rows:
-        if rows % per_day == 0 and (days := rows // per_day) in lags.days:
-            yield f"{where}.rows: {rows} rows are {days} days, which are in days, too; remove one"
-    for rows in lags.rows:
-        if rows < least:
-            yield (
-                f"{where}.rows: {rows} rows before the target and {lags.around} rows after that is "
-                f"after the last input row, {farthest} rows before the target; use at least {least}"
-            )
 
 
 def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:

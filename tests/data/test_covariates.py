@@ -121,35 +121,6 @@ def test_what_is_known_ahead_is_read_at_the_target_and_no_later() -> None:
         build({"a": table(6, 400)}, windows([{"name": "known_future", "features": ["wind_speed"]}]))
 
 
-def test_lags_lie_at_any_distance() -> None:
-    """Rows of a quarter of an hour, beside days, in the order of the lists."""
-    lags = {"name": "lags", "days": [1], "rows": [30, 7], "around": 1}
-    w = windows([lags], target="load", horizons=2)
-    t = table(7, 900)
-    data = build({"a": t}, w)
-    start = int(data.starts(0, "test")[5])
-    first = start + data.look_back - 1 + w.look_ahead
-    rows = [first - d + j for d in (96, 30, 7) for j in (-1, 0, 1, 2)]
-    found = data.covariates[start + data.look_back - 1]
-    assert found.shape == (w.covariates_width,) == (12,)
-    np.testing.assert_array_equal(found, data.features[rows, 0])
-    alone = build({"a": t}, windows([lags | {"days": []}], target="load", horizons=2))
-    np.testing.assert_array_equal(alone.covariates, data.covariates[:, 4:])
-
-
-def test_the_calendar_of_the_last_input_row() -> None:
-    t = table(7, 900)
-    own = {"name": "calendar", "harmonics": 2}
-    data = build({"a": t}, windows([own, own | {"of": "last"}], look_ahead=5, horizons=2))
-    target, last = np.split(data.covariates, 2, axis=1)
-    np.testing.assert_array_equal(last[5:], target[:-5])
-    angle = 2 * np.pi * np.arange(1, 900) / 96
-    np.testing.assert_allclose(last[:-1, 0], np.sin(angle), atol=1e-6)
-    np.testing.assert_array_equal(last[:, 4:].argmax(1), t.index.day_of_week)
-    time = build({"a": t}, windows([own | {"weekday": False}], look_ahead=5))
-    np.testing.assert_array_equal(time.covariates, target[:, :4])
-
-
 @pytest.mark.parametrize("scaling", ["pooled", "per_client", "z_score"])
 def test_changes_in_the_units_of_the_scaling(scaling: str) -> None:
     lags = [{"name": "lags", "days": [1], "around": 0}]
