@@ -516,14 +516,13 @@ class Windows(Section):
     """Weeks that a client knows before the test set; null: all. With a number, or with
     `data.origins`, everything is chosen on its last fifth, at least a day, and then trained again
     on all of it; `split` only says where the test set begins."""
-    scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
+    scaling: Literal["pooled", "per_client"] = "pooled"
     """Min-max scaling by the training sets of all clients of a state together (`pooled`, authors'
-    code) or of each client (`per_client`), or each client's mean and standard deviation
-    (`z_score`)."""
-    target: Literal["load", "change", "scaled_change"] = "load"
-    """What is predicted: the load, scaled (`load`, paper); its change from the last input row, in
-    units of the client's mean absolute change (`change`); or that change in units of `scaling`
-    (`scaled_change`). Loads among the inputs are given in the same way."""
+    code) or of each client (`per_client`)."""
+    target: Literal["load", "change"] = "load"
+    """What is predicted: the load, scaled (`load`, paper), or its change from the last input row,
+    in units of the client's mean absolute change (`change`). Loads among the inputs are given in
+    the same way."""
     covariates: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
     7]}`. Statistics that a transform estimates are never sent. Empty (paper): none."""
@@ -550,7 +549,7 @@ class Windows(Section):
     @property
     def is_relative(self) -> bool:
         """Whether loads are given as changes from the last input row."""
-        return self.target != "load"
+        return self.target == "change"
 
     @property
     def farthest(self) -> int:

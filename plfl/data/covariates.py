@@ -119,8 +119,7 @@ def public(windows: Windows, inputs: int, rows: int) -> Floats:
     """
     changes: Floats = np.sinh(np.linspace(-3.5, 3.5, rows))
     share = np.linspace(0, 1, rows)
-    other = 6 * share - 3 if windows.scaling == "z_score" else share
-    columns: list[Floats] = ([changes] + [other] * (inputs - 1)) * windows.look_back
+    columns: list[Floats] = ([changes] + [share] * (inputs - 1)) * windows.look_back
     for one in windows.covariates:
         width = one.width(windows.horizons)
         match one:
@@ -131,9 +130,7 @@ def public(windows: Windows, inputs: int, rows: int) -> Floats:
             case Calendar():
                 columns += [np.linspace(-1, 1, rows)] * (2 * one.harmonics)
                 columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * one.harmonics)
-            case KnownFuture():
-                columns += [other] * width
-            case Encoding() | Holidays():
+            case KnownFuture() | Encoding():
                 columns += [share] * width
             case _:
                 assert_never(one)

@@ -102,7 +102,7 @@ def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict
 def judge(description: pd.DataFrame, windows: Windows, origin: date | None = None) -> list[str]:
     """Warnings about clients that may spoil a study, as sentences; see `describe`."""
     # The size of a client does not matter if its load is scaled separately.
-    pooled = windows.scaling == "pooled" and windows.target != "change"
+    pooled = windows.scaling == "pooled" and not windows.is_relative
     largest = description["max"].max() if pooled else -np.inf
     worries = [
         f"{client.Index}: {worry}"
@@ -136,8 +136,8 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
             "working"
         )
     if client.outliers:
-        min_max = windows.target != "change" and windows.scaling != "z_score"
-        reason = ", because min-max scaling compresses all others" if min_max else ""
+        is_scaled = not windows.is_relative
+        reason = ", because min-max scaling compresses all others" if is_scaled else ""
         yield (
             f"{client.outliers} readings are above {OUTLIER} times the median, up to "
             f"{client.max:g} kWh; check them{reason}"

@@ -18,7 +18,7 @@ from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
 from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, joined, nobody
-from plfl.data.units import Unit, known
+from plfl.data.units import Unit
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""
@@ -37,8 +37,8 @@ def build(
 ) -> Dataset:
     """Split and scale the clients' tables, in their order, one table at a time.
 
-    Features are scaled by their minimum and maximum in the training sets, to [0, 1], or by their
-    mean and standard deviation there. A feature that is constant there becomes 1.
+    Features are scaled by their minimum and maximum in the training sets, to [0, 1]. A feature that
+    is constant there becomes 1.
 
     Args:
         tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
@@ -305,11 +305,8 @@ def _scales(
     cut: Cut, windows: Windows, limits: Limits | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`Scaling.offset` and `Scaling.scale` (F,) of a client."""
-    if windows.scaling == "z_score":
-        low, spread = _moments(cut)
-    else:
-        low, high = _limits(cut) if limits is None else limits
-        spread = high - low
+    low, high = _limits(cut) if limits is None else limits
+    spread = high - low
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
@@ -481,21 +478,6 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     parts = {f"{split} set": (length, needed) for split, length in lengths}
     _check_rows(name, parts, windows, "its fraction in windows.split")
     return cuts
-
-
-def _moments(cut: Cut) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation (F,) of each feature in the client's own training set.
-
-    The deviation of a constant feature is exactly 0, in spite of the rounding of its mean. A
-    feature without any value has mean and deviation 0.
-    """
-    trained = cut.trained
-    mean, deviation = (np.zeros(trained.shape[1]) for _ in range(2))
-    for f, column in enumerate(trained.T):
-        if len(values := known(column)):
-            mean[f] = values.mean()
-            deviation[f] = values.std() if np.ptp(values) > 0 else 0.0
-    return mean, deviation
 
 
 def _limits(cut: Cut) -> Limits:

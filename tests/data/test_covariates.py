@@ -121,26 +121,6 @@ def test_what_is_known_ahead_is_read_at_the_target_and_no_later() -> None:
         build({"a": table(6, 400)}, windows([{"name": "known_future", "features": ["wind_speed"]}]))
 
 
-@pytest.mark.parametrize("scaling", ["pooled", "per_client", "z_score"])
-def test_changes_in_the_units_of_the_scaling(scaling: str) -> None:
-    lags = [{"name": "lags", "days": [1], "around": 0}]
-    w = windows(lags, target="scaled_change", scaling=scaling)
-    data = build({"a": table(1, 900), "b": table(2, 900)}, w)
-    assert data.relative
-    train = [data.load[first:end] for first, end in data.bounds[:, :2]]
-    for client, own in enumerate(train):
-        every = own if scaling == "per_client" else np.concatenate(train)
-        unit = own.std() if scaling == "z_score" else np.ptp(every)
-        starts = data.starts(client, "test")
-        last, truth = data.persistence_rows(starts), data.truth(starts)
-        change = (truth - data.load[last]) / unit
-        np.testing.assert_allclose(data.targets[last], change, rtol=1e-5)
-        before = data.load[data.target_rows(starts) - 96] - data.load[last]
-        np.testing.assert_allclose(data.covariates[last, 0], before / unit, rtol=1e-5)
-        forecast = data.in_kwh(client, starts, data.targets[last].astype(float))
-        np.testing.assert_allclose(forecast, truth, rtol=1e-5)
-
-
 @pytest.mark.parametrize("constant", [0.0, 5.0, -3.0])
 def test_constant_loads_have_numbers_too(constant: float) -> None:
     t = table(9, 900)

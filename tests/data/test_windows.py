@@ -78,22 +78,8 @@ def test_scaling_uses_the_training_parts_of_all_or_of_each_client_and_nothing_el
     np.testing.assert_array_equal(data.load_scale, [799, 799])
 
 
-def test_scaling_by_standard_scores() -> None:
-    data = build({"a": table(1000), "b": table(1000, 100.0)}, Windows(scaling="z_score"))
-    for first, end in data.bounds[:, :2]:
-        np.testing.assert_allclose(data.features[first:end, 0].mean(), 0, atol=1e-6)
-        np.testing.assert_allclose(data.features[first:end, 0].std(), 1, rtol=1e-6)
-    np.testing.assert_allclose(data.load_offset, [399.5, 499.5])
-    gap = table(1000)
-    gap.iloc[50, 0] = np.nan
-    (mean,) = build({"a": gap}, Windows(scaling="z_score")).load_offset
-    assert mean == pytest.approx((800 * 399.5 - 50) / 799)
-
-
-@pytest.mark.parametrize("scaling", ["pooled", "z_score"])
-def test_a_constant_feature_becomes_one(scaling: str) -> None:
-    windows = Windows.model_validate({"scaling": scaling})
-    data = build({"a": table(1000, floor_area=0.1)}, windows)
+def test_a_constant_feature_becomes_one() -> None:
+    data = build({"a": table(1000, floor_area=0.1)}, Windows())
     assert set(data.features[:, 2]) == {1.0}
 
 

@@ -74,8 +74,8 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
 
 
 DAYS = {
-    "target": "scaled_change",
-    "scaling": "z_score",
+    "target": "change",
+    "scaling": "per_client",
     "covariates": [{"name": "lags", "days": [1]}, {"name": "level"}],
 }
 
