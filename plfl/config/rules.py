@@ -109,10 +109,9 @@ ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_model)]
 TASKS = "plfl.tasks"
 """The package of the tasks, one file each. Only the file of the named task is imported."""
 DEFAULT_TASK = "forecast"
-Widening = Literal["none", "personal", "adaptive", "shared"]
+Widening = Literal["none", "personal", "adaptive"]
 """How the intervals of forecasts are widened: not at all (`none`), by a conformal width of each
-client (`personal`), by such a width that follows the client's loads (`adaptive`), or by one for all
-clients (`shared`)."""
+client (`personal`), or by such a width that follows the client's loads (`adaptive`)."""
 
 
 class TaskRules(Named):

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.data.dataset import EVALUATED, Dataset, Split
-from plfl.federated.channel import Channel
 from plfl.federated.federation import Federation
 from plfl.results.records import ConformalWidths, Model, Models
 from plfl.tasks import Task
@@ -38,24 +37,6 @@ class Evaluation:
     """The widths that were added to the intervals, by model; empty without widths."""
 
 
-def agree(
-    task: Task, own: ConformalWidths, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
-) -> ConformalWidths:
-    """Make n clients and their server agree on widths (n, ...) for each model.
-
-    Each client sends its `own` widths, and the number of `windows` (n,), int32, that they come
-    from; the server answers with the same widths for all.
-    """
-    sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
-    arrived = channel.send_extras("up", clients, sent)
-    answers = []
-    for widths, counts in zip(arrived[::2], arrived[1::2], strict=True):
-        agreed = task.agreed(widths.double().numpy(), counts.long().numpy())
-        answers.append(torch.from_numpy(agreed).float().expand(len(clients), *agreed.shape))
-    received = channel.send_extras("down", clients, answers)
-    return {model: rows.double().numpy() for model, rows in zip(own, received, strict=True)}
-
-
 class Examiner(Protocol):
     """Scores the models of a round."""
 
@@ -68,8 +49,7 @@ class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
     If the task has conformal widths, they are fitted to the validation set whenever models are
-    scored. Clients with a server may share widths. They send them through the channel once, in the
-    last round; the scores before are those with the widths that they would share.
+    scored.
     """
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
@@ -85,42 +65,32 @@ class Evaluator:
         Clients that keep their best models compare the current ones with them. In the last round
         (`is_last`) the best ones are scored.
         """
-        channel = f.channel if is_last else None
         if f.best is None:
-            return self.score(f, received, channel)
+            return self.score(f, received)
         own = f.own_models(received)
         examined = self.evaluate(own, received)
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
         f.best.keep(own, torch.tensor(errors, dtype=torch.float64))
-        return self.evaluate(f.best.rows, received, channel) if is_last else examined
+        return self.evaluate(f.best.rows, received) if is_last else examined
 
-    def score(
-        self, f: Federation, received: torch.Tensor | None, channel: Channel | None = None
-    ) -> Evaluation:
+    def score(self, f: Federation, received: torch.Tensor | None) -> Evaluation:
         """Score the models that the clients forecast with, and `received`, as `evaluate` does."""
         if received is not None:
             mixed = f.method.mixed(f, f.state, received, self.starts)
             if mixed is not None:
-                return self._examined(mixed, self.engine.predict(received, self.starts), channel)
-        return self.evaluate(f.own_models(received), received, channel)
+                return self._examined(mixed, self.engine.predict(received, self.starts))
+        return self.evaluate(f.own_models(received), received)
 
-    def evaluate(
-        self,
-        local: torch.Tensor,
-        received: torch.Tensor | None,
-        channel: Channel | None = None,
-    ) -> Evaluation:
+    def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
 
-        Where nothing is shared (None) the two are the same. Shared widths go through the
-        `channel`, if one is given.
+        Where nothing is shared (None) the two are the same.
         """
         return self._examined(
             self.engine.predict(local, self.starts),
             None if received is None else self.engine.predict(received, self.starts),
-            channel,
         )
 
     def widths(self, models: Models) -> ConformalWidths:
@@ -137,16 +107,13 @@ class Evaluator:
         }
 
     def _examined(
-        self,
-        local: list[torch.Tensor],
-        received: list[torch.Tensor] | None,
-        channel: Channel | None,
+        self, local: list[torch.Tensor], received: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
         found: dict[Model, Forecasts] = {"local": self._predictions(local)}
         if received is not None:
             found["global"] = self._predictions(received)
-        widths = self._widths(found, channel)
+        widths = self._widths(found)
         found = {model: self._widened(of, widths.get(model)) for model, of in found.items()}
         found.setdefault("global", found["local"])
         rows = [
@@ -171,9 +138,7 @@ class Evaluator:
 
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(
-        self, found: Mapping[Model, Forecasts], channel: Channel | None = None
-    ) -> ConformalWidths:
+    def _widths(self, found: Mapping[Model, Forecasts]) -> ConformalWidths:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
@@ -182,12 +147,7 @@ class Evaluator:
             validation = [self._part(i, "validation", of[i]) for i in self.clients]
             widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
             own[model] = np.stack(widths)
-        if self.task.widening != "shared" or "global" not in found:
-            return own
-        everyone = torch.arange(len(self.clients))
-        windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
-        channel = channel or Channel(0, len(everyone))  # its counts are not read
-        return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
+        return own
 
     def _widened(self, predictions: Forecasts, widths: Floats | None) -> Forecasts:
         if widths is None:

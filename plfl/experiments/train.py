@@ -18,7 +18,6 @@ from plfl.experiments.parts import CellPart, Plan, plans
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices, halved
-from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
@@ -259,7 +258,6 @@ class _Job:
         f, crossed, examined = part.federation, part.crossed(), None
         if self._scores(trial, t):
             examined = part.examine(trial.method, scored_as == last)
-            traffic = total(traffic, f.channel.close_round())  # shared widths of intervals
         if crossed is None:
             times = finished.times if takes_time(self.settings.simulation) else None
             recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)

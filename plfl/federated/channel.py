@@ -132,11 +132,6 @@ class Channel:
         return traffic
 
 
-def total(first: Traffic, second: Traffic) -> Traffic:
-    """The sum of two traffics of the same clients."""
-    return {kind: counts + second[kind] for kind, counts in first.items()}
-
-
 def _sizes(rows: Column) -> NDArray[np.int64]:
     """Bytes (n,) of the row of each client."""
     if isinstance(rows, Tensor):

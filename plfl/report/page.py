@@ -31,8 +31,6 @@ WIDTHS = {
     "personal": "Intervals have widths that every client computed from its own validation set.",
     "adaptive": "Intervals have widths that every client computed from its own validation set. In "
     "the test set they follow its loads: wider after a load outside, narrower after one inside.",
-    "shared": "Intervals of federations have widths that the server chose among those of the "
-    "clients; baselines, and clients that train alone, have their own.",
 }
 """What the page says about `task.conformal`."""
 FILES = {

@@ -22,13 +22,13 @@ split and model:
 - `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
   clusters
 - `bytes_down, bytes_up`: bytes that this client receives and sends in this round: the shared
-  parameters and the further arrays of the method (`extras_down, extras_up`), in the last round also
-  shared widths. They do not count the limits of `windows.scaling: pooled`, nor what an evaluation
-  sends. A deployment counts the same. They are the same in all rows of a model, client and round,
-  so sum them over the `train` rows of one model
+  parameters and the further arrays of the method (`extras_down, extras_up`). They do not count the
+  limits of `windows.scaling: pooled`, nor what an evaluation sends. A deployment counts the same.
+  They are the same in all rows of a model, client and round, so sum them over the `train` rows of
+  one model
 - `message_down, message_up`: in the `train` rows of a deployment, the measured bytes of the
   complete messages of this client and round. In its first round they also count its joining, and
-  so the limits of `windows.scaling: pooled`; in the last round the messages that shared widths add
+  so the limits of `windows.scaling: pooled`
 - `seconds, round_seconds`: simulated working time of this client and simulated duration of the
   round, in the `train` rows of a study that simulates time; the difference is waiting time
 """

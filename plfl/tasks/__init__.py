@@ -158,11 +158,6 @@ class Task(TaskRules):
         units of the model's outputs."""
         raise NotImplementedError
 
-    def agreed(self, widths: Floats, windows: NDArray[np.int64]) -> Floats:
-        """Conformal widths (...) for all clients, given those of N clients (N, ...) and their
-        numbers of windows (N,)."""
-        raise NotImplementedError
-
     def widened(
         self,
         dataset: Dataset,

@@ -7,11 +7,6 @@ inside. The ⌈(n+1)s⌉-th smallest of n scores is the width with which the int
 load with probability s or more, if this load and the n others are exchangeable (Yaniv Romano, Evan
 Patterson and Emmanuel Candès, "Conformalized Quantile Regression", NeurIPS 2019, theorem 1).
 
-To share a width, clients send theirs and the server chooses one of them, a quantile of quantiles:
-Pierre Humbert, Batiste Le Bars, Aurélien Bellet and Sylvain Arlot, "One-Shot Federated Conformal
-Prediction", ICML 2023. Here every client sends the width above, and the server chooses such that
-the interval covers s or more if the loads of all clients are exchangeable.
-
 Loads of another season are not exchangeable with those of the validation set. An adaptive width
 follows them. After each load that becomes known, it grows by η·s if the load was outside of the
 interval, and shrinks by η·(1 − s) if it was inside (quantile tracking, in Anastasios Angelopoulos,
@@ -28,12 +23,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-NODES = 256
-"""Points at which the integral over coverages is evaluated."""
 STEP = 0.1
 """Step η of adaptive widths, in standard deviations of the scores of the validation set."""
-TAIL = 1e-12
-"""Probability at each end that the integral leaves out."""
 
 
 def rank(windows: int, share: float) -> int:
@@ -81,34 +72,3 @@ def followed(
         after = count
         found.append(width)
     return np.array(found)
-
-
-def agreed(widths: Floats, windows: NDArray[np.int64], share: float) -> Floats:
-    """The width (...) that the server chooses, given the widths of N clients (N, ...) and the
-    number of windows (N,) behind each of them. `share`: the fraction that the intervals should
-    cover."""
-    return np.asarray(np.sort(widths, axis=0)[server_rank(windows, share) - 1], float)
-
-
-def server_rank(windows: NDArray[np.int64], share: float) -> int:
-    """Which of N ascending widths, from 1, the server chooses: the first that covers the share.
-
-    An interval with the width of a client covers U of all loads, which is random: it follows a
-    beta distribution with parameters r and n − r + 1, where r is the rank of the width among n
-    scores. The k-th smallest width covers the k-th smallest of N such shares, whose mean is
-    E[U₍ₖ₎] = ∫ P(fewer than k of U₁ … U_N are at most t) dt.
-    """
-    from scipy.stats import beta
-
-    ranks = np.array([rank(n, share) for n in windows.tolist()])
-    law = beta(ranks, windows - ranks + 1)
-    low, high = law.ppf(TAIL).min(), law.ppf(1 - TAIL).max()
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    at_most = law.cdf((low + (high - low) * (nodes + 1) / 2)[:, None])
-    number = np.zeros((NODES, len(windows) + 1))  # probabilities that 0 … N of them are at most t
-    number[:, 0] = 1
-    for p in at_most.T[..., None]:
-        number[:, 1:] = number[:, 1:] * (1 - p) + number[:, :-1] * p
-        number[:, :1] *= 1 - p
-    covered = low + (high - low) / 2 * (weights @ np.cumsum(number, axis=1)[:, :-1])
-    return int(np.argmax(covered > share - 1e-9)) + 1

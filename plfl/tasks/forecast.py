@@ -44,8 +44,8 @@ class Forecast(Loads):
 
     conformal: Widening = "none"
     """Interval of each forecast that covers the fraction `level` of the validation loads: `none`,
-    with each client's own widths (`personal`), with own widths that follow its loads
-    (`adaptive`), or with one for all, by way of the server if there is one (`shared`)."""
+    with each client's own widths (`personal`), or with own widths that follow its loads
+    (`adaptive`)."""
     level: float = Field(0.9, gt=0, lt=1)
     """The fraction of loads that the interval should cover."""
 

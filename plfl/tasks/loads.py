@@ -112,11 +112,6 @@ class Loads(Task):
         ]
         return np.stack(found, axis=-1)
 
-    def agreed(self, widths: Floats, windows: NDArray[np.int64]) -> Floats:
-        shares = self.shares.values()
-        found = [conformal.agreed(widths[..., i], windows, s) for i, s in enumerate(shares)]
-        return np.stack(found, axis=-1)
-
     def first(self, widths: Tensor) -> Tensor:
         """Conformal widths (H, I) before they follow any load."""
         return widths[0] if self.widening == "adaptive" else widths

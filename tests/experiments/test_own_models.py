@@ -89,7 +89,7 @@ def test_the_guides_example_agrees_with_autograd(
 
 
 def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:
-    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "shared"}
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "personal"}
     of = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
     data = build(tiny.tables(), of.windows)
     records = train(of, of.cells[:1], data)[of.cells[0]].records.query("split == 'test'")

@@ -33,7 +33,7 @@ QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
         {"windows": RECIPE, "model": MLP},
         {"windows": {"target": "change"}, "model": {"name": "linear"}},
         {"model": {"name": "linear"}, "task": {"conformal": "personal"}},
-        {"windows": {"horizons": 2}, "model": MLP, "task": QUANTILES | {"conformal": "shared"}},
+        {"windows": {"horizons": 2}, "model": MLP, "task": QUANTILES | {"conformal": "personal"}},
     ],
 )
 def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:

@@ -227,7 +227,7 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     assert plfl.load is load
 
 
-@pytest.mark.parametrize("conformal", ["none", "personal", "adaptive", "shared"])
+@pytest.mark.parametrize("conformal", ["none", "personal", "adaptive"])
 def test_quantiles_of_several_horizons_are_those_of_the_study(conformal):
     """Every target of every origin, from resampled readings, with the quantiles."""
     study = study_of(

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.baselines.trees import Boosting
@@ -55,35 +54,6 @@ def test_adaptive_widths_cover_their_share_of_any_loads(scores, delay, share):
     change = widths[-1] - first
     assert change == pytest.approx(step * (outside - (1 - share)).sum())
     assert -1 - step * (delay + 2) <= widths.min() <= widths.max() <= 2 + step * (delay + 2)
-
-
-@pytest.mark.parametrize(("clients", "windows"), [(1, 30), (4, 20), (12, 85), (30, 9)])
-def test_the_server_takes_the_first_width_that_covers(clients, windows):
-    """For equal clients, Humbert et al.'s formula, by another integral: the k-th smallest of m
-    beta variables has the density of an order statistic."""
-    share, r = 0.9, conformal.rank(windows, 0.9)
-    law = stats.beta(r, windows - r + 1)
-
-    def covered(k: int) -> float:
-        place = stats.beta(k, clients - k + 1)
-        return integrate.quad(lambda u: law.ppf(u) * place.pdf(u), 0, 1, limit=200)[0]
-
-    chosen = conformal.server_rank(np.full(clients, windows), share)
-    assert covered(chosen) >= share - 1e-7
-    assert chosen == 1 or covered(chosen - 1) < share
-
-
-def test_clients_with_unequal_windows_cover_what_they_share():
-    windows = np.array([12, 40, 90, 350])
-    own = [  # scores that are uniform: a width covers as much as it is
-        np.sort(random.random((4000, n)), axis=1)[:, conformal.rank(n, 0.8) - 1] for n in windows
-    ]
-    covered = np.sort(own, axis=0).mean(axis=1)
-    chosen = conformal.server_rank(windows, 0.8)
-    assert covered[chosen - 1] > 0.8 > covered[chosen - 2]
-    assert conformal.agreed(np.array(own), windows, 0.8).mean() == pytest.approx(
-        covered[chosen - 1]
-    )
 
 
 QUANTILES = {"name": "quantiles", "levels": LEVELS}
@@ -135,8 +105,8 @@ def without_widths(exchangeable) -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize(
     ("task", "conformal"),
     [
-        *((POINT, conformal) for conformal in ("personal", "adaptive", "shared")),
-        *((QUANTILES, conformal) for conformal in ("personal", "shared")),
+        *((POINT, conformal) for conformal in ("personal", "adaptive")),
+        (QUANTILES, "personal"),
     ],
 )
 def test_every_client_is_covered_if_its_data_are_exchangeable(
@@ -233,26 +203,6 @@ def test_adaptive_widths_know_only_the_loads_before_a_forecast():
     assert (now != dataset.load_scale[1] * widths[0, :, 0]).all()
 
 
-@pytest.mark.parametrize(("task", "intervals"), [(QUANTILES, 2), (POINT, 1)])
-def test_shared_widths_cross_the_channel_once_and_are_counted(task, intervals):
-    dataset = build(tiny.tables(rows=800), study("none").windows)
-    kinds = ["bytes_up", "bytes_down", "extras_up", "extras_down"]
-
-    def sent(conformal: str, scheme: str) -> pd.DataFrame:
-        of = study(conformal, task, grid={"sharing": [scheme], "client_opt": ["adam"]})
-        (result,) = train(of, of.cells[:1], dataset).values()
-        rows = result.records.query("split == 'train' and model == 'local'")
-        return rows.set_index(["round", "client"])[kinds]
-
-    more = sent("shared", "P2") - sent("none", "P2")
-    # Of the local and of the global model: widths of the intervals for two targets, and a count.
-    down = 4 * 2 * intervals
-    assert (more.loc[1] == 0).all(axis=None)
-    assert (more.loc[2] == 2 * np.array([down + 4, down, down + 4, down])).all(axis=None)
-    assert (sent("personal", "P2") == sent("none", "P2")).all(axis=None)
-    assert (sent("shared", "P3") == 0).all(axis=None)
-
-
 def test_widths_leave_the_quantiles_in_order():
     of = study("personal")
     dataset = build(tiny.tables(rows=800), of.windows)
@@ -269,7 +219,7 @@ def test_widths_leave_the_quantiles_in_order():
 
 @pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
 def test_baselines_get_widths_of_their_own(task):
-    task, dataset = study("shared", task).task, exchangeable_of(2500)
+    task, dataset = study("personal", task).task, exchangeable_of(2500)
     found = evaluate("XX", dataset, Boosting(trees=3), task).scores.query("split == 'test'")
     covered = found.groupby("baseline")["coverage_90"].mean()
     assert {"persistence", "ridge", "lightgbm"} <= set(covered.dropna().index)

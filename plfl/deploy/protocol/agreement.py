@@ -41,11 +41,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.calibration.variant: kd works in the simulator only, since all clients "
             "reveal their targets; set it to plain or prox, or use `plfl run`"
         )
-    if study.task.widening == "shared":
-        return (
-            "task.conformal: shared works in the simulator only; set it to personal or adaptive, "
-            "or use `plfl run`"
-        )
     if study.federation.keep == "best":
         return (
             "federation.keep: best works in the simulator only, since a client may miss a round in "

@@ -116,8 +116,6 @@ def outside(study: Study) -> Iterator[str]:
             "windows.scaling: pooled tells all clients the limits of all loads; set it to "
             "per_client."
         )
-    if study.task.widening == "shared":
-        yield "task.conformal: shared takes the widths of intervals from clients without noise."
     if study.tuning.search or study.tuning.alone:
         yield "tuning: values are chosen by clients' validation scores; each trial is a release."
     if settings.participation < 1:

@@ -126,7 +126,6 @@ def test_what_can_be_deployed():
     assert len(DEPLOYABLE) >= 22, "a method that could be deployed works in the simulator only"
     refusals = {
         "federation.keep": {"federation": {"keep": "best"}},
-        "task.conformal": {"task": {"conformal": "shared"}},
     }
     for key, blocks in refusals.items():
         refused = study(**blocks)

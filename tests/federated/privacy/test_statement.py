@@ -84,7 +84,6 @@ def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
     ("key", "blocks"),
     [
         ("windows.scaling", {}),
-        ("task.conformal", {"task": {"name": "quantiles", "conformal": "shared"}}),
         ("tuning", {"tuning": {"search": {"client_opt.*.lr": [0.1, 0.01]}}}),
         ("windows.history", {"windows": {"scaling": "per_client", "history": 4}}),
         ("EXTRAPOLATION", {"privacy": {"noise_as_of": 100}}),
