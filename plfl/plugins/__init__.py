@@ -1,5 +1,4 @@
-"""Plug-ins: algorithms, models, tasks, baselines, sources and readers from outside of
-plfl.
+"""Plug-ins: algorithms, models, tasks, baselines and sources from outside of plfl.
 
 A plug-in is a Python file of the user, which a study lists under `plugins`, or a module of an
 installed package, which has an entry point of the group `plfl.plugins` for it. A study names its
@@ -38,7 +37,6 @@ ROOMS = {
     "plfl.tasks": "task",
     "plfl.baselines.further": "baseline",
     "plfl.data.sources": "source of data",
-    "plfl.data.readers": "reader",
     "plfl.report.reporting": "reporting",
     "plfl.federated.codecs": "codec",
 }

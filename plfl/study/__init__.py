@@ -96,8 +96,8 @@ class Study(Section):
     """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
     experiment."""
     plugins: list[Path] = []
-    """Python files with your own methods, optimisers, models, baselines, readers of meter files or
-    figures, relative to the study's file (docs/add-an-algorithm.md)."""
+    """Python files with your own methods, optimisers, models, baselines or figures, relative to the
+    study's file (docs/add-an-algorithm.md)."""
     data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extended()())
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=find_task(DEFAULT_TASK))

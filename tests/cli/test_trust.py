@@ -24,7 +24,7 @@ NET = '''
 from pathlib import Path
 from torch import nn
 
-from plfl.data.readers import Reader
+from plfl.optimizers.server.fedavg import FedAvg
 
 Path("ran").touch()
 
@@ -38,13 +38,10 @@ class Net(nn.Module):
         return self.layer(sequence[:, -1])[:, 0]
 
 
-class Nothing(Reader):
-    """A format of files, so that this is a plug-in."""
+class Nothing(FedAvg):
+    """A server optimiser, so that this is a plug-in."""
 
     name = "nothing"
-
-    def read(self, path):
-        raise ValueError("nothing")
 '''
 NAMED = {
     "plugin": {"plugins": ["x.py"]},

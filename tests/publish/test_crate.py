@@ -184,8 +184,8 @@ def test_code_that_the_study_names_is_included(
     own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
     monkeypatch.chdir(tmp_path / "work")
     study = json.loads((own / "study.json").read_text(encoding="utf-8"))["study"]
-    code = "from plfl.data.readers import Reader\n\nclass Bare(Reader):\n    'Nothing.'\n\n"
-    code += "    name = 'bare'\n\n    def read(self, path):\n        raise ValueError('nothing')\n"
+    code = "from plfl.optimizers.server.fedavg import FedAvg\n\nclass Bare(FedAvg):\n"
+    code += "    'Nothing.'\n\n    name = 'bare'\n"
     for file in (Path("../beside/bare.py"), Path("mine/bare.py")):
         file.parent.mkdir()
         file.write_text(code)

@@ -6,14 +6,8 @@ from pathlib import Path
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data
-from plfl.data import readers
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
-
-
-def endings() -> tuple[str, ...]:
-    """Endings of the names of files that can be read, including those of plug-ins."""
-    return (*SUFFIXES, *readers.endings())
 
 
 def is_series(path: Path) -> bool:
@@ -26,7 +20,7 @@ def is_series(path: Path) -> bool:
 
 
 def _is_named(path: Path) -> bool:
-    return path.name.lower().endswith(endings()) and not path.name.startswith(".")
+    return path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
 
 
 def of_state(data: Data, state: str) -> list[Path]:
@@ -63,7 +57,7 @@ def in_folder(data: Data, state: str) -> list[Path]:
         )
     found = sorted(filter(is_series, folder.iterdir()))
     if not found:
-        raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(endings())}")
+        raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
     found = [path for path in found if is_chosen(client_name(path), data.meters)]
     clients = data.clients_of(state)
     if len(found) < clients:
@@ -100,7 +94,7 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if _is_named(file))
             if not inside:
-                problems.append(f"{path}: holds no file that ends in {', '.join(endings())}")
+                problems.append(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
         for file in inside:
             if problem := unreadable(file) or _misnamed(str(file)):
                 shown = str(file).encode("utf-8", "backslashreplace").decode()
@@ -123,7 +117,7 @@ def _misnamed(path: str) -> str | None:
 
 def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
-    found = "|".join(map(re.escape, sorted(endings(), key=len, reverse=True)))
+    found = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
     return re.sub(rf"({found})$", "", path.name, flags=re.IGNORECASE)
 
 

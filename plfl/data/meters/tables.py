@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters import quantities, standards
-from plfl.data.readers import reader_of
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".xml", ".zip")
 """Endings of the names of raw files."""
@@ -155,8 +154,6 @@ def read(path: Path, meters: Meters) -> list[Table]:
     """
     if problem := unreadable(path):
         raise DataError(f"{path}: {problem}")
-    if reader := reader_of(path):
-        return [_read_typed(path, lambda: reader().read(path), f"reader {reader.name}")]
     try:
         with path.open("rb") as file:
             begins = file.read(8)

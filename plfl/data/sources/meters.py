@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plfl.config.named import Origin
 from plfl.config.sections import Data
-from plfl.data import readers
 from plfl.data.receipts import Receipt, digests
 from plfl.data.sources import Source
-from plfl.plugins import signature
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
     import pandas as pd
@@ -22,14 +20,6 @@ class MetersSource(Source):
     name = "meters"
     origin = Origin("own meters", "readings of the owner's meters")
     blocks_read = ("meters",)
-
-    def settings(self, data: Data, state: str) -> dict[str, Any]:
-        settings = super().settings(data, state)
-        if readers.available():
-            files = self.own_files(data, state)
-            used = {reader for file in files if (reader := readers.reader_of(file))}
-            settings |= {"readers": signature(*used)} if used else {}
-        return settings
 
     def clients(self, data: Data, state: str) -> list[str]:
         from plfl.data import meters
