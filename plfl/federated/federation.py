@@ -28,52 +28,12 @@ from plfl.federated.privacy.mechanism import Privacy
 from plfl.layout import ParameterLayout, head_mask
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
-from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server import Server, ServerOpt
 from plfl.training.task import Average, Moments
 
 Kind = TypeVar("Kind")
 OptState = Literal["reset", "keep", "keep_personal"]
 """What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
-
-
-class Server:
-    """The shared parameters, at first `x0` (d_s,), and how they step."""
-
-    def __init__(self, opt: ServerOpt, x0: Tensor, clients: int):
-        self.opt = opt
-        self.state = opt.init(x0, clients)
-        """The state of the ServerOpt, see `plfl.optimizers.server`."""
-
-    @property
-    def x(self) -> Tensor:
-        """The server's parameters, in most methods (d_s,)."""
-        return self.state["x"]
-
-    @x.setter
-    def x(self, x: Tensor) -> None:
-        self.state["x"] = x
-
-    def send(self, clients: Tensor) -> Tensor:
-        """Parameters (n, d_s) for `clients` (n,)."""
-        return self.opt.send(self.state, clients)
-
-    def receive(self, clients: Tensor, updates: Tensor, weights: Tensor, t: int) -> None:
-        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one.
-
-        Raises:
-            ValueError: it is not one update and one weight per client.
-        """
-        expected = (len(clients), self.x.shape[-1]), (len(clients),)
-        if (updates.shape, weights.shape) != expected:
-            raise ValueError(
-                f"the server receives updates and weights of shapes {expected[0]} and "
-                f"{expected[1]}, not {tuple(updates.shape)} and {tuple(weights.shape)}"
-            )
-        self.opt.receive(self.state, clients, updates, weights, t)
-
-    def step(self, mean: Tensor) -> None:
-        """Step along a mean update (d_s,)."""
-        self.opt.step(self.state, mean)
 
 
 class KeptMoments:

@@ -9,8 +9,9 @@ import pytest
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
-from plfl.federated.federation import Federation, KeptMoments, Server
+from plfl.federated.federation import Federation, KeptMoments
 from plfl.federated.session import Session
+from plfl.optimizers.server import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "add-an-algorithm.md").read_text(encoding="utf-8")

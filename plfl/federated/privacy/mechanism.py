@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -32,11 +31,8 @@ from torch import Tensor
 
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
-from plfl.optimizers.server import weighted_sum
+from plfl.optimizers.server import Server, weighted_sum
 from plfl.training.batches import stream
-
-if TYPE_CHECKING:
-    from plfl.federated.federation import Server
 
 Normals = Callable[[int, int], NDArray[np.float64]]
 """Returns, for a round t and a count, that many standard normal numbers."""
