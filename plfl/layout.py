@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 
 GROUPS = ("body", "head")
 """Two groups, which patterns can name as they name parameters. Every parameter is in one of

@@ -14,7 +14,7 @@ method.
 A method acts on the shared parameters only. Where nothing is shared (P3) it is never called.
 
 The configuration imports every method. To start quickly, a file of a method imports torch inside
-the functions that need it. `plfl.base.lazy` and `plfl.methods.annotations` have the types of torch
+the functions that need it. `plfl.base` and `plfl.methods.annotations` have the types of torch
 and of the federation for annotations.
 """
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import ModelRules, TaskRules
 from plfl.config.sections import FederationSettings
 from plfl.federated.hooks import MethodState
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from plfl.federated.client_data import ClientData
     from plfl.federated.forest import Forester
 
-UNUSED = (
-    *("local_steps", "local_epochs", "batch_size", "batches", "schedule", "warm_up", "decay"),
-    *("clip", "weighting", "server_ema"),
-)
+UNUSED = ("local_steps", "local_epochs", "batch_size", "batches", "clip", "weighting")
 """Keys of `federation` that have no effect."""
 
 

@@ -12,7 +12,7 @@ down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x 
 
 from typing import Any
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method

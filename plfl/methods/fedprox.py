@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models.recurrent import Recurrent, RecurrentNet
+from plfl.models.layers import Recurrent, RecurrentNet
 
 
 class Gru(Recurrent):

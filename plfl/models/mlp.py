@@ -28,7 +28,7 @@ class Mlp(Model):
     """Widths of the hidden layers, which are the body; the last layer is the head."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        from plfl.models.perceptron import Perceptron
+        from plfl.models.layers import Perceptron
 
         return Perceptron(shape, self.hidden)
 

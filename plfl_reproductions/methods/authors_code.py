@@ -28,8 +28,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.layout import ParameterLayout

@@ -29,7 +29,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState

@@ -9,7 +9,7 @@ v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`
 
 from dataclasses import dataclass
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.methods.annotations import Federation
 from plfl_reproductions.methods import cc_fedadagrad

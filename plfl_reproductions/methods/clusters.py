@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.base.lazy import Tensor
 from plfl.methods import Method
 from plfl.methods.annotations import Federation
 from plfl.optimizers.client import ClientOpt

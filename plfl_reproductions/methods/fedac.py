@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.base.lazy import Tensor
 from plfl.config.messages import allowed
 from plfl.config.rules import Sizes
 from plfl.config.sections import Patterns

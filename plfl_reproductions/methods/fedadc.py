@@ -32,7 +32,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState

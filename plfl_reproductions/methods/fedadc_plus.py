@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods.annotations import Federation

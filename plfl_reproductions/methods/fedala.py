@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.layout import ParameterLayout, head_mask

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base import Tensor
 from plfl.base.errors import ConfigError
-from plfl.base.lazy import Tensor
 from plfl.config.rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.base.rounding import decimal, whole
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState

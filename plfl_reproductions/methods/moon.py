@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import ModelRules, Sizes, TaskRules
 from plfl.config.sections import FederationSettings
 from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions
 from plfl.methods.annotations import Federation, Session

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from plfl.models import Model
-from plfl.models.columns import mapped, normed
+from plfl.models.layers import mapped, normed
 
 EPSILON = 1e-5
 """A number that is added to the variance of a window."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models.columns import mapped
+from plfl.models.layers import mapped
 from plfl_reproductions.models.attention import Transformer, normalised
 
 

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.columns import mapped, product
-from plfl.models.perceptron import head_of
+from plfl.models.layers import head_of, mapped, product
 
 
 class Tcn(Model):

@@ -19,7 +19,7 @@ import yaml
 from plfl.data.prepare import load_dataset
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.local import compare, replay, study_of
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from plfl.results.tables import Tables
 from plfl.study import Study
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 
 Forge = Callable[[dict[str, Any], dict[str, Tensor]], bytes]
 """Makes an answer of the facts and arrays of the true one."""

@@ -11,7 +11,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.deploy.local import replay
 from plfl.deploy.protocol.client import Client
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
 from plfl.study import Cell, Study

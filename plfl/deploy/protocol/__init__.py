@@ -2,8 +2,7 @@
 
 Nothing here depends on how the messages are transported.
 
-- `message`: a message as bytes
-- `endpoints`: the two ends of the channel
+- `endpoints`: the two ends of the channel, and messages as bytes
 - `agreement`: what server and clients must have in common
 - `answers`: the checks that an answer must pass before the server uses any part of it
 - `membership`: the clients that have joined

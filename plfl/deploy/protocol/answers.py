@@ -22,8 +22,13 @@ from torch import Tensor
 
 from plfl.data.dataset import EVALUATED
 from plfl.data.windows import build
-from plfl.deploy.protocol.endpoints import Rows, arrays_as_rows, rows_as_arrays
-from plfl.deploy.protocol.message import Message, MessageError
+from plfl.deploy.protocol.endpoints import (
+    Message,
+    MessageError,
+    Rows,
+    arrays_as_rows,
+    rows_as_arrays,
+)
 from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS

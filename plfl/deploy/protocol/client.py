@@ -26,10 +26,11 @@ from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
     ClientChannel,
     ClientSent,
+    Message,
+    MessageError,
     arrays_as_rows,
     rows_as_arrays,
 )
-from plfl.deploy.protocol.message import Message, MessageError
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation

@@ -1,21 +1,30 @@
-"""The two ends of the channel. Each side knows only what it has received from the other.
+"""The two ends of the channel, and a message between them as bytes. Each side knows only what it
+has received from the other.
 
 Both sides run the same method from beginning to end. Downwards, the client's channel returns what
 the server's channel sent; upwards, the server's channel returns what the clients' channels sent.
 Each side also executes the steps of the method that belong to the other side. Values that only the
 other side has are NaN, so an update that used them would be NaN.
+
+Messages are in the safetensors format: named arrays, in their memory layout, little-endian, and a
+few fields. Received bytes are never executed, and bytes that are not a message are refused.
 """
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor
 
+from plfl.base.errors import PlflError
 from plfl.config.sections import FederationSettings
-from plfl.deploy.protocol.message import MessageError
 from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
@@ -23,6 +32,48 @@ from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.tasks import Task
 from plfl.training.task import Engine
+
+_ABOUT = "plfl"
+_HEADER = 8
+"""Number of bytes for the length of the safetensors header."""
+
+
+class MessageError(PlflError):
+    """Bytes that are not a message, or a message with unexpected content."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message from one side to the other."""
+
+    about: Mapping[str, Any]
+    """Facts, as JSON values."""
+    arrays: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """The message as bytes."""
+        about = {_ABOUT: json.dumps(self.about, separators=(",", ":"))}
+        arrays = {name: array.detach().cpu().contiguous() for name, array in self.arrays.items()}
+        return safetensors.torch.save(arrays, about)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Message:
+        """The inverse of `pack`, bit for bit.
+
+        Raises:
+            MessageError: `data` is not a message.
+        """
+        try:
+            arrays = safetensors.torch.load(data)
+            length = int.from_bytes(data[:_HEADER], "little")
+            header = json.loads(data[_HEADER : _HEADER + length])
+            about = json.loads(header["__metadata__"][_ABOUT])
+        except Exception as error:  # arbitrary bytes can raise almost anything
+            raise MessageError(f"{len(data)} bytes are not a plfl message: {error}") from None
+        if not isinstance(about, dict):
+            raise MessageError(f"{len(data)} bytes are not a plfl message: its facts are missing")
+        return cls(about, arrays)
+
 
 Rows = list[Tensor]
 """The rows that cross the channel for one client, one of each array, shared parameters first."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
-from plfl.deploy.protocol.message import Message, MessageError
+from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.study import Cell, Study
 

@@ -27,6 +27,8 @@ from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, F, Trained, outliers
 from plfl.deploy.protocol.endpoints import (
+    Message,
+    MessageError,
     Roster,
     Rows,
     as_server,
@@ -35,7 +37,6 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
-from plfl.deploy.protocol.message import Message, MessageError
 from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSummary, record
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder

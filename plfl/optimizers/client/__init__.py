@@ -10,7 +10,7 @@ from functools import partial
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 

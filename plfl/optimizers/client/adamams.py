@@ -7,7 +7,7 @@
 
 from typing import Literal
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.client import bias_correction
 from plfl.optimizers.client.adam import Adam
 

@@ -10,7 +10,7 @@ m̂ = m / (1 − β₁ᵏ);  v̂ = v / (1 − β₂ᵏ);  y ← y − η m̂ / (
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.client.adam import Adam
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.client import ClientOpt
 
 

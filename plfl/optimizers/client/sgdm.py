@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.client import ClientOpt
 
 

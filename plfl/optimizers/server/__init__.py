@@ -7,7 +7,7 @@ parameters. If nothing is shared (P3), the server is never called.
 
 from functools import partial
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 

@@ -1,6 +1,6 @@
 """FedAdam (Reddi et al. 2021): v ← β₂ v + (1 − β₂) D̄², otherwise as FedAdagrad."""
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 
 

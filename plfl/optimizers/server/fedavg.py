@@ -5,7 +5,7 @@ With η_g = 1, x becomes the weighted mean of the clients' parameters.
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.server import ServerOpt
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.server import ServerOpt
 
 

@@ -1,6 +1,6 @@
 """FedYogi (Reddi et al. 2021): v ← v − (1 − β₂) D̄² sign(v − D̄²), otherwise as FedAdam."""
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.server.fedadam import FedAdam
 
 

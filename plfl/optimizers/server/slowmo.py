@@ -8,7 +8,7 @@ Both are equal, as η is constant.
 
 from pydantic import Field
 
-from plfl.base.lazy import Tensor
+from plfl.base import Tensor
 from plfl.optimizers.server import ServerOpt
 
 

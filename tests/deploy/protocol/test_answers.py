@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plfl.deploy.protocol.answers import Answers, Description
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients
 from tests.helpers import forging

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from tests.helpers.loopback import Deployment, by_split, replayed, study
 
 FEDERATION = {"rounds": 4, "local_steps": 3, "evaluate_every": 4}

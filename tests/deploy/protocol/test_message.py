@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.deploy.protocol.message import Message, MessageError
+from plfl.deploy.protocol.endpoints import Message, MessageError
 
 DTYPES = [torch.float32, torch.float64, torch.int32, torch.int64]
 facts = st.dictionaries(

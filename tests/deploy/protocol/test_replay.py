@@ -8,7 +8,7 @@ import torch
 from plfl import methods
 from plfl.deploy.local import replay
 from plfl.deploy.protocol.agreement import reason_against
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast import model as forecast_model

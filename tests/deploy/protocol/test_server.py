@@ -8,7 +8,7 @@ import torch
 from plfl.base.errors import ConfigError, PlflError
 from plfl.deploy.local import replay
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.message import Message
+from plfl.deploy.protocol.endpoints import Message
 from tests.helpers import loopback
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
 from tests.helpers.refusals import naming
