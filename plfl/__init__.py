@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # see above
     from plfl.base.errors import PlflError
     from plfl.data.dataset import Dataset
-    from plfl.data.prepare import load_dataset
+    from plfl.data.sources import load_dataset
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
     from plfl.outside.clients import Client, clients
@@ -50,7 +50,7 @@ _MODULES = {
     "Tables": "plfl.results.tables",
     "clients": "plfl.outside.clients",
     "load": "plfl.forecast.model",
-    "load_dataset": "plfl.data.prepare",
+    "load_dataset": "plfl.data.sources",
     "train": "plfl.experiments.train",
     "trust": "plfl.plugins",
 }

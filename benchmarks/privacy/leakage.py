@@ -26,7 +26,7 @@ from plfl.base.errors import ConfigError, PlflError
 from plfl.base.text import printed
 from plfl.config.sections import FederationSettings
 from plfl.data.dataset import Dataset
-from plfl.data.prepare import check_loads, load_dataset
+from plfl.data.sources import check_loads, load_dataset
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Channel
 from plfl.federated.codecs.coder import Direction

@@ -9,7 +9,7 @@ import numpy as np
 
 from plfl.baselines import naive
 from plfl.baselines.model import Floats, Rows
-from plfl.config.features import CALENDAR
+from plfl.config.named import CALENDAR
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import time_of_day, weekday
 

@@ -16,7 +16,7 @@ from plfl.config.sections import Baselines, Calendar, Lags, Level
 from plfl.config.sections import Windows as Settings
 from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
-from plfl.data.units import Unit
+from plfl.data.features import Unit
 from plfl.federated.trees import PUBLIC
 
 PARAMETERS: dict[str, Any] = {

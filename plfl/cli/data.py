@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data import sources
     from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
-    from plfl.data.prepare import check_loads
+    from plfl.data.sources import check_loads
 
     check_loads(study)
     logging.basicConfig(format="%(message)s", stream=sys.stdout)

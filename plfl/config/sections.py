@@ -29,9 +29,10 @@ from pydantic import (
 
 from plfl.base.errors import did_you_mean
 from plfl.base.rounding import drawn_of
-from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed, refusal
 from plfl.config.named import (
+    CALENDAR,
+    FEATURES,
     STANDARD,
     BaselineRules,
     Chain,

@@ -26,8 +26,7 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.data.dataset import WEEK
-from plfl.data.features import time_of_day, weekday
-from plfl.data.units import Unit, known
+from plfl.data.features import Unit, known, time_of_day, weekday
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
 from plfl.data import covariates
 from plfl.data.dataset import ROWS, SPLITS, WEEK, Dataset, joined, nobody
-from plfl.data.units import Unit
+from plfl.data.features import Unit
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""

@@ -17,7 +17,7 @@ import yaml
 
 from plfl.base.errors import PlflError
 from plfl.data.dataset import Dataset
-from plfl.data.prepare import load_dataset
+from plfl.data.sources import load_dataset
 from plfl.deploy import flower
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.host import GRACE, PAUSE, Processes, ending_in_order, free_port

@@ -12,7 +12,7 @@ from plfl.baselines import linear, targets, trees
 from plfl.baselines.model import Floats, Predict, Rows
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
-from plfl.data.units import Unit
+from plfl.data.features import Unit
 from plfl.experiments.baselines import MODULES, fits
 from plfl.study import Study
 from plfl.tasks import task_of

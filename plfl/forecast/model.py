@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.config.features import CALENDAR
+from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
 from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted

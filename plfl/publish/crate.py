@@ -25,7 +25,7 @@ from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
 from plfl.base.text import some
 from plfl.data.comstock.releases import BUCKET, ROOT
-from plfl.data.receipts import verify
+from plfl.data.sources import verify
 from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml

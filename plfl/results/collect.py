@@ -16,8 +16,8 @@ import pandas as pd
 
 from plfl.baselines import BASELINE, naive
 from plfl.data.dataset import SPLITS, WEEK, Dataset
-from plfl.data.receipts import read_receipt
-from plfl.data.units import known
+from plfl.data.features import known
+from plfl.data.sources import read_receipt
 from plfl.results import comparisons
 from plfl.results.contest import Variant
 from plfl.results.records import (

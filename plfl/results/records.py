@@ -87,7 +87,7 @@ _Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,-]*$")]
 
 
 class _Receipt(BaseModel):
-    """The parts of a `plfl.data.receipts.Receipt` that its readers need."""
+    """The parts of a `plfl.data.sources.Receipt` that its readers need."""
 
     files: dict[str, str]
     clients: dict[str, dict[str, str]] = {}

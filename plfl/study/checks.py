@@ -3,9 +3,8 @@
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from plfl.config.algorithms import available
-from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
-from plfl.config.named import available_sources
+from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
 from plfl.config.rules import MethodRules, ModelRules, TaskRules, available_tasks
 from plfl.config.sections import (
     BASELINE,

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data, Windows
-from plfl.data.receipts import Receipt, digests
-from plfl.data.sources import Counts, Source
+from plfl.data.sources import Counts, Receipt, Source, digests
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Section
 

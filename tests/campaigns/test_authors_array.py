@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.features import FEATURES
+from plfl.config.named import FEATURES
 from plfl.config.sections import Comstock, Data
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_buildings
 from plfl.data.comstock.series import LOAD, WEATHER, read

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plfl.data.prepare import load_dataset
+from plfl.data.sources import load_dataset
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.local import compare, replay, study_of
 from plfl.deploy.protocol.endpoints import Message

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.sample_data import sample_year, statistics, week
 from plfl.base.errors import DataError
-from plfl.config.features import FEATURES
+from plfl.config.named import FEATURES
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout, paper_states

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.config.features import FEATURES
+from plfl.config.named import FEATURES
 from plfl.data.features import assemble
 from plfl.deploy import client_host
 from plfl.study import Study

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.base.errors import ConfigError, DataError, ResultsError
-from plfl.data import receipts
+from plfl.data import sources
 from plfl.data.comstock import series as comstock
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
@@ -115,7 +115,7 @@ def test_a_damaged_receipt_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "CA.files.json"
     path.write_text(text, encoding="latin-1")
     with naming(DataError, "CA.files.json", "--forcerun"):
-        receipts.read_receipt(path)
+        sources.read_receipt(path)
 
 
 # -- checkpoints and results ---------------------------------------------------------------------

@@ -7,7 +7,7 @@ from plfl.base.interrupts import exit_on_ctrl_c
 exit_on_ctrl_c()
 
 from plfl.data import sources
-from plfl.data.receipts import read_receipt, verify
+from plfl.data.sources import read_receipt, verify
 from plfl.pipeline.jobs import job
 from plfl.study import Study
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
+from plfl.config.named import FEATURES, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.config.features import FEATURES
+from plfl.config.named import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.checks import check_load, counted
 from plfl.data.meters.cleaning import STATIC, Meter

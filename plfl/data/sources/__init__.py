@@ -2,7 +2,9 @@
 
 An example is the input of one prediction: a window of a series of loads, or, from the source of a
 plug-in, something else such as an image. `fetch` brings the files of a state to this machine; only
-it uses the network. `save` makes examples from them, and `read` reads these.
+it uses the network. `save` makes examples from them, and `read` reads these. A receipt says which
+files the data of a state come from, so that a change of one is noticed. `load_dataset` does all of
+this in one call.
 
 Functions import the code for reading and writing series only when they need it, because the
 workflow lists files and clients each time it starts.
@@ -10,13 +12,15 @@ workflow lists files and clients each time it starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
+from plfl.base.errors import ConfigError, DataError
+from plfl.base.files import sha256
 from plfl.config.named import SourceRules, find_source
 from plfl.config.sections import Data, Windows
-from plfl.data.receipts import Receipt
 
 if TYPE_CHECKING:  # see above
     import pandas as pd
@@ -25,6 +29,55 @@ if TYPE_CHECKING:  # see above
     from plfl.data.examples import Examples, ExampleTables
     from plfl.data.windows import Limits
     from plfl.study import Study
+
+
+Receipt = dict[str, Any]
+"""`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
+by name, further information about each client as text."""
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """The SHA-256 of files, as a receipt lists them."""
+    return {str(path): sha256(path) for path in paths}
+
+
+def read_receipt(path: Path) -> Receipt:
+    """The receipt that the `download` rule wrote at `path`.
+
+    Raises:
+        DataError: it is missing or damaged.
+    """
+    try:
+        receipt: Receipt = json.loads(path.read_text(encoding="utf-8"))
+        if not all(isinstance(digest, str) for digest in receipt["files"].values()):
+            raise ValueError("a digest is not text")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{path}: is damaged ({error}); write it again with `plfl study … --forcerun download`"
+        ) from None
+    return receipt
+
+
+def verify(receipt: Receipt) -> None:
+    """Check that the files of a receipt have not changed.
+
+    Raises:
+        DataError: one is missing or has changed.
+    """
+    for name, digest in receipt["files"].items():
+        path = Path(name)
+        try:
+            if sha256(path) == digest:
+                continue
+            fault = "has changed"
+        except FileNotFoundError:
+            fault = "was deleted"
+        except (OSError, ValueError) as error:
+            fault = f"has become unreadable ({error})"
+        raise DataError(
+            f"{path}: {fault} since the data were fetched; fetch them again with "
+            "`plfl study … --forcerun download`"
+        )
 
 
 class Counts(NamedTuple):
@@ -197,3 +250,36 @@ def windows_of(
 def of(data: Data) -> Source:
     """The source of a study's data; the configuration itself knows only the rules of sources."""
     return cast(Source, find_source(data.source)())
+
+
+def load_dataset(study: Study, state: str) -> Dataset:
+    """Fetch, check, split and scale the series of one federation.
+
+    Files that are already in `data.folder` are not downloaded or generated again.
+
+    Args:
+        study: names the source, the clients, the inputs and the windows.
+        state: the federation, one of `study.data.states`.
+
+    Returns:
+        The clients' series as scaled features, indexed by windows. Loads are in kWh per interval.
+
+    Raises:
+        ConfigError: the source has no loads.
+        DataError: a file is missing, unreachable or damaged, or a series is too short or contains
+            values that cannot be used; the message names the file and the remedy.
+        PlflError: the disk is full or `data.folder` cannot be written.
+    """
+    check_loads(study)
+    return cast("Dataset", of(study.data).examples_of(study, state))
+
+
+def check_loads(study: Study) -> None:
+    """Check that a study is about loads.
+
+    Raises:
+        ConfigError: its source has other examples.
+    """
+    if (found := study.data.rules.examples) != "loads":
+        problem = f"data.source: {study.data.source} has {found}, but this needs loads"
+        raise ConfigError(study.name, [f"{problem}; use a study of loads"])

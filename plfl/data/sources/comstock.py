@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from plfl.base.errors import DataError
 from plfl.base.files import sweep
-from plfl.config.features import FEATURES
-from plfl.config.named import CC_BY, Origin
+from plfl.config.named import CC_BY, FEATURES, Origin
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
-from plfl.data.receipts import Receipt
-from plfl.data.sources import Source
+from plfl.data.sources import Receipt, Source
 
 if TYPE_CHECKING:  # the workflow lists buildings without reading any
     from plfl.data.comstock.series import Building

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from plfl.config.named import Origin
 from plfl.config.sections import Data
-from plfl.data.receipts import Receipt, digests
-from plfl.data.sources import Source
+from plfl.data.sources import Receipt, Source, digests
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
     import pandas as pd

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from plfl.config.named import Origin
 from plfl.config.sections import Data
-from plfl.data.receipts import digests
 from plfl.data.sample import places
+from plfl.data.sources import digests
 from plfl.data.sources.comstock import ComstockSource
 
 
