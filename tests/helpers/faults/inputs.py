@@ -13,7 +13,7 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -222,33 +222,6 @@ def _meters(folder: Path) -> Subject:
     return Subject("meters", files, read)
 
 
-def _comstock(folder: Path) -> Subject:
-    from plfl.data.comstock import series as comstock
-    from tests.helpers.comstock_files import COUNTIES, study, write_store
-
-    write_store(folder)
-    files = {f"store/{name}": content for name, content in _contents(folder).items()}
-
-    def read(dice: random.Random) -> None:
-        data = study(Path("store"), join=dice.choice(["position", "utc"]))
-        dict(comstock.read(Path("store"), data, "NY", list(COUNTIES)))
-
-    return Subject("ComStock", files, read)
-
-
-def _dataset(folder: Path) -> Subject:
-    from plfl.data.dataset import Dataset
-    from tests.helpers import tiny
-
-    sink = io.BytesIO()
-    np.savez(sink, **asdict(tiny.dataset(rows=300)))
-
-    def read(dice: random.Random) -> None:
-        Dataset.load_file("North.npz")
-
-    return Subject("dataset", {"North.npz": sink.getvalue()}, read)
-
-
 def _checkpoint(folder: Path) -> Subject:
     from plfl.federated.checkpoint import Checkpoint
     from tests.helpers import tiny
@@ -269,63 +242,6 @@ def _checkpoint(folder: Path) -> Subject:
     return Subject("checkpoint", files, read)
 
 
-def _cell(folder: Path) -> Subject:
-    from plfl.experiments.cell_cache import CellCache
-    from plfl.results.records import CellResult, Files, read_table
-
-    table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
-    names, wanted = Files.of(Path("cells"), "a"), Files.of(folder / "cells", "a")
-    CellCache(folder / "trained").put("d", CellResult(table, table, table), wanted)
-    files = {f"trained/{n}": content for n, content in _contents(folder / "trained").items()}
-
-    def read(dice: random.Random) -> None:
-        if CellCache(Path("trained")).get("d", names):
-            for name in names:
-                pd.testing.assert_frame_equal(read_table(name), table)
-
-    return Subject("cell", files, read)
-
-
-def _shown(folder: Path) -> Subject:
-    from plfl.publish.tracking import runs
-    from plfl.report import page
-    from plfl.report.figures import available, draw
-    from plfl.results.compare import compare
-    from plfl.results.comparisons import table
-    from plfl.results.contest import Variant
-    from plfl.results.tables import Tables
-    from tests.helpers import fake_results
-
-    results = folder / "results"
-    fake_results.write(results, fake_results.TINY)
-    fake_results.pictures(folder / "figures")
-    tables = tuple(f"results/{path.name}" for path in results.iterdir())
-
-    def read(dice: random.Random) -> None:
-        results = Path("results")
-
-        def ask() -> None:
-            tables = Tables(results)
-            tables.study, tables.clients, tables.load_unit, tables.traffic  # noqa: B018
-            tables.scores("local")
-            if best := tables.best("local"):
-                tables.optimisers(best)
-            tables.records(["round", "mase"], split="test")
-            tables.forecasts(["client", "truth"])
-
-        ways: list[Callable[[], object]] = [
-            ask,
-            lambda: page.write(results, Path("figures"), Path("index.html")),
-            lambda: table(Tables(results).study, [Variant("", {}, Tables(results))], results),
-            lambda: compare("results", "results"),
-            lambda: list(runs(Tables(results))),
-            lambda: draw(dice.choice([*available()]), Tables(results)),
-        ]
-        dice.choice(ways)()
-
-    return Subject("shown", _contents(folder), read, tables)
-
-
 def _contents(folder: Path) -> dict[str, bytes]:
     """All files in a folder by their paths from it."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -335,10 +251,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
 SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "configuration": _configuration,
     "meters": _meters,
-    "ComStock": _comstock,
-    "dataset": _dataset,
     "checkpoint": _checkpoint,
-    "cell": _cell,
-    "shown": _shown,
 }
-"""Everything that plfl reads; the valid files are made in the folder given."""
+"""What users write themselves, and checkpoints; the valid files are made in the folder given."""
