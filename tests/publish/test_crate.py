@@ -125,11 +125,9 @@ def test_readings_of_own_meters_stay(
     monkeypatch.setattr("plfl.report.figures.available", two_figures)
     results = finished(tmp_path, OWN)
     shown = pd.read_parquet(results / "forecasts.parquet")
-    (results / "models").mkdir()
-    shutil.copy(results / "forecasts.parquet", results / "models/all-P2.forecasts.parquet")
     report = (results / "index.html").read_text(encoding="utf-8")
-    assert publish(results, tmp_path / "crate", cited, DAY, models=True)
-    tables = ["forecasts", "baseline_forecasts", "models/all-P2.forecasts"]
+    assert publish(results, tmp_path / "crate", cited, DAY)
+    tables = ["forecasts", "baseline_forecasts"]
     for name in (f"{table}.parquet" for table in tables):
         table = pd.read_parquet(tmp_path / "crate" / name)
         assert table.empty
