@@ -1,4 +1,5 @@
-"""The machine of one building: a `Client` behind a socket, and Flower's processes before it."""
+"""The machine of one building: a `DeployedClient` behind a socket, and Flower's processes before
+it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from plfl.deploy.host import (
     private_folder,
 )
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.client import Client
+from plfl.deploy.protocol.client import DeployedClient
 from plfl.study import Cell, Study
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
@@ -78,7 +79,9 @@ def attend(
         hold(folder / ".lock", busy="another client uses this folder; stop it first"),
         Processes(folder / "logs") as processes,
     ):
-        client = Client(study, cell, building, series(study, cell, building, folder), folder)
+        client = DeployedClient(
+            study, cell, building, series(study, cell, building, folder), folder
+        )
         with listen(folder) as listener:
             threading.Thread(target=supervise, daemon=True).start()
             try:
@@ -92,7 +95,7 @@ def attend(
                 raise PlflError(f"client {building}: {problems[0]}") from None
 
 
-def _answer(client: Client, data: bytes, seals: Sequence[Seal]) -> bytes:
+def _answer(client: DeployedClient, data: bytes, seals: Sequence[Seal]) -> bytes:
     """The sealed answer to a message; empty if the server has not sealed the message."""
     try:
         return seals[-1].close(client.answer(seals[-1].open(data)))

@@ -35,7 +35,7 @@ from plfl.deploy.keys import Seal, SealError, ServerKeys
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.server import Server
+from plfl.deploy.protocol.server import DeployedServer
 from plfl.pipeline.jobs import git_commit
 from plfl.results.collect import conclude, summarise
 from plfl.results.records import CellResult, write_table
@@ -86,7 +86,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
     nodes = {int(node): name for node, name in plan["nodes"].items()}
     seals = ServerKeys(Path(plan["keys"])).seals(nodes.values())
     transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
-    server = Server(study, cell, transport, folder / CHECKPOINT, policy)
+    server = DeployedServer(study, cell, transport, folder / CHECKPOINT, policy)
 
     def report(_summary: RoundSummary) -> None:
         # The history includes the rounds before a restart.

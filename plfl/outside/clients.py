@@ -26,7 +26,7 @@ from plfl.data.windows import scalings
 from plfl.outside.frozen import opened
 from plfl.results.comparisons import ORIGINS
 from plfl.study import Study
-from plfl.tasks.loads import Loads
+from plfl.tasks.loads import LoadTask
 from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float32]
@@ -170,7 +170,7 @@ def datasets(study: Study) -> Datasets:
         labels = some(list(study.variants), 3)
         problem = f"grid: the study has variants with data of their own; name one: {labels}"
         raise ConfigError(study.name, [problem])
-    if not isinstance(study.task, Loads):
+    if not isinstance(study.task, LoadTask):
         raise ConfigError(study.name, ["task: only forecasts of loads have these arrays"])
     return cast(Datasets, examples(study))
 

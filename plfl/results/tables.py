@@ -19,7 +19,7 @@ from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Cell, Study
-from plfl.tasks.loads import Loads
+from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class Tables:
         """The columns of forecasts.parquet with the lower and the upper end of each interval of
         local models, by the share that it should cover in percent, the widest first."""
         task = self.study.task
-        return task.ends("local") if isinstance(task, Loads) else {}
+        return task.ends("local") if isinstance(task, LoadTask) else {}
 
     def errors(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """As `records`, for errors.parquet: sums of absolute errors by day, in kWh per interval."""

@@ -18,7 +18,7 @@ from plfl.tasks import (
     Restriction,
     Term,
 )
-from plfl.tasks.loads import Loads
+from plfl.tasks.loads import LoadTask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plfl.data.dataset import Dataset, Split
 
 
-class Forecast(Loads):
+class Forecast(LoadTask):
     """What is predicted. `name` selects a task; by default a forecast of the load, trained with
     `federation.loss`.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plfl.data.dataset import Dataset
 
 
-class Loads(Task):
+class LoadTask(Task):
     """Loads at the targets of a window. Subclasses say whether there are intervals around them.
 
     The ends of an interval are two of the numbers that are predicted for a target. Its widths are

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from plfl.config.messages import refusal
 from plfl.config.rules import Widening
 from plfl.tasks import Floats, Objective, Term
-from plfl.tasks.loads import Loads
+from plfl.tasks.loads import LoadTask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MEDIAN = 0.5
 
 
-class Quantiles(Loads):
+class Quantiles(LoadTask):
     """Quantiles of the load at each target, trained with the pinball loss instead of
     `federation.loss`.
 

@@ -12,7 +12,7 @@ import pytest
 
 from plfl.config.named import FEATURES
 from plfl.config.sections import Comstock, Data
-from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_buildings
+from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys, paper_buildings
 from plfl.data.comstock.series import LOAD, WEATHER, read
 from plfl.data.features import assemble
 from tests.helpers.comstock_files import write_metadata
@@ -38,7 +38,7 @@ def golden() -> pd.DataFrame:
 @pytest.fixture
 def authors_store(tmp_path: Path, golden: pd.DataFrame) -> Path:
     """Files as the authors downloaded them, as far as the 200 rows tell what was in them."""
-    layout = Layout(PAPER_RELEASE, 10)
+    layout = ReleaseKeys(PAPER_RELEASE, 10)
     building = paper_buildings("NY")[0]
     areas = {STATIC[feature][0]: golden[name].iloc[:1].tolist() for feature, name in AREAS.items()}
     county = {"in.nhgis_county_gisjoin": [COUNTY]}

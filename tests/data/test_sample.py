@@ -11,7 +11,7 @@ from plfl.base.errors import DataError
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
-from plfl.data.comstock.releases import PAPER_RELEASE, Layout, paper_states
+from plfl.data.comstock.releases import PAPER_RELEASE, ReleaseKeys, paper_states
 from plfl.data.features import assemble
 from plfl.data.sample import store as sample
 from plfl.data.sample.buildings import KINDS
@@ -21,7 +21,7 @@ from plfl.data.sample.weather import TEMPERATURE, weather
 from tests.helpers.refusals import naming
 
 SEED = 2018
-LAYOUT = Layout(PAPER_RELEASE, 10)
+LAYOUT = ReleaseKeys(PAPER_RELEASE, 10)
 IDS = buildings("IL")[:3]
 OWN = re.compile(r"timestamp|bldg_id|out\.electricity\..*\.energy_consumption")
 """The columns of a building's series that the sample data have, too."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.sections import Comstock, Data
-from plfl.data.comstock.releases import PAPER_RELEASE, Layout
+from plfl.data.comstock.releases import PAPER_RELEASE, ReleaseKeys
 from plfl.data.comstock.series import LOAD, WEATHER
 
 HOURS = 48
@@ -74,9 +74,9 @@ def write_store(
     upgrade: int = 10,
     state: str = "NY",
     counties: Mapping[int, str] = COUNTIES,
-) -> Layout:
+) -> ReleaseKeys:
     """A whole store of buildings, given by the counties of their weather."""
-    layout = Layout(release, upgrade)
+    layout = ReleaseKeys(release, upgrade)
     floor = "in.sqft..ft2" if layout.by_county else "in.sqft"
     groups = {"*": list(counties)}
     if layout.by_county:

@@ -10,10 +10,10 @@ import pandas as pd
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.deploy.local import replay
-from plfl.deploy.protocol.client import Client
+from plfl.deploy.protocol.client import DeployedClient
 from plfl.deploy.protocol.endpoints import Message
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.server import Server
+from plfl.deploy.protocol.server import DeployedServer
 from plfl.study import Cell, Study
 from tests.helpers import tiny
 
@@ -48,7 +48,7 @@ class Loopback:
     sends instead of its answer.
     """
 
-    def __init__(self, clients: Mapping[str, Client]):
+    def __init__(self, clients: Mapping[str, DeployedClient]):
         self.clients = dict(clients)
         self.numbers = {name: 1000 + n for n, name in enumerate(clients)}
         self.crossed: list[bytes] = []
@@ -92,12 +92,14 @@ class Deployment:
         self.loopback = Loopback({name: self.client(name) for name in NAMES})
         self.server = self.new_server()
 
-    def client(self, name: str) -> Client:
-        return Client(self.study, self.cell, name, tables()[name], self.folder / name)
+    def client(self, name: str) -> DeployedClient:
+        return DeployedClient(self.study, self.cell, name, tables()[name], self.folder / name)
 
-    def new_server(self) -> Server:
+    def new_server(self) -> DeployedServer:
         policy = RoundPolicy(self.minimum, patience=0.3)
-        return Server(self.study, self.cell, self.loopback, self.folder / "server/points", policy)
+        return DeployedServer(
+            self.study, self.cell, self.loopback, self.folder / "server/points", policy
+        )
 
     def run(self, tell: Callable[[RoundSummary], None] = lambda summary: None) -> pd.DataFrame:
         return self.server.run(tell).records.drop(columns=MEASURED)

@@ -29,7 +29,7 @@ from plfl.base.errors import DataError
 from plfl.base.files import atomic, sha256, write_text
 from plfl.config.sections import Data
 from plfl.data.comstock import series
-from plfl.data.comstock.releases import BUCKET, REGION, ROOT, Layout
+from plfl.data.comstock.releases import BUCKET, REGION, ROOT, ReleaseKeys
 
 WORKERS = 8
 """Number of parallel downloads."""
@@ -57,7 +57,7 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
             the bucket cannot be reached or refuses access, or a file is missing or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
-    layout = Layout.of(data)
+    layout = ReleaseKeys.of(data)
     store = Store(data.folder / "comstock", layout, state)
     store.fetch_metadata(set(ids))
     chosen = ids or series.draw(store.root, data, state)
@@ -81,7 +81,7 @@ class Store:
     copied there or changed, are kept if they have the MD5 that the bucket reports.
     """
 
-    def __init__(self, root: Path, layout: Layout, state: str):
+    def __init__(self, root: Path, layout: ReleaseKeys, state: str):
         self.root, self.layout, self.state = root, layout, state
         self.manifest = root / layout.release / f"manifest-{state}-upgrade{layout.upgrade}.json"
         self.digests: dict[str, str] = {}

@@ -76,14 +76,14 @@ PAPER_RELEASE = "2023/comstock_amy2018_release_1"
 
 
 @dataclass(frozen=True)
-class Layout:
+class ReleaseKeys:
     """The keys, relative to `ROOT`, of one scenario (the baseline or an upgrade) of one release."""
 
     release: str
     upgrade: int
 
     @classmethod
-    def of(cls, data: Data) -> Layout:
+    def of(cls, data: Data) -> ReleaseKeys:
         """The layout of a study.
 
         Raises:

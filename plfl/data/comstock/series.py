@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
-from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, Layout, paper_states
+from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys, paper_states
 from plfl.data.examples import ExampleTables
 
 INTERVAL = 15
@@ -93,7 +93,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
     Raises:
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
-    layout = Layout.of(data)
+    layout = ReleaseKeys.of(data)
     found = buildings(root, layout, state, ids, data.features)
     by_name = {str(building.id): building for building in found}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
@@ -152,7 +152,7 @@ def join(
     return hourly.iloc[row].set_axis(stamps)
 
 
-def metadata_keys(root: Path, layout: Layout, state: str) -> list[str]:
+def metadata_keys(root: Path, layout: ReleaseKeys, state: str) -> list[str]:
     """Keys of the metadata of a state; with one file per county, of those in the store."""
     pattern = layout.metadata(state)
     if not layout.by_county:
@@ -161,7 +161,7 @@ def metadata_keys(root: Path, layout: Layout, state: str) -> list[str]:
 
 
 def metadata(
-    root: Path, layout: Layout, state: str, keys: Sequence[str], features: Collection[str] = ()
+    root: Path, layout: ReleaseKeys, state: str, keys: Sequence[str], features: Collection[str] = ()
 ) -> pd.DataFrame:
     """The buildings of a state in metadata files of the store: `id`, the `key` of the file,
     `county`, constant `features` and the names of `KNOWN`.
@@ -189,7 +189,7 @@ def metadata(
 
 
 def buildings(
-    root: Path, layout: Layout, state: str, ids: Sequence[int], features: Collection[str]
+    root: Path, layout: ReleaseKeys, state: str, ids: Sequence[int], features: Collection[str]
 ) -> list[Building]:
     """The facts in the store's metadata about the buildings `ids` of a state, in order.
 
@@ -234,7 +234,7 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     Raises:
         DataError: there are too few buildings, or the metadata are missing or unusable.
     """
-    layout, kind = Layout.of(data), data.comstock.building_type
+    layout, kind = ReleaseKeys.of(data), data.comstock.building_type
     table = metadata(root, layout, state, metadata_keys(root, layout, state))
     if kind is not None:
         unknown = pd.Series(index=table.index, dtype="string")
@@ -257,7 +257,7 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     return sorted(map(int, table["id"]), key=order)[:clients]
 
 
-def _unknown(layout: Layout, state: str, absent: Sequence[int]) -> DataError:
+def _unknown(layout: ReleaseKeys, state: str, absent: Sequence[int]) -> DataError:
     """The error for buildings that are not in `state`; those of the paper are told apart."""
     paper = paper_states() if layout.release == PAPER_RELEASE else {}
     named = ", ".join(

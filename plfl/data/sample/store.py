@@ -12,7 +12,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.base.files import atomic
-from plfl.data.comstock.releases import RELEASES, Layout
+from plfl.data.comstock.releases import RELEASES, ReleaseKeys
 from plfl.data.sample.buildings import SampleBuilding, draw
 from plfl.data.sample.end_uses import simulate
 from plfl.data.sample.places import MOST, buildings, kind
@@ -58,16 +58,18 @@ def describe(state: str, bldg_id: int, seed: int) -> SampleBuilding:
     return draw(state, bldg_id, kind(state, bldg_id), seed)
 
 
-def _layout(release: str, upgrade: int) -> Layout:
+def _layout(release: str, upgrade: int) -> ReleaseKeys:
     by_state = [
-        name for name in RELEASES if not Layout(name, 0).by_county and RELEASES[name].state is None
+        name
+        for name in RELEASES
+        if not ReleaseKeys(name, 0).by_county and RELEASES[name].state is None
     ]
     if release not in by_state:
         raise DataError(
             f"data.comstock.release: the sample data cannot take the layout of {release!r}; "
             f"allowed: {', '.join(by_state)}"
         )
-    return Layout(release, upgrade)
+    return ReleaseKeys(release, upgrade)
 
 
 def _write_series(path: Path, building: SampleBuilding, seed: int) -> Path:

@@ -94,7 +94,7 @@ class Description(BaseModel):
     naive_week_mase_test: Score
 
 
-class Joined(Facts):
+class JoinedFacts(Facts):
     """The answer to an invitation."""
 
     windows: Annotated[int, Field(ge=1, le=CENTURY)]
@@ -106,7 +106,7 @@ class Joined(Facts):
     describes: Description
 
 
-class Trained(Facts):
+class TrainedFacts(Facts):
     """The answer of a client that has trained."""
 
     loss: Number
@@ -115,7 +115,7 @@ class Trained(Facts):
     """Number of local steps that it took."""
 
 
-class Scored(Facts):
+class ScoredFacts(Facts):
     """The answer of a client that has scored its models."""
 
     scores: list[dict[str, str | Score]]
@@ -126,7 +126,7 @@ F = TypeVar("F", bound=Facts)
 
 
 @dataclass(frozen=True)
-class Answer(Generic[F]):
+class CheckedAnswer(Generic[F]):
     """An answer that has passed all checks."""
 
     facts: F
@@ -154,12 +154,14 @@ class Answers:
     def __init__(self, study: Study, cell: Cell):
         self.study, self.cell = study, cell
 
-    def joined(self, data: bytes, request: str, proved: str, names: list[str]) -> Answer[Joined]:
+    def joined(
+        self, data: bytes, request: str, proved: str, names: list[str]
+    ) -> CheckedAnswer[JoinedFacts]:
         """The answer of a client that joins. `proved` is the name that its key proves."""
         inputs, limits = self.study.data.inputs, {}
         if self.study.windows.scaling == "pooled":
             limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
-        answer = _read(data, Joined, request, proved, limits)
+        answer = _read(data, JoinedFacts, request, proved, limits)
         facts, about = answer.facts, answer.facts.describes
         _require(facts.name in names, f"{facts.name!r} is no client of this study")
         described = facts.columns, facts.interval, about.interval, about.state, about.client
@@ -177,15 +179,15 @@ class Answers:
 
     def trained(
         self, data: bytes, request: str, name: str, rows: Rows, coder: Coder | None = None
-    ) -> Answer[Trained]:
+    ) -> CheckedAnswer[TrainedFacts]:
         """The answer of a client that has trained. The method expects `rows` of these shapes and
         types."""
         coded = coder if coder is not None and rows and coder.codes("up") else None
-        return _read(data, Trained, request, name, rows_as_arrays(rows), coded)
+        return _read(data, TrainedFacts, request, name, rows_as_arrays(rows), coded)
 
-    def scored(self, data: bytes, request: str, name: str) -> Answer[Scored]:
+    def scored(self, data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
         """The answer of a client that has scored its models."""
-        answer = _read(data, Scored, request, name, {})
+        answer = _read(data, ScoredFacts, request, name, {})
         wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
         rows = answer.facts.scores
         scored = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
@@ -243,7 +245,7 @@ def _read(
     name: str,
     expected: Mapping[str, Tensor],
     coder: Coder | None = None,
-) -> Answer[F]:
+) -> CheckedAnswer[F]:
     """An answer with facts of this kind and arrays like the `expected` ones.
 
     With a `coder`, the first array is a coded message.
@@ -274,7 +276,7 @@ def _read(
         update = None if coder is None else coder.check("up", message.arrays["0"])
     except CodecError as error:
         raise MessageError(str(error)) from None
-    return Answer(facts, message.arrays, update)
+    return CheckedAnswer(facts, message.arrays, update)
 
 
 def _require(is_so: bool, problem: str) -> None:

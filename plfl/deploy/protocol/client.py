@@ -43,14 +43,14 @@ from plfl.study import Cell, Study
 log = logging.getLogger(__name__)
 
 Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
-"""The facts and the arrays of an answer; `Client.answer` adds the number of the message."""
+"""The facts and the arrays of an answer; `DeployedClient.answer` adds the number of the message."""
 MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
 LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
 
 
-class Client:
+class DeployedClient:
     """Answers the messages of the server for one building, whose series is `table`."""
 
     def __init__(self, study: Study, cell: Cell, name: str, table: pd.DataFrame, folder: Path):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
+from plfl.deploy.protocol.answers import Answers, CheckedAnswer, JoinedFacts, outliers
 from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.study import Cell, Study
@@ -51,7 +51,7 @@ class _Member:
     """A client that has joined."""
 
     node: Node
-    answer: Answer[Joined]
+    answer: CheckedAnswer[JoinedFacts]
 
 
 class Membership:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import Answer, F, Trained, outliers
+from plfl.deploy.protocol.answers import CheckedAnswer, F, TrainedFacts, outliers
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
@@ -58,7 +58,7 @@ MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
 
 
-class Server:
+class DeployedServer:
     """The server of one cell with real clients. `folder`: the folder of the checkpoint."""
 
     def __init__(
@@ -202,7 +202,7 @@ class Server:
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
             yield reported_part(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
 
-    def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
+    def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]]:
         """A function that reads the answers of the clients of a cohort, which must fit the
         method."""
 
@@ -215,7 +215,7 @@ class Server:
         shared = cohort.f.channel.shared
         expected = awaited(attempt, shared, len(self.names), tried.f.coder)
 
-        def read(data: bytes, request: str, name: str) -> Answer[Trained]:
+        def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:
             return self.answers.trained(data, request, name, expected, cohort.f.coder)
 
         return read
@@ -263,8 +263,8 @@ class Server:
         self,
         messages: Mapping[str, Message],
         kind: str,
-        read: Callable[[bytes, str, str], Answer[F]],
-    ) -> dict[str, Answer[F]]:
+        read: Callable[[bytes, str, str], CheckedAnswer[F]],
+    ) -> dict[str, CheckedAnswer[F]]:
         """Send messages; return, by name, the answers that arrived in time and that `read`
         accepted. `read` also gets the number of the message and the name of the client."""
         packed = {name: message.pack() for name, message in messages.items()}

@@ -18,7 +18,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data import sources
 from plfl.data.comstock import download, series
-from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
+from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, ReleaseKeys
 from tests.helpers.comstock_files import study, write_store
 from tests.helpers.refusals import naming
 from tests.helpers.s3 import empty, serving
@@ -36,7 +36,7 @@ UPGRADES = {
     "2025/comstock_amy2012_release_2": 10,
 }
 """A release of each form, and the upgrade of its files."""
-LAYOUT = Layout(PAPER_RELEASE, 10)
+LAYOUT = ReleaseKeys(PAPER_RELEASE, 10)
 METADATA = LAYOUT.metadata("NY")
 SERIES = LAYOUT.load("NY", FEW[0])
 WEATHER = LAYOUT.weather(COUNTIES[FEW[0]])
@@ -112,7 +112,7 @@ def cached(data: Data) -> dict[str, Path]:
 
 def needed(release: str, ids: list[int]) -> set[str]:
     """The keys that a download of these buildings is about."""
-    layout = Layout(release, UPGRADES[release])
+    layout = ReleaseKeys(release, UPGRADES[release])
     return {
         *(layout.metadata("NY", COUNTIES[i] if layout.by_county else "*") for i in ids),
         *(layout.load("NY", building) for building in ids),
@@ -153,7 +153,7 @@ def test_counties_are_fetched_until_every_building_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "WORKERS", 1)
-    data, layout = study(tmp_path / "data", release=BY_COUNTY), Layout(BY_COUNTY, 10)
+    data, layout = study(tmp_path / "data", release=BY_COUNTY), ReleaseKeys(BY_COUNTY, 10)
 
     def here() -> list[str]:
         return series.metadata_keys(data.folder / "comstock", layout, "NY")
@@ -190,7 +190,9 @@ def test_what_arrived_before_an_error_is_not_downloaded_again(bucket: Bucket, da
 @pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])
 def test_no_network(tmp_path: Path, release: str) -> None:
     data = study(tmp_path / "data", release=release)
-    with naming(DataError, Layout(release, 10).metadata("NY"), "run again", "source to sample"):
+    with naming(
+        DataError, ReleaseKeys(release, 10).metadata("NY"), "run again", "source to sample"
+    ):
         download.download(data, "NY", FEW)
     assert not data.folder.exists()
 
@@ -321,7 +323,7 @@ def test_a_draw_is_from_every_county_and_its_receipt_says_so(data: Data) -> None
         folder=data.folder, states=["NY"], clients=1, comstock={"draw": 1, "release": BY_COUNTY}
     )
     files = sources.of(drawing).fetch(drawing, "NY")["files"]
-    layout = Layout(BY_COUNTY, 10)
+    layout = ReleaseKeys(BY_COUNTY, 10)
     for county in set(COUNTIES.values()):
         assert str(drawing.folder / "comstock" / layout.metadata("NY", county)) in files
 

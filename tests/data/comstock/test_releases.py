@@ -9,7 +9,7 @@ import yaml
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Comstock, Data
-from plfl.data.comstock.releases import RELEASES, Layout, paper_buildings
+from plfl.data.comstock.releases import RELEASES, ReleaseKeys, paper_buildings
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -35,7 +35,7 @@ METADATA = {
 def test_keys_are_those_of_the_bucket() -> None:
     assert {release for release, _ in METADATA} == set(RELEASES)
     for (release, upgrade), metadata in METADATA.items():
-        layout, year = Layout(release, upgrade), release.split("_")[1]
+        layout, year = ReleaseKeys(release, upgrade), release.split("_")[1]
         series = f"timeseries_individual_buildings/by_state/upgrade={upgrade}/state=CA"
         assert layout.load("CA", 7) == f"{release}/{series}/7-{upgrade}.parquet"
         assert layout.metadata("CA", "G0600370") == f"{release}/{metadata}.parquet"
@@ -60,7 +60,7 @@ def test_what_the_bucket_does_not_have_is_refused(
     keys: dict[str, Any], told: tuple[str, ...]
 ) -> None:
     with naming(DataError, *told):
-        Layout.of(Data(comstock=Comstock(**keys)))
+        ReleaseKeys.of(Data(comstock=Comstock(**keys)))
 
 
 def test_the_paper_has_42_buildings_in_each_of_three_states() -> None:
@@ -85,4 +85,4 @@ def test_the_guide_names_every_release_and_its_configurations_are_valid() -> Non
     blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 2
     for block in blocks:
-        Layout.of(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)
+        ReleaseKeys.of(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)
