@@ -30,8 +30,6 @@ _IN_WORDS = {
 _BLOCKS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 """Types of the errors about a value that is not a block of keys."""
 
-_VARIED = ("windows", "task", "model", "federation", "hyperparameters")
-"""Blocks whose keys can be axes of the grid."""
 _SCALARS = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "path_type")
 """Types of the errors about a value that is not a single number, truth value or text."""
 
@@ -61,24 +59,9 @@ def read(path: str | Path) -> object:
         raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
     except IsADirectoryError:
         raise ConfigError(str(path), ["is a folder; name the YAML file of a study"]) from None
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(str(path), [f"cannot be read as YAML: {_located(error)}"]) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML
-        raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
-
-
-def _located(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, where, and in which part of the file, in one line."""
-
-    def at(mark: yaml.Mark | None) -> str:
-        return "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-
-    found = ": ".join(filter(None, [at(error.problem_mark), error.problem]))
-    if not error.context:
-        return found
-    return f"{found}, {error.context}" + (
-        f" that begins at {at(error.context_mark)}" if error.context_mark else ""
-    )
+        said = " ".join(str(error).split())
+        raise ConfigError(str(path), [f"cannot be read as YAML: {said}"]) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -176,10 +159,10 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     if kind == "union_tag_not_found":
         known = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
         return [f"{path}: {given} has no name; allowed: {', '.join(known)}"]
-    return [f"{path}: {given} is not allowed: {_reason(error, path, given, model)}"]
+    return [f"{path}: {given} is not allowed: {_reason(error, model)}"]
 
 
-def _reason(error: Any, path: str, given: str, model: type[Section]) -> str:
+def _reason(error: Any, model: type[Section]) -> str:
     """Why a value is not allowed, and what to write instead."""
     kind, value = error["type"], error["input"]
     if kind in _BLOCKS:
@@ -187,18 +170,13 @@ def _reason(error: Any, path: str, given: str, model: type[Section]) -> str:
     if kind in _TEXTS and isinstance(value, bool | int | float | date):
         return _UNQUOTED["bool" if isinstance(value, bool) else "other"]
     if kind in _SCALARS and isinstance(value, list):
-        can_be_axis = error["loc"][0] in _VARIED and all(isinstance(p, str) for p in error["loc"])
-        axis = f"; to train the study with each of them, write `grid: {{{path}: {given}}}`"
-        return "it is one value, not a list" + axis * (can_be_axis and "..." not in given)
+        return "it is one value, not a list; `grid` can list several (docs/axes.md)"
     reason: str = error["msg"].removeprefix("Value error, ")
     reason = reason[0].lower() + reason[1:]
     if kind == "string_pattern_mismatch":
         return _IN_WORDS.get(error["ctx"]["pattern"], reason)
     if kind == "list_type" and not isinstance(value, dict):
-        entries = str(value)
-        if re.fullmatch(r"[\d.]+([ ,]+[\d.]+)+", entries):  # numbers without brackets
-            entries = ", ".join(re.split("[ ,]+", entries))
-        return f"{reason}, such as [{entries}]"
+        return f"{reason}, such as [{value}]"
     if kind == "literal_error" and isinstance(value, str):
         reason += did_you_mean(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     return reason

@@ -130,10 +130,6 @@ def chosen(
     problems: list[InitErrorDetails] = []
     for key in [key for key in keys if key not in cls.model_fields]:
         known = allowed(str(key), ["name", *beside, *cls.model_fields])
-        others = {other: find(other) for other in names() if key in find(other).model_fields}
-        first = [n for n, one in others.items() if not {*one.__mro__[1:]} & {*others.values()}]
-        if len(first) == 1:  # the others inherit the key
-            known += f"; the {what} {first[0]} has it: add `name: {first[0]}`"
         unknown = refusal(f"unknown key of the {what} {name}; {known}")
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
     try:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin
 
-from plfl.base.errors import did_you_mean
 from plfl.config.messages import allowed, blocks_at
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
@@ -215,7 +214,7 @@ def _unknown(key: str, study: type[Section]) -> str | None:
                 return None
             continue
         if depth == 0 and len(parts) == 1:
-            return f"unknown key; {allowed(key, Grid.model_fields)}{_elsewhere(key, study)}"
+            return f"unknown key; {allowed(key, Grid.model_fields)}"
         inside = ".".join(parts[:depth])
         return (
             f"is not a key of a study; {allowed(part, known, f' in `{inside}`' if inside else '')}"
@@ -223,18 +222,6 @@ def _unknown(key: str, study: type[Section]) -> str | None:
             else f"is not a key of a study; `{inside}` is not a block of keys"
         )
     return None
-
-
-def _elsewhere(key: str, study: type[Section]) -> str:
-    """A hint at a key of this name in another block of the study."""
-    found = [
-        f"{block}.{key}"
-        for block in study.model_fields
-        if any(key in section.model_fields for section in blocks_at([block], study))
-    ]
-    return (
-        f"; or an axis `{found[0]}`" if found and not did_you_mean(key, Grid.model_fields) else ""
-    )
 
 
 def _fixed(key: str) -> str | None:

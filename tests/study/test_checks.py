@@ -52,7 +52,7 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data.meters.timezone": "Berlin"}, ("'Berlin'", "IANA")),
     ({"data.meters.timezones": {"a*": "Europe/Berln"}}, ("'Europe/Berln'", "IANA")),
     ({"grid.seeds": 10}, ("such as [10]",)),
-    ({"windows.look_back": [4, 8]}, ("`grid: {windows.look_back: [4, 8]}`",)),
+    ({"windows.look_back": [4, 8]}, ("one value, not a list",)),
     ({"tuning": [0.1]}, ("search, alone, trials",)),
     (covariates("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]
     ({"model.modul": "mine.py:Net"}, ("'module'",)),
