@@ -95,8 +95,8 @@ class ForecastModel(Contents):
         Raises:
             DataError: nothing of this name exists.
         """
-        files = meters.in_folders(paths)
         layout = self._layout
+        files = meters.in_folders(paths, exports=bool(layout.exports))
         if unit is not None:
             layout = layout.model_copy(update={"unit": unit})
         is_own = self.study.data.source == "meters"

@@ -507,3 +507,11 @@ def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(
         "temperature": [-2.5, -2.5],
         "floor_area": [18000, 18000],
     }
+
+
+def test_text_files_in_a_folder_are_raw_exports_but_no_files_of_meters(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("NA.txt", "school.csv")]
+    for file in files:
+        file.write_text("timestamp,load\n", encoding="utf-8")
+    assert meters.in_folders([tmp_path], exports=True) == files
+    assert meters.in_folders([tmp_path]) == files[1:]

@@ -23,7 +23,7 @@ from plfl.data.checks import collected, is_register
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, client_names, is_series
+from plfl.data.meters.paths import client_name, client_names, is_series, raw_files
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.series import finished
 
@@ -123,12 +123,15 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     return series
 
 
-def in_folders(paths: Iterable[Path]) -> list[Path]:
-    """The files of meters that are named, or that are in the folders that are named.
+def in_folders(paths: Iterable[Path], exports: bool = False) -> list[Path]:
+    """The files of meters that are named, or that are in the folders that are named. `exports`:
+    they are raw exports, which may also be text files and archives.
 
     Raises:
         DataError: a path does not exist, or a folder holds no file of a meter.
     """
+    if exports:
+        return raw_files(paths)
     found: list[Path] = []
     for path in paths:
         if not path.exists():
