@@ -12,6 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.experiments.trainer import Trainer
+from plfl.results import words
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
 from tests.helpers import tiny
@@ -209,6 +210,8 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
     assert of.for_new == {"new": 1}
     assert of.federated == ["P1"]
+    assert (words.kind(of, "P1"), words.kind(of, "new")) == (words.FEDERATION, "")
+    assert words.shares(of, "new") == "a new meter with 1 week of readings"
 
 
 def test_own_steps_of_late_clients_train_no_second_federation() -> None:
