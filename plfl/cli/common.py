@@ -123,7 +123,8 @@ def for_each_meter(
         except PlflError as error:
             problems.append(str(error))
     if not results:
-        raise DataError("\n".join(problems))
+        none = "none of the study's meters is in these files; name another one with --client"
+        raise DataError("\n".join(problems) or none)
     for problem in problems:
         print(f"plfl: {problem}", file=sys.stderr)
     return results

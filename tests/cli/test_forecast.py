@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.cli import main as cli
+from plfl.cli.common import for_each_meter
 from plfl.forecast.output import as_csv
 from tests.cli.test_main import CELL, project
 
@@ -138,3 +140,8 @@ def test_a_file_in_kw_is_recognised(model: str, capsys: pytest.CaptureFixture[st
     )
     again = printed(capsys, model, "kw.csv", "--client", "a", "--read-as", "kW")
     pd.testing.assert_frame_equal(again, plain)
+
+
+def test_files_without_a_known_meter_are_refused_with_a_remedy() -> None:
+    with pytest.raises(DataError, match="--client"):
+        for_each_meter({}, [], lambda name, readings: None)
