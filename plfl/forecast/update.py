@@ -239,8 +239,9 @@ class Update:
             earlier = earlier[~earlier["client"].isin(measured["client"])]
         every = pd.concat([earlier, measured], ignore_index=True)
         write_table(every, unfinished / MEASURED)
-        write_csv(every, unfinished / "update.csv")
-        write_csv(pd.DataFrame(self.errors), unfinished / "errors.csv")
+        for name, table in {"update": every, "errors": pd.DataFrame(self.errors)}.items():
+            # Names of meters stay as they are, `=a` included.
+            table.to_csv(unfinished / f"{name}.csv", index=False, float_format="%.6g")
         write_table(self._all_weeks(), unfinished / WEEKS)
         unfinished.rename(folder)
         return folder
