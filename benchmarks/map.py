@@ -91,8 +91,8 @@ def table(results: Path) -> pd.DataFrame:
                         continue
                     if not contest.pairs:
                         continue  # it has no forecast of some windows
-                    found = row(name, weeks, way, contest, is_alone)
-                    rows.append({"site": states[0] if states else "all", **found})
+                    table = row(name, weeks, way, contest, is_alone)
+                    rows.append({"site": states[0] if states else "all", **table})
     return pd.DataFrame(rows)
 
 

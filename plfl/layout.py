@@ -97,7 +97,7 @@ class ParameterLayout:
         """Names of the parameters that a `pattern` means: one of `GROUPS` or a glob pattern."""
         if pattern not in GROUPS:
             return [name for name in self.names if fnmatchcase(name, pattern)]
-        head = {name for own in self.head for name in self.names if fnmatchcase(name, own)}
+        head = {name for entry in self.head for name in self.names if fnmatchcase(name, entry)}
         return [name for name in self.names if (name in head) == (pattern == "head")]
 
     def mask(self, patterns: list[str]) -> NDArray[np.bool_]:

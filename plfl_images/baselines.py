@@ -31,22 +31,22 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
     pooled = _answers(dataset, np.arange(dataset.pool.training))
     parts = []
     for seed in seeds:
-        own = dataset.of_seed(seed)
-        for i, client in enumerate(own.clients.tolist()):
-            labels = own.pool.labels[own.parts[i]]
+        of_seed = dataset.of_seed(seed)
+        for i, client in enumerate(of_seed.clients.tolist()):
+            labels = of_seed.pool.labels[of_seed.parts[i]]
             majority = np.bincount(labels).argmax() if len(labels) else 0
-            every = {split: np.full(len(own.starts(i, split)), majority) for split in EVALUATED}
+            every = {split: np.full(len(of_seed.starts(i, split)), majority) for split in EVALUATED}
             several = len(np.unique(labels)) > 1
-            found = {
+            by_name = {
                 "majority": every,
-                "logistic_own": _answers(own, own.parts[i]) if several else every,
+                "logistic_own": _answers(of_seed, of_seed.parts[i]) if several else every,
                 "logistic_pooled": pooled,
             }
             about = {"state": state, "seed": seed, "client": client}
-            for baseline, answers in found.items():
+            for baseline, answers in by_name.items():
                 for split in EVALUATED:
-                    truth = own.labels_of(own.starts(i, split))
-                    scores = _scores(truth, answers[split], own.label_shares[i])
+                    truth = of_seed.labels_of(of_seed.starts(i, split))
+                    scores = _scores(truth, answers[split], of_seed.label_shares[i])
                     parts.append(about | {"baseline": baseline, "split": split} | scores)
     return pd.DataFrame(parts)
 
@@ -60,7 +60,7 @@ def _answers(dataset: ImageDataset, images: NDArray[np.int64]) -> dict[str, Labe
         pixels[images], dataset.pool.labels[images]
     )
     parts = {"validation": dataset.validation, "test": dataset.test}
-    return {split: fitted.predict(pixels[own]) for split, own in parts.items()}
+    return {split: fitted.predict(pixels[part]) for split, part in parts.items()}
 
 
 def _scores(truth: Labels, answers: Labels, shares: NDArray[np.float64]) -> dict[str, float]:

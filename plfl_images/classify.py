@@ -147,15 +147,17 @@ class Classify(Task):
         """An empty tensor of edges, and ρ (N, classes) of each client; `bins` has no effect."""
         import torch
 
-        classes = 1 + int(max(own.max() for own in targets))
-        counts = torch.stack([torch.bincount(own.long(), minlength=classes) for own in targets])
+        classes = 1 + int(max(target.max() for target in targets))
+        counts = torch.stack(
+            [torch.bincount(target.long(), minlength=classes) for target in targets]
+        )
         return targets[0].new_empty(0), (counts / counts.amax(1, keepdim=True)).to(targets[0])
 
     def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
         """Shares (N, classes) of the labels of each client; `bins` has no effect."""
-        classes = 1 + int(max(own.max() for own in targets))
-        counts = [np.bincount(own.astype(np.int64), minlength=classes) for own in targets]
-        return np.stack([own / own.sum() for own in counts])
+        classes = 1 + int(max(row.max() for row in targets))
+        counts = [np.bincount(row.astype(np.int64), minlength=classes) for row in targets]
+        return np.stack([row / row.sum() for row in counts])
 
     def evaluator(self, dataset: Examples, engine: Engine) -> CommonEvaluator:
         from plfl_images.evaluation import CommonEvaluator

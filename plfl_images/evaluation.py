@@ -34,11 +34,11 @@ class CommonEvaluator:
         If nothing is shared (None), they are the same.
         """
         dataset = f.client_data.dataset
-        found = {}
+        scores = {}
         if is_last or received is None:
-            found["local"] = self._scores(f.own_models(received), dataset)
-        found["global"] = found["local"] if received is None else self._scores(received, dataset)
-        tables = [table.assign(model=model) for model, table in found.items()]
+            scores["local"] = self._scores(f.own_models(received), dataset)
+        scores["global"] = scores["local"] if received is None else self._scores(received, dataset)
+        tables = [table.assign(model=model) for model, table in scores.items()]
         return Evaluation(pd.concat(tables, ignore_index=True))
 
     def _scores(self, rows: torch.Tensor, dataset: Examples) -> pd.DataFrame:

@@ -56,10 +56,10 @@ class ImageReporting(Reporting):
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl_images.results import classification
 
-        found = classification.summarise(
+        summary = classification.summarise(
             records, study.data.source, classification.target_of(study)
         )
-        (row,) = found.query("model == 'global'").to_dict("records")
+        (row,) = summary.query("model == 'global'").to_dict("records")
         tuned = row["hyperparameters"] and f"; chosen on validation: {row['hyperparameters']}"
         return (
             f"{cell}: test accuracy {row['accuracy']:.3f} at round {row['round']}, "

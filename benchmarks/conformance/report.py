@@ -100,8 +100,8 @@ def table(results: dict[str, Any]) -> str:
     rows = []
     for name in PROBES:
         cells = (results["results"][library.name].get(name, "not there") for library in columns)
-        found = zip(columns, cells, strict=True)
-        rows.append([name, *(cell(verdict(library.name, name, value)) for library, value in found)])
+        table = zip(columns, cells, strict=True)
+        rows.append([name, *(cell(verdict(library.name, name, value)) for library, value in table)])
     head = f"| method | {' | '.join(library.name for library in columns)} |"
     lines = [head, f"|---|{'---|' * len(columns)}", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"

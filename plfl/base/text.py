@@ -17,7 +17,7 @@ def visible(text: str) -> str:
     >>> visible("meter\x1b[2J")
     'meter\\x1b[2J'
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def harmless(value: Any) -> Any:

@@ -26,7 +26,7 @@ def rivals(further: Iterable[BaselineRules] = ()) -> list[str]:
     """Names of the baselines that a federation has to beat: those for which clients send nothing.
     The study's `further` baselines count only if their pre-training did not include its data."""
     every = catalogue(
-        covariates=True, further=[one for one in further if not one.has_seen_the_data]
+        covariates=True, further=[rules for rules in further if not rules.has_seen_the_data]
     )
     return [name for name, baseline in every.items() if baseline.crosses == "nothing"]
 

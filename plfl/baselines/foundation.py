@@ -65,18 +65,18 @@ class Foundation(Further):
                     f"the baseline {self.name} needs the package {self.package}; run pip install "
                     "'plfl[foundation]', or take it out of baselines.further"
                 ) from None
-            found = np.empty((len(starts), dataset.horizons, len(levels)))
+            forecast = np.empty((len(starts), dataset.horizons, len(levels)))
             ends = dataset.persistence_rows(starts) + 1
             for first in range(0, len(starts), BATCH):
                 part = slice(first, first + BATCH)
                 begins = np.maximum(dataset.bounds[client, 0], ends[part] - self.context)
                 series = [dataset.load[i:j] for i, j in zip(begins, ends[part], strict=True)]
-                own, blocks = self.ahead(model, series, steps, levels)
-                found[part] = [
-                    [np.interp(levels, own, quantiles) for quantiles in block]
+                levels_of_model, blocks = self.ahead(model, series, steps, levels)
+                forecast[part] = [
+                    [np.interp(levels, levels_of_model, quantiles) for quantiles in block]
                     for block in blocks[:, -dataset.horizons :]
                 ]
-            return np.sort(found, axis=-1)
+            return np.sort(forecast, axis=-1)
 
         return predict
 

@@ -74,9 +74,9 @@ def restored(
     means, weights = fitted[1:].reshape(2, -1)
 
     def predict(starts: Rows) -> Floats:
-        found = _inputs(dataset, starts) if name == "ridge" else _lagged(dataset, client, starts)
+        inputs = _inputs(dataset, starts) if name == "ridge" else _lagged(dataset, client, starts)
         # The week lags come last, and may have been left out.
-        moved = fitted[0] + (found[:, : len(weights)] - means) @ weights
+        moved = fitted[0] + (inputs[:, : len(weights)] - means) @ weights
         return np.asarray(features.last(dataset, starts) + moved, float)
 
     return predict

@@ -17,7 +17,7 @@ def of_each(fit: Fit) -> Fit:
         if dataset.horizons == 1:
             return fit(dataset)
         models = [fit(dataset.at(h)) for h in range(dataset.horizons)]
-        return lambda client, starts: np.stack([one(client, starts) for one in models], axis=1)
+        return lambda client, starts: np.stack([model(client, starts) for model in models], axis=1)
 
     return fit_all
 

@@ -156,8 +156,8 @@ def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, Model]) 
         base = [lambda _, starts, below=below: below(client, starts) for below in model.stages]
         return trained(dataset.of(np.array([client])), dataset, boosting, base=base)
 
-    own = {client: added(client, model) for client, model in models.items()}
-    return forecasts(dataset, own, boosting)
+    added_to = {client: added(client, model) for client, model in models.items()}
+    return forecasts(dataset, added_to, boosting)
 
 
 def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, Model]:
@@ -215,8 +215,8 @@ class Windows:
     def features(self, h: int, client: int, starts: Rows) -> Floats:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
-        found = self.design(self.views[h], client, starts, self.units[client])
-        return found if len(self.views) == 1 else np.insert(found, 0, h, axis=1)
+        design = self.design(self.views[h], client, starts, self.units[client])
+        return design if len(self.views) == 1 else np.insert(design, 0, h, axis=1)
 
     def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
         """Loads (W, ...) in kWh, scaled like targets."""
@@ -237,8 +237,8 @@ class Windows:
 
     def start(self, base: Predict, client: int, starts: Rows) -> Floats:
         """The start of boosting: forecasts (W, H, Q) by `base`, scaled like targets."""
-        found = base(client, starts)
-        return self.scaled(client, starts, found.reshape(len(starts), len(self.views), -1))
+        level = base(client, starts)
+        return self.scaled(client, starts, level.reshape(len(starts), len(self.views), -1))
 
     def part(
         self, split: Split, base: Predict | None, clients: Sequence[int] | None = None
@@ -248,9 +248,13 @@ class Windows:
         some = range(len(self.dataset.clients)) if clients is None else clients
         starts = {i: self.dataset.starts(i, split) for i in some}
         if len(self.views) > 1:
-            for i, own in starts.items():
-                starts[i] = own[:: max(1, -(-len(own) * len(self.views) // MOST))]
-        pairs = [(h, *own) for h in range(len(self.views)) for own in starts.items()]
+            for i, client_starts in starts.items():
+                starts[i] = client_starts[
+                    :: max(1, -(-len(client_starts) * len(self.views) // MOST))
+                ]
+        pairs = [
+            (h, *client_starts) for h in range(len(self.views)) for client_starts in starts.items()
+        ]
         targets = [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
         return (
             np.concatenate([self.features(*pair) for pair in pairs]),
@@ -307,7 +311,7 @@ def trained(
 
     def stage(k: int, chosen: list[Chosen]) -> tuple[list[Any], Predict]:
         known = [members, scored] if not k else [members.refit(), scored.refit()]
-        windows, theirs = (Windows(one, design, changes) for one in known)
+        windows, theirs = (Windows(features, design, changes) for features in known)
         below = base[k] if base else None
         boosters = (grow or boosted)(windows, boosting, chosen, below)
         return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
@@ -330,8 +334,10 @@ def _predict(
 ) -> Floats:
     """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q)."""
     read = [windows.features(h, client, starts) for h in range(windows.dataset.horizons)]
-    found = np.array([[one.predict(x, num_threads=1) for one in boosters] for x in read])
-    loads = np.moveaxis(found, -1, 0)  # (W, H, Q)
+    forecasts = np.array(
+        [[booster.predict(x, num_threads=1) for booster in boosters] for x in read]
+    )
+    loads = np.moveaxis(forecasts, -1, 0)  # (W, H, Q)
     if base:
         loads = loads + windows.start(base, client, starts)
     loads = windows.in_kwh(client, starts, loads)
@@ -430,9 +436,11 @@ def boosted(
     # The gradients of a quantile are not whole numbers.
     exact = {"objective": "quantile", "use_quantized_grad": False}
     objectives = [exact | {"alpha": level} for level in boosting.levels] or [{}]
-    found = []
+    models = []
     for k, objective in enumerate(objectives):
         pairs = product(boosting.leaves, boosting.learning_rate)
         tried = chosen[k : k + 1] or [Chosen(*pair, boosting.trees) for pair in pairs]
-        found.append(min((train(k, one, objective) for one in tried), key=lambda pair: pair[0])[1])
-    return found
+        models.append(
+            min((train(k, attempt, objective) for attempt in tried), key=lambda pair: pair[0])[1]
+        )
+    return models

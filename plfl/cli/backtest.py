@@ -69,8 +69,8 @@ def run(options: argparse.Namespace) -> int:
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)
 
-    found = for_each_meter(tables, problems, score)
-    rows = [row for row, _, _ in found.values()]
+    scored = for_each_meter(tables, problems, score)
+    rows = [row for row, _, _ in scored.values()]
     _tell_drift(rows)
     text = _csv(pd.DataFrame(rows))
     if options.out is None:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         from plfl.report.figures.backtest import draw
 
-        draw(rows, {client: (past, now) for client, (_, past, now) in found.items()}, options.plot)
+        draw(rows, {client: (past, now) for client, (_, past, now) in scored.items()}, options.plot)
         print(f"wrote {options.plot}", file=sys.stderr)
     return INCOMPLETE if problems else 0
 

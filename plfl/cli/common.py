@@ -84,10 +84,10 @@ def add_model(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 def latest_study(file: str) -> Path:
     """The results folder below the current one whose `file` was written last."""
-    found = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
-    if not found:
+    studies = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
+    if not studies:
         raise PlflError(f"results: holds no study with {file}; run one first, see `plfl init`")
-    return found[-1].parent
+    return studies[-1].parent
 
 
 @contextmanager

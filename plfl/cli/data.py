@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> None:
         warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)
         problems += [f"{state}: {refused}"] if refused else []
-        found = warnings or ([] if refused else ["no problems found"])
-        print("\n".join([*found, ""]))
+        lines = warnings or ([] if refused else ["no problems found"])
+        print("\n".join([*lines, ""]))
     if problems:
         raise DataError("\n".join(problems))
     if not options.what.is_dir():
@@ -102,7 +102,7 @@ def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
 def _folder_study(folder: Path) -> Study:
     from plfl.data.meters import is_series
 
-    found = [path for path in folder.iterdir() if is_series(path)]
+    tables = [path for path in folder.iterdir() if is_series(path)]
     meters = {"folder": str(folder)}
-    data = {"source": "meters", "states": ["all"], "clients": max(1, len(found)), "meters": meters}
+    data = {"source": "meters", "states": ["all"], "clients": max(1, len(tables)), "meters": meters}
     return Study.parse({"data": data}, str(folder))

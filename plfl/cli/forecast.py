@@ -196,15 +196,15 @@ def _forecasts(
     model: ForecastModel, client: str, readings: pd.DataFrame, options: argparse.Namespace
 ) -> pd.DataFrame:
     """The forecasts for a meter, with the offsets of their stamps."""
-    found = model.predict(readings, client, options.model)
+    forecasts = model.predict(readings, client, options.model)
     if not options.all:
-        found = model.upcoming(readings, found)
-    if found.empty:
+        forecasts = model.upcoming(readings, forecasts)
+    if forecasts.empty:
         raise DataError(
             f"{client}: no forecast after the last reading, {readings.index[-1]}, because there is "
             f"a gap in the {model.look_back} readings before it; add readings"
         )
-    return model.with_offsets(found, client)
+    return model.with_offsets(forecasts, client)
 
 
 def export(options: argparse.Namespace) -> None:

@@ -119,8 +119,8 @@ def run(options: argparse.Namespace) -> None:
         path = shipped.write_study(options.study, Path())
         print(f"{path}: {shipped.about(options.study)}")
     print(f"next, with {path}:")
-    own = Study.load(path).data.source == "meters"
-    for command in (*(["data check"] if own else []), "cells", "study"):
+    has_meters = Study.load(path).data.source == "meters"
+    for command in (*(["data check"] if has_meters else []), "cells", "study"):
         print(f"  plfl {command} {shlex.quote(str(path))}")
 
 
@@ -139,16 +139,18 @@ def _of_exports(
     try:
         meters = _meters(given)
         with progress_bar("read", "step") as progress:
-            found, study = starter.recognise(exports, meters, progress, ahead)
+            exports_read, study = starter.recognise(exports, meters, progress, ahead)
         starter.write(path, study)
     except ConfigError as error:
         raise DataError("\n".join(map(as_options, error.problems))) from None
     except DataError as error:
         raise DataError(as_options(str(error))) from None
-    for line in found.report():
+    for line in exports_read.report():
         print(as_options(line))
-    for name in starter.too_short(found):
-        command = f"plfl forecast results/{path.stem} {shlex.quote(str(found.files[name]))} --new"
+    for name in starter.too_short(exports_read):
+        command = (
+            f"plfl forecast results/{path.stem} {shlex.quote(str(exports_read.files[name]))} --new"
+        )
         print(
             f"{name}: takes no part, with less than two weeks of readings; after the study, "
             f"forecast it as a new meter:\n  {command} --client {shlex.quote(name)}"
@@ -178,21 +180,21 @@ def _meters(given: dict[str, Any]) -> Meters:
 def as_options(message: str) -> str:
     """A message with options instead of the keys of a study."""
 
-    def option(found: re.Match[str]) -> str:
-        flag = f"--{found['key'].replace('_', '-')}"
-        if found["role"]:
-            return f"{flag} {found['role']}=…"
-        if not found["value"]:
+    def option(match: re.Match[str]) -> str:
+        flag = f"--{match['key'].replace('_', '-')}"
+        if match["role"]:
+            return f"{flag} {match['role']}=…"
+        if not match["value"]:
             return flag
         # All values stay text.
-        value = yaml.load(found["value"], yaml.BaseLoader)
+        value = yaml.load(match["value"], yaml.BaseLoader)
         if isinstance(value, dict):
             value = [f"{name}={entry}" for name, entry in value.items()]
         if isinstance(value, list):
             return " ".join(_given(flag, str(entry)) for entry in value)
         if value == "false":
             return f"--no-{flag[2:]}"
-        return flag if value == "true" else f"{flag} {found['value']}"
+        return flag if value == "true" else f"{flag} {match['value']}"
 
     words = r"true|false|end|start|first|[kM]?Wh?|\d+|\w+/\w+"
     value = rf"\[(?:'[^']*'|[^]])*\]|\{{.*?\}}|'[^']*'(?! is )|(?:{words})\b"

@@ -79,17 +79,17 @@ def run(options: argparse.Namespace) -> None:
     if not (options.predictions or options.results):
         raise PlflError("score: name a file of predictions, or --results")
     given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in SAID)}
-    said = {name: "" if value is None else value for name, value in given.items()}
+    submission = {name: "" if value is None else value for name, value in given.items()}
     if options.submit and options.predictions:
         needed = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
-        if lacking := [f"--{name.replace('_', '-')}" for name in needed if said[name] == ""]:
+        if lacking := [f"--{name.replace('_', '-')}" for name in needed if submission[name] == ""]:
             raise PlflError(f"score: --submit needs {', '.join(lacking)}")
     data = examples(study) if study.task.examples != "loads" else datasets(study)
     if task:
         task.check(data)
-        said["version"] = task.version
+        submission["version"] = task.version
     scored = _of_predictions if options.predictions else _of_results
-    rows = scored(study, data, options, said)
+    rows = scored(study, data, options, submission)
     if options.submit is None:
         return
     if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
@@ -102,20 +102,20 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _of_predictions(
-    study: Study, data: Any, options: argparse.Namespace, said: dict[str, Any]
+    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
     from plfl.base.text import printed
     from plfl.outside.leaderboard import row_of
     from plfl.outside.score import score, score_labels
 
-    said["exchanged"] = said["exchanged"] or "models"
+    submission["exchanged"] = submission["exchanged"] or "models"
     if study.task.examples != "loads":
         ((place, images),) = data.items()
         scores = score_labels(images, place[1], options.predictions)
         print("Error on the test set, mean over seeds, with its interval of 95 % over seeds")
         print("{score:.4f} [{low:.4f}, {high:.4f}]".format(**scores))
-        return [row_of(said, **scores)]
+        return [row_of(submission, **scores)]
     scored = score(study, options.predictions, options.results, data)
     print(
         "Test set, means over clients and seeds. MASE with its interval of 95 % over clients, "
@@ -125,11 +125,11 @@ def _of_predictions(
     print("\nYour predictions by client")
     print(printed(scored.clients))
     print(f"\nrank {scored.yours['rank']} of {len(scored.table)}: MASE {scored.yours['mase']:.4f}")
-    return [scored.submission(said)]
+    return [scored.submission(submission)]
 
 
 def _of_results(
-    study: Study, data: Any, options: argparse.Namespace, said: dict[str, Any]
+    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
     import pandas as pd
@@ -137,7 +137,7 @@ def _of_results(
     from plfl.base.text import printed
     from plfl.outside.leaderboard import rows_of
 
-    kept = {name: said.get(name, "") for name in ("version", "used", "command")}
+    kept = {name: submission.get(name, "") for name in ("version", "used", "command")}
     rows = [row | kept for row in rows_of(options.results, study, data)]
     if options.method:
         rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]

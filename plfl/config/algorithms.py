@@ -30,8 +30,8 @@ class Block(Section):
 
     @classmethod
     def extended(cls) -> type[Section]:
-        found: type[Section] = extended(cls, tuple(plugged(KINDS[cls.kind]).items()))
-        return found
+        block: type[Section] = extended(cls, tuple(plugged(KINDS[cls.kind]).items()))
+        return block
 
 
 def _section(name: str, doc: str, kind: str) -> type[Block]:

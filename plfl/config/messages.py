@@ -60,8 +60,8 @@ def read(path: str | Path) -> object:
     except IsADirectoryError:
         raise ConfigError(str(path), ["is a folder; name the YAML file of a study"]) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML
-        said = " ".join(str(error).split())
-        raise ConfigError(str(path), [f"cannot be read as YAML: {said}"]) from None
+        message = " ".join(str(error).split())
+        raise ConfigError(str(path), [f"cannot be read as YAML: {message}"]) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -79,7 +79,7 @@ class _Loader(yaml.SafeLoader):
 
 def explain(error: ValidationError, model: type[Section]) -> list[str]:
     """One or more lines for every error that pydantic found in a configuration of type `model`."""
-    return [line for found in _fitting(error.errors()) for line in _lines(found, model)]
+    return [line for detail in _fitting(error.errors()) for line in _lines(detail, model)]
 
 
 def _fitting(errors: list[Any]) -> list[Any]:
@@ -196,7 +196,7 @@ def sections_in(annotation: Any) -> list[type[Section]]:
     """The blocks of keys that a type annotation allows, also inside lists and unions."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
-    return [found for part in get_args(annotation) for found in sections_in(part)]
+    return [section for part in get_args(annotation) for section in sections_in(part)]
 
 
 def blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:

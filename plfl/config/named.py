@@ -135,17 +135,17 @@ def chosen(
     try:
         kind = cls.model_validate(keys)
     except ValidationError as error:
-        problems += [_again(found) for found in error.errors()]
+        problems += [_again(problem) for problem in error.errors()]
     if problems:
         raise ValidationError.from_exception_data(what, problems)
     return kind
 
 
-def _again(found: ErrorDetails) -> InitErrorDetails:
+def _again(error: ErrorDetails) -> InitErrorDetails:
     """An error that pydantic found, to be raised with others."""
-    given = found.get("ctx", {}) | {"message": found["msg"]}
-    kind = PydanticCustomError(found["type"], "{message}", given)
-    return {"type": kind, "loc": found["loc"], "input": found["input"]}
+    given = error.get("ctx", {}) | {"message": error["msg"]}
+    kind = PydanticCustomError(error["type"], "{message}", given)
+    return {"type": kind, "loc": error["loc"], "input": error["input"]}
 
 
 @dataclass(frozen=True)

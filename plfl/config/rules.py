@@ -89,16 +89,16 @@ find_model = partial(registry.find, MODELS, ModelRules)
 
 def _model(raw: Any) -> Any:
     """The model that a block of a configuration names."""
-    own = isinstance(raw, Mapping) and "module" in raw
-    if own and "name" in raw:
+    is_own = isinstance(raw, Mapping) and "module" in raw
+    if is_own and "name" in raw:
         raise refusal("a module of your own has no name; remove it or `module`", key="name")
     return chosen(
         raw,
         what="model",
-        default=OWN if own else DEFAULT,
+        default=OWN if is_own else DEFAULT,
         find=find_model,
         names=lambda: [name for name in available_models() if name != OWN],
-        beside=() if isinstance(raw, Mapping) and ("name" in raw or own) else ("module",),
+        beside=() if isinstance(raw, Mapping) and ("name" in raw or is_own) else ("module",),
     )
 
 

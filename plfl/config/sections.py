@@ -312,8 +312,8 @@ class Data(Section):
 
     @classmethod
     def extended(cls) -> type[Self]:
-        found: type[Self] = extended(cls, tuple(added_blocks().items()))
-        return found
+        section: type[Self] = extended(cls, tuple(added_blocks().items()))
+        return section
 
     @field_validator("source")
     @classmethod
@@ -918,7 +918,7 @@ class Baselines(Section):
     @field_validator("further")
     @classmethod
     def _once(cls, further: list[BaselineRules]) -> list[BaselineRules]:
-        names = [one.name for one in further]
+        names = [rules.name for rules in further]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return further
@@ -926,31 +926,31 @@ class Baselines(Section):
     @model_validator(mode="after")
     def _has_what_combinations_need(self) -> Self:
         before: dict[str, Standard | BaselineRules] = {
-            name: one for name, one in STANDARD.items() if name not in self.leave_out
+            name: rules for name, rules in STANDARD.items() if name not in self.leave_out
         }
         extent = get_args(Crosses)
-        for one in self.further:
-            for name in one.needs:
+        for rules in self.further:
+            for name in rules.needs:
                 if name not in before:
                     raise ValueError(
-                        f"{one.name} uses {name}, which is not a baseline before it in this study; "
-                        f"{allowed(name, list(before))}"
+                        f"{rules.name} uses {name}, which is not a baseline before it in this "
+                        f"study; {allowed(name, list(before))}"
                     )
                 member = before[name]
-                if extent.index(member.crosses) > extent.index(one.crosses):
+                if extent.index(member.crosses) > extent.index(rules.crosses):
                     raise ValueError(
-                        f"{one.name} uses {name}, which needs {member.crosses} of other clients; "
+                        f"{rules.name} uses {name}, which needs {member.crosses} of other clients; "
                         f"use it in a combination for which {member.crosses} may cross"
                     )
                 if isinstance(member, BaselineRules) and member.has_seen_the_data:
-                    raise ValueError(f"{one.name} uses {name}, which was trained on these data")
-            before[one.name] = one
+                    raise ValueError(f"{rules.name} uses {name}, which was trained on these data")
+            before[rules.name] = rules
         return self
 
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""
-        every = [*STANDARD, *(one.name for one in self.further)]
+        every = [*STANDARD, *(rules.name for rules in self.further)]
         return [name for name in every if name not in self.leave_out]
 
 

@@ -82,30 +82,30 @@ def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArra
     """
     if estimated is None:
         estimated = estimate(series)
-    found = np.empty((len(series.load), series.windows.covariates_width), np.float32)
+    columns = np.empty((len(series.load), series.windows.covariates_width), np.float32)
     first = 0
-    for one, own in zip(series.windows.covariates, estimated, strict=True):
-        width = one.width(series.windows.horizons)
-        found[:, first : first + width] = _columns(series, one, own)
+    for transform, estimates in zip(series.windows.covariates, estimated, strict=True):
+        width = transform.width(series.windows.horizons)
+        columns[:, first : first + width] = _columns(series, transform, estimates)
         first += width
-    return found
+    return columns
 
 
 def estimate(series: Series) -> list[Floats]:
     """What each transform estimates from the training set; empty for those that estimate
     nothing."""
-    return [_estimate(series, one) for one in series.windows.covariates]
+    return [_estimate(series, transform) for transform in series.windows.covariates]
 
 
 def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
     """Number of rows, up to and including the last input row, that a window and its covariates
     read."""
     rows = look_back
-    for one in transforms:
-        if isinstance(one, Lags):
-            farthest = max(one.distances(interval))
-            rows = max(rows, farthest - look_ahead + one.around + 1)
-        elif isinstance(one, Encoding):
+    for transform in transforms:
+        if isinstance(transform, Lags):
+            farthest = max(transform.distances(interval))
+            rows = max(rows, farthest - look_ahead + transform.around + 1)
+        elif isinstance(transform, Encoding):
             rows = max(rows, look_ahead + 1, 2)
     return rows
 
@@ -119,20 +119,20 @@ def public(windows: Windows, inputs: int, rows: int) -> Floats:
     changes: Floats = np.sinh(np.linspace(-3.5, 3.5, rows))
     share = np.linspace(0, 1, rows)
     columns: list[Floats] = ([changes] + [share] * (inputs - 1)) * windows.look_back
-    for one in windows.covariates:
-        width = one.width(windows.horizons)
-        match one:
+    for transform in windows.covariates:
+        width = transform.width(windows.horizons)
+        match transform:
             case Lags():
                 columns += [changes] * width
             case Level():
                 columns += [np.linspace(-2, 3, rows), np.linspace(-1.5, 1, rows)]
             case Calendar():
-                columns += [np.linspace(-1, 1, rows)] * (2 * one.harmonics)
-                columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * one.harmonics)
+                columns += [np.linspace(-1, 1, rows)] * (2 * transform.harmonics)
+                columns += [np.arange(rows, dtype=float) % 2] * (width - 2 * transform.harmonics)
             case KnownFuture() | Encoding():
                 columns += [share] * width
             case _:
-                assert_never(one)
+                assert_never(transform)
     return np.stack(columns, axis=1)
 
 

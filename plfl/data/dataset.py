@@ -124,15 +124,15 @@ class Dataset:
 
     def of(self, clients: NDArray[np.int64]) -> Dataset:
         """A dataset of some of the clients; the rows of the others stay, unused."""
-        own = {n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
-        return self._on_the_same_rows(**own)
+        of_clients = {n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
+        return self._on_the_same_rows(**of_clients)
 
     def _on_the_same_rows(self, **changes: Any) -> Self:
         """A copy with other values of fields, but the same rows. It shares the cached
         `readable`."""
-        found = replace(self, **changes)
-        found.__dict__["readable"] = self.readable
-        return found
+        changed = replace(self, **changes)
+        changed.__dict__["readable"] = self.readable
+        return changed
 
     @property
     def is_rehearsal(self) -> bool:
@@ -176,9 +176,9 @@ class Dataset:
         """A key that is equal for datasets that `joined` accepts: they differ only in clients and
         rows."""
         copies = self.whole_bounds, self.new_bounds
-        said = (len(x) for x in (self.scaling, self.held, self.federation, *copies))
+        sizes = (len(x) for x in (self.scaling, self.held, self.federation, *copies))
         distances = self.look_ahead, self.horizons, self.interval, self.relative
-        return (*self.columns, self.shape, *distances, *map(bool, said))
+        return (*self.columns, self.shape, *distances, *map(bool, sizes))
 
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
@@ -236,13 +236,15 @@ class Dataset:
 
         Rows with too few rows before them in the table count as gaps.
         """
-        found, reach = np.zeros(len(self.load), bool), self.look_back - 1
-        for first in range(reach, len(found), _BLOCK):
+        readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
+        for first in range(reach, len(readable), _BLOCK):
             some = slice(first - reach, first + _BLOCK)
             gaps = np.cumsum(np.isnan(self.features[some]).any(axis=1))
             inside = gaps[reach:] == np.concatenate([[0], gaps])[: len(gaps) - reach]
-            found[first : some.stop] = inside & ~np.isnan(self.covariates[first : some.stop]).any(1)
-        return found
+            readable[first : some.stop] = inside & ~np.isnan(
+                self.covariates[first : some.stop]
+            ).any(1)
+        return readable
 
     def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows (W,) of the targets of windows, or (W, H) if there are several."""
@@ -295,17 +297,17 @@ class Dataset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
-        arrays.save(path, {one.name: getattr(self, one.name) for one in fields(self)})
+        arrays.save(path, {field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
         """Read a file of `save`."""
 
-        def make(found: dict[str, Any]) -> Dataset:
+        def make(arrays: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
-                found[name] = int(found[name])
-            found["relative"] = bool(found["relative"])
-            return cls(**found)
+                arrays[name] = int(arrays[name])
+            arrays["relative"] = bool(arrays["relative"])
+            return cls(**arrays)
 
         return arrays.load(path, make)
 
@@ -316,17 +318,17 @@ def joined(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     Their rows are in unnamed temporary files in `folder`, or in memory.
     """
     rows = {name: arrays.Rows(folder) for name in ROWS}
-    own: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
+    of_clients: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
     before = 0
     for part in parts:
         for name, kept in rows.items():
             kept.append(getattr(part, name))
-        for name, found in own.items():
+        for name, blocks in of_clients.items():
             numbers = getattr(part, name)
-            found.append(numbers + before if name.endswith("bounds") else numbers)
+            blocks.append(numbers + before if name.endswith("bounds") else numbers)
         before += len(part.load)
     whole: dict[str, Any] = {name: kept.whole() for name, kept in rows.items()}
-    whole |= {name: np.concatenate(found) for name, found in own.items()}
+    whole |= {name: np.concatenate(blocks) for name, blocks in of_clients.items()}
     return replace(part, **whole)
 
 

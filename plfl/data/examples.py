@@ -64,11 +64,11 @@ def on_one_table(
     if len(parts) == 1:
         return parts
     series = cast(Mapping[str, Dataset], parts)
-    whole, found, before = joined(series.values(), folder), {}, 0
+    whole, of_state, before = joined(series.values(), folder), {}, 0
     for name, part in series.items():
-        found[name] = whole.of(before + np.arange(len(part.clients)))
+        of_state[name] = whole.of(before + np.arange(len(part.clients)))
         before += len(part.clients)
-    return found
+    return of_state
 
 
 class ExampleTables(Mapping[str, pd.DataFrame]):

@@ -31,12 +31,12 @@ def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     """
     groups = series.resample(f"{minutes}min", closed="right", label="right")
     each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
-    found: pd.DataFrame = groups.mean().where(groups.count() == each)
-    found["load"] *= each
+    means: pd.DataFrame = groups.mean().where(groups.count() == each)
+    means["load"] *= each
     whole = groups.size() == each
-    found = found.loc[whole.cummax() & whole[::-1].cummax()[::-1]]
-    found.attrs = dict(series.attrs)
-    return found
+    means = means.loc[whole.cummax() & whole[::-1].cummax()[::-1]]
+    means.attrs = dict(series.attrs)
+    return means
 
 
 def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
@@ -99,12 +99,12 @@ class Unit:
         """
         steps = range(look_ahead, look_ahead + horizons)
         errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]
-        means = [own.mean() for own in errors if len(own)]
+        means = [error.mean() for error in errors if len(error)]
         change, load = np.mean(means) if means else 0.0, known(load)
         if not len(load):
             return cls(1.0, 1.0, 1.0)
-        found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
-        return cls(*(float(value) or 1.0 for value in found))
+        candidate = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
+        return cls(*(float(value) or 1.0 for value in candidate))
 
     def level(self, load: Floats) -> Floats:
         """Standard score, and logarithm of the ratio to the mean (W, 2), of loads (W,) in kWh."""

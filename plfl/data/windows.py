@@ -145,16 +145,16 @@ def _agreed(
 
 def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.int64]:
     """Bounds whose training sets end where the rows that are held out begin."""
-    found = bounds.copy()
-    found[:, 1] = found[:, 2] - held
-    return found
+    held_out = bounds.copy()
+    held_out[:, 1] = held_out[:, 2] - held
+    return held_out
 
 
-def _appended(dataset: Dataset, other: Dataset, **own: Any) -> Dataset:
+def _appended(dataset: Dataset, other: Dataset, **rows: Any) -> Dataset:
     """`dataset` with the rows of another one appended, and other fields."""
     for name in ROWS:
-        own[name] = np.concatenate([getattr(one, name) for one in (dataset, other)])
-    return replace(dataset, **own)
+        rows[name] = np.concatenate([getattr(part, name) for part in (dataset, other)])
+    return replace(dataset, **rows)
 
 
 def _with_new(dataset: Dataset, new: Dataset, held: NDArray[np.int64]) -> Dataset:
@@ -192,9 +192,9 @@ def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
     """
     order = sorted(range(len(names)), key=lambda i: digest(names[i]))
     count = federation_count(len(names), size)
-    found = np.empty(len(names), np.int64)
-    found[order] = np.arange(len(names)) % count
-    return found
+    federations = np.empty(len(names), np.int64)
+    federations[order] = np.arange(len(names)) % count
+    return federations
 
 
 def _check_windows(dataset: Dataset, windows: Windows) -> None:
@@ -236,7 +236,7 @@ class Scaling:
     def stored(self) -> dict[str, Any]:
         """As values of JSON."""
         numbers = {name: getattr(self, name).tolist() for name in NUMBERS}
-        covariates = [one.tolist() for one in self.covariates]
+        covariates = [transform.tolist() for transform in self.covariates]
         return {**numbers, "covariates": covariates, "known": str(self.known)}
 
     @classmethod
@@ -244,8 +244,8 @@ class Scaling:
         cls, covariates: list[Any], known: str = str(UNKNOWN), **numbers: list[float]
     ) -> Scaling:
         """The inverse of `stored`; earlier versions did not store `known`."""
-        arrays = {name: np.array(own, float) for name, own in numbers.items()}
-        estimated = [np.array(one, float) for one in covariates]
+        arrays = {name: np.array(values, float) for name, values in numbers.items()}
+        estimated = [np.array(transform, float) for transform in covariates]
         return cls(**arrays, covariates=estimated, known=np.datetime64(known, "s"))
 
 
@@ -380,7 +380,7 @@ def _targets(series: covariates.Series) -> NDArray[np.float32]:
     if horizons == 1:
         return _target(series, first)
     steps = range(first, first + horizons)
-    return np.stack([_target(series, one) for one in steps], axis=1)
+    return np.stack([_target(series, step) for step in steps], axis=1)
 
 
 def _target(series: covariates.Series, steps: int) -> NDArray[np.float32]:

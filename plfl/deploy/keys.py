@@ -177,12 +177,12 @@ class Seal:
 
     def __init__(
         self,
-        own: ec.EllipticCurvePrivateKey,
+        private_key: ec.EllipticCurvePrivateKey,
         peer: ec.EllipticCurvePublicKey,
         side: bytes,
         other: bytes,
     ) -> None:
-        shared = own.exchange(ec.ECDH(), peer)
+        shared = private_key.exchange(ec.ECDH(), peer)
         derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared)
         self._cipher, self._side, self._other = AESGCM(derived), side, other
 

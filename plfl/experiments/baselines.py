@@ -32,15 +32,15 @@ MODULES: dict[str, Any] = {"naive": naive, "linear": linear, "trees": trees}
 def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
     """How each baseline of every study is trained. If `boosting` has levels, the baselines forecast
     these quantiles."""
-    found: dict[str, Fit] = {}
+    by_name: dict[str, Fit] = {}
     for name, baseline in STANDARD.items():
         fit = getattr(MODULES[baseline.module], name)
         if baseline.module == "trees":
-            found[name] = partial(fit, boosting=boosting)
+            by_name[name] = partial(fit, boosting=boosting)
         else:
             levels = boosting.levels
-            found[name] = again(targets.with_residuals(fit, levels) if levels else fit)
-    return found
+            by_name[name] = again(targets.with_residuals(fit, levels) if levels else fit)
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -86,38 +86,38 @@ def evaluate(
     standard = fits(boosting)
     trained: dict[str, Trained] = {}
 
-    def predictor(one: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
+    def predictor(baseline: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
         sent = [0] * len(dataset.clients)
-        if isinstance(one, Combined):
-            predict, sent = one.combination(dataset, levels, trained)
-        elif isinstance(one, Further):
-            predict, sent = one.trained(dataset, boosting)
+        if isinstance(baseline, Combined):
+            predict, sent = baseline.combination(dataset, levels, trained)
+        elif isinstance(baseline, Further):
+            predict, sent = baseline.trained(dataset, boosting)
         else:
-            predict = standard[one.name](dataset)
-            if one.crosses == "raw data":
+            predict = standard[baseline.name](dataset)
+            if baseline.crosses == "raw data":
                 sent = raw_bytes(dataset)
-        trained[one.name] = Trained(predict, sent)
+        trained[baseline.name] = Trained(predict, sent)
         return _widened(dataset, predict, task) if task.widening != "none" else predict, sent
 
-    found = []
+    tables = []
     described = catalogue(covariates=dataset.covariates.shape[1] > 0)
-    wanted = [one for one in described.values() if one.name not in leave_out]
-    for one in [*wanted, *further]:
-        seen = isinstance(one, Further) and one.has_seen_the_data
+    wanted = [baseline for baseline in described.values() if baseline.name not in leave_out]
+    for baseline in [*wanted, *further]:
+        seen = isinstance(baseline, Further) and baseline.has_seen_the_data
         more = {"trained_on_this_dataset": seen, "failed": ""}
         try:
-            found.append(_tables(state, one.name, dataset, task, *predictor(one), more))
-            log.info("%s: %s is scored", state, one.name)
+            tables.append(_tables(state, baseline.name, dataset, task, *predictor(baseline), more))
+            log.info("%s: %s is scored", state, baseline.name)
         except (PlflError, MemoryError):
             raise  # the user can do something about it
         except Exception as error:
-            log.warning("%s: %s failed and has no score", state, one.name, exc_info=True)
+            log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
             more["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
             like, nothing = predictor(STANDARD["persistence"])
             missing = partial(_missing, like)
-            found.append(_tables(state, one.name, dataset, task, missing, nothing, more))
-    rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*found, strict=True))
+            tables.append(_tables(state, baseline.name, dataset, task, missing, nothing, more))
+    rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     rest = [column for column in week if column not in order]

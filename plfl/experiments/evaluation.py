@@ -67,12 +67,12 @@ class Evaluator:
         """
         if f.best is None:
             return self.score(f, received)
-        own = f.own_models(received)
-        examined = self.evaluate(own, received)
+        own_models = f.own_models(received)
+        examined = self.evaluate(own_models, received)
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
-        f.best.keep(own, torch.tensor(errors, dtype=torch.float64))
+        f.best.keep(own_models, torch.tensor(errors, dtype=torch.float64))
         return self.evaluate(f.best.rows, received) if is_last else examined
 
     def score(self, f: Federation, received: torch.Tensor | None) -> Evaluation:
@@ -110,70 +110,70 @@ class Evaluator:
         self, local: list[torch.Tensor], received: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
-        found: dict[Model, Forecasts] = {"local": self._predictions(local)}
+        forecasts: dict[Model, Forecasts] = {"local": self._predictions(local)}
         if received is not None:
-            found["global"] = self._predictions(received)
-        widths = self._widths(found)
-        found = {model: self._widened(of, widths.get(model)) for model, of in found.items()}
-        found.setdefault("global", found["local"])
+            forecasts["global"] = self._predictions(received)
+        widths = self._widths(forecasts)
+        forecasts = {model: self._widened(of, widths.get(model)) for model, of in forecasts.items()}
+        forecasts.setdefault("global", forecasts["local"])
         rows = [
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
             | self.task.scores(self.dataset, i, split, self._part(i, split, predictions[i]))
-            for model, predictions in found.items()
+            for model, predictions in forecasts.items()
             for split in EVALUATED
             for i in self.clients
         ]
 
         def week() -> pd.DataFrame:
-            return pd.concat(self._shown(i, found) for i in self.clients)
+            return pd.concat(self._shown(i, forecasts) for i in self.clients)
 
         def errors() -> pd.DataFrame:
             return pd.concat(
                 pd.DataFrame({"client": str(self.dataset.clients[i]), "model": model, **by_day})
-                for model, predictions in found.items()
+                for model, predictions in forecasts.items()
                 for i in self.clients
-                for own in [self._part(i, "test", predictions[i])]
-                for by_day in [self.task.errors(self.dataset, i, own)]
+                for part in [self._part(i, "test", predictions[i])]
+                for by_day in [self.task.errors(self.dataset, i, part)]
             )
 
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(self, found: Mapping[Model, Forecasts]) -> ConformalWidths:
+    def _widths(self, forecasts: Mapping[Model, Forecasts]) -> ConformalWidths:
         """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
         if self.task.widening == "none":
             return {}
-        task, own = self.task, dict[Model, Floats]()
-        for model, of in found.items():
+        task, of_models = self.task, dict[Model, Floats]()
+        for model, of in forecasts.items():
             validation = [self._part(i, "validation", of[i]) for i in self.clients]
             widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
-            own[model] = np.stack(widths)
-        return own
+            of_models[model] = np.stack(widths)
+        return of_models
 
     def _widened(self, predictions: Forecasts, widths: Floats | None) -> Forecasts:
         if widths is None:
             return predictions
         return [
-            self.task.widened(self.dataset, i, self._starts(i), own, widths[i])
-            for i, own in enumerate(predictions)
+            self.task.widened(self.dataset, i, self._starts(i), prediction, widths[i])
+            for i, prediction in enumerate(predictions)
         ]
 
     def _predictions(self, outputs: list[torch.Tensor]) -> Forecasts:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
-            self.task.predictions(self.dataset, i, self._starts(i), own.double().cpu().numpy())
-            for i, own in enumerate(outputs)
+            self.task.predictions(self.dataset, i, self._starts(i), output.double().cpu().numpy())
+            for i, output in enumerate(outputs)
         ]
 
     def _starts(self, i: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.starts[i].cpu().numpy()
-        return found
+        starts: NDArray[np.int64] = self.starts[i].cpu().numpy()
+        return starts
 
     def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
         windows = len(self.dataset.starts(i, split))
         return predictions[:windows] if split == "validation" else predictions[-windows:]
 
-    def _shown(self, i: int, found: Mapping[Model, Forecasts]) -> pd.DataFrame:
+    def _shown(self, i: int, forecasts: Mapping[Model, Forecasts]) -> pd.DataFrame:
         starts = self.task.week(self.dataset, i)
         rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
-        shown = {str(model): self._part(i, "test", of[i])[rows] for model, of in found.items()}
+        shown = {str(model): self._part(i, "test", of[i])[rows] for model, of in forecasts.items()}
         return self.task.shown(self.dataset, i, starts, shown)

@@ -76,14 +76,14 @@ class Plan:
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
         if seed not in self._data:
-            own = self.trainer.client_data(seed, self.scored)
+            scored = self.trainer.client_data(seed, self.scored)
             if self.scheme is None:
-                self._data[seed] = own, own
+                self._data[seed] = scored, scored
             else:
                 settings = self.trainer.study.federation
                 if self.scheme.join == "raw":
                     settings = _of_all(settings, len(self.scored.clients))
-                self._data[seed] = self.trainer.client_data(seed, self.members, settings), own
+                self._data[seed] = self.trainer.client_data(seed, self.members, settings), scored
         return self._data[seed]
 
 
@@ -127,11 +127,11 @@ class CellPart:
         """Prepare the federation for its first round."""
         self.plan = plan
         self._joiner: Federation | None = None
-        members, own = plan.data(cell.seed)
-        self.dataset, federation = own.dataset, partial(plan.trainer.federation, cell)
+        members, scored = plan.data(cell.seed)
+        self.dataset, federation = scored.dataset, partial(plan.trainer.federation, cell)
         if plan.scheme is not None:
             alone = replace(candidate, server_opt=FedAvg(), method=FedOpt())
-            self._joiner = federation(alone, own)
+            self._joiner = federation(alone, scored)
             if plan.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
                 candidate = alone
         self.federation = federation(candidate, members)
@@ -150,12 +150,12 @@ class CellPart:
         if self._joiner is not None:
             local, received = self._joined(method)
             return {"local": _numbers(local), "global": _numbers(received)}
-        f, found = self._seen(method), Models()
+        f, models = self._seen(method), Models()
         if not method.mixes:  # clients that mix do not forecast with a model alone
-            found["local"] = _numbers(f.best.rows if f.best else f.own_models())
+            models["local"] = _numbers(f.best.rows if f.best else f.own_models())
         if f.has_global:
-            found["global"] = _numbers(f.global_models)
-        return found
+            models["global"] = _numbers(f.global_models)
+        return models
 
     def crossed(self) -> Traffic | None:
         """The bytes that joining clients send and receive, once; None if no client joins."""

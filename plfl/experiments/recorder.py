@@ -43,11 +43,11 @@ class Recorder:
         if len(recorders) == 1:
             return recorders[0]
         return cls(
-            np.concatenate([one.clients for one in recorders]),
-            np.concatenate([one.epoch for one in recorders]),
-            [part for one in recorders for part in one.parts],
-            pd.concat([one.week for one in recorders], ignore_index=True),
-            pd.concat([one.errors for one in recorders], ignore_index=True),
+            np.concatenate([recorder.clients for recorder in recorders]),
+            np.concatenate([recorder.epoch for recorder in recorders]),
+            [part for recorder in recorders for part in recorder.parts],
+            pd.concat([recorder.week for recorder in recorders], ignore_index=True),
+            pd.concat([recorder.errors for recorder in recorders], ignore_index=True),
         )
 
     def join(self, t: int, traffic: Traffic) -> None:
@@ -113,10 +113,12 @@ class Recorder:
         for part in self.parts:
             if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue
-            own = (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
-            if len(found := part[own]):
-                finite = np.isfinite(found[task.own_selection]).all()
-                return float(found[task.selection].mean()) if finite else np.inf
+            of_round = (
+                (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
+            )
+            if len(rows := part[of_round]):
+                finite = np.isfinite(rows[task.own_selection]).all()
+                return float(rows[task.selection].mean()) if finite else np.inf
         raise KeyError(f"the models were not scored after round {t}")
 
     @property

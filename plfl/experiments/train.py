@@ -75,12 +75,12 @@ def train(
     trained = _trained_again(makes, finished, kept, checkpoint) if study.retrains else finished
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
-        own = [trial for trial in tried if trial.cells is same]
+        trials = [trial for trial in tried if trial.cells is same]
         chosen = {
             model: _of_choice(choice, [trial for trial in trained if trial.cells is same])
-            for model, choice in kept[own[0].group].items()
+            for model, choice in kept[trials[0].group].items()
         }
-        results |= _results(study, own, chosen, own[0].group in best)
+        results |= _results(study, trials, chosen, trials[0].group in best)
     return results
 
 
@@ -101,7 +101,7 @@ class _Trials:
     def of(self, twins: list[Cell]) -> list[Trial]:
         """Every candidate of `twins`, which are cells with the same settings."""
         rounds = self.study.federation.rounds
-        return [self.one(twins, one, rounds) for one in self.study.candidates(twins[0])]
+        return [self.one(twins, values, rounds) for values in self.study.candidates(twins[0])]
 
     def one(self, twins: list[Cell], candidate: Candidate, until: int) -> Trial:
         """A trial of a candidate of the `twins`."""
@@ -113,11 +113,11 @@ class _Trials:
         alone = study.is_alone(cell)
         plan = f"{cell.state} {cell.sharing} {alone}"
         if plan not in self._plans:
-            own = replace(self.trainer, dataset=self.of_state[cell.state])
-            self._plans[plan] = list(plans(own, cell))
+            trainer = replace(self.trainer, dataset=self.of_state[cell.state])
+            self._plans[plan] = list(plans(trainer, cell))
         key = repr((plan, cell.seed, until, replace(alike, tuned=())))
         if key not in self._parts:
-            self._parts[key] = [CellPart(cell, alike, one) for one in self._plans[plan]]
+            self._parts[key] = [CellPart(cell, alike, trial) for trial in self._plans[plan]]
         parts = self._parts[key]
         return Trial(
             twins,
@@ -141,8 +141,8 @@ def _trained_again(
     trainings in which they were chosen, round by round.
     """
     whole = {
-        state: own.refit() if isinstance(own, Dataset) else own
-        for state, own in tried.of_state.items()
+        state: examples.refit() if isinstance(examples, Dataset) else examples
+        for state, examples in tried.of_state.items()
     }
     makes = _Trials(tried.trainer, whole)
     again: dict[tuple[Cell, TunedChoice], Trial] = {}
@@ -156,8 +156,8 @@ def _trained_again(
     trials = list(again.values())
     _Job(makes.trainer, trials, lambda t: None, checkpoint, is_final=True).run()
     for trial in trials:
-        for own, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
-            own.take_validation(chosen, trial.until, tried.study.federation.rounds)
+        for recorder, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
+            recorder.take_validation(chosen, trial.until, tried.study.federation.rounds)
     return trials
 
 
@@ -273,13 +273,13 @@ class _Job:
 
 
 def _results(
-    study: Study, own: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
+    study: Study, trials: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
-    """The tables of the cells that the trials `own` belong to, given the choice for each model.
+    """The tables of the cells that the `trials` belong to, given the choice for each model.
 
     `keeps`: the first of these cells also gets the trained models.
     """
-    cells, rounds = own[0].cells, study.tuning.rounds
+    cells, rounds = trials[0].cells, study.tuning.rounds
     described: dict[Model, tuple[Candidate, Recorder]] = {}
     for model, trial in chosen.items():
         candidate = trial.candidate
@@ -288,8 +288,8 @@ def _results(
         if candidate.tuned:
             log.info("%s, %s models: %s", cells[0], model, candidate.text)
         described[model] = candidate, trial.recorder
-    steps = sum(trial.recorder.steps for trial in own)
-    alone, tried = study.is_alone(cells[0]), len(own) * max(1, len(rounds))
+    steps = sum(trial.recorder.steps for trial in trials)
+    alone, tried = study.is_alone(cells[0]), len(trials) * max(1, len(rounds))
     results = {cell: tables(cell, described, alone, tried, steps) for cell in cells}
     if keeps:
         of = {trial: trial.models() for trial in dict.fromkeys(chosen.values())}

@@ -59,15 +59,15 @@ class Trial:
 
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""
-        found = [part.models(self.method) for part in self.parts]
+        models = [part.models(self.method) for part in self.parts]
         order = [part.plan.numbers for part in self.parts]
-        if len(found) == 1:
-            return found[0]
+        if len(models) == 1:
+            return models[0]
         place = np.argsort(np.concatenate([some for some in order if some is not None]))
         return {
-            model: np.concatenate([of[model] for of in found])[place]
+            model: np.concatenate([of[model] for of in models])[place]
             for model in MODELS
-            if all(model in of for of in found)
+            if all(model in of for of in models)
         }
 
 
@@ -84,13 +84,13 @@ def halved(trials: list[Trial], t: int) -> list[Trial]:
 
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, TunedChoice]]:
     """The choice of each group for each model, among its candidates and numbers of `rounds`."""
-    found: dict[str, dict[Model, TunedChoice]] = {}
+    chosen: dict[str, dict[Model, TunedChoice]] = {}
     for group, tried in _groups(trials).items():
         every = [TunedChoice(values, t) for t in rounds for values in tried]
         for model in MODELS:
             scores = [score for t in rounds for score in _validation(tried, t, model)]
-            found.setdefault(group, {})[model] = every[least(scores)]
-    return found
+            chosen.setdefault(group, {})[model] = every[least(scores)]
+    return chosen
 
 
 def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoice]]) -> set[str]:
@@ -113,10 +113,10 @@ def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoi
 
 def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
     """The trials of each group by their candidate, one trial per seed."""
-    found: dict[str, dict[Values, list[Trial]]] = {}
+    groups: dict[str, dict[Values, list[Trial]]] = {}
     for trial in trials:
-        found.setdefault(trial.group, {}).setdefault(trial.candidate.tuned, []).append(trial)
-    return found
+        groups.setdefault(trial.group, {}).setdefault(trial.candidate.tuned, []).append(trial)
+    return groups
 
 
 def _validation(tried: Mapping[Values, list[Trial]], t: int, model: Model) -> list[float]:

@@ -57,7 +57,9 @@ def workload(study: Study) -> pd.DataFrame:
                 rounds *= study.schemes[scheme].turns - 1
             shared = layout.mask(study.shared[scheme])
             lengths = [int(shared[some].sum()) for some in layout.slices.values()]
-            both_ways: float = sum(_message(study, one, lengths) for one in study.channel.chains)
+            both_ways: float = sum(
+                _message(study, chain, lengths) for chain in study.channel.chains
+            )
             if study.model.only_method:  # each tree crosses once, and more than its numbers
                 both_ways /= study.federation.rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2

@@ -65,7 +65,9 @@ def _taught(
     """Targets (N, K, B, ...) of FedADC+'s loss, with the models as their own teachers."""
     clients = torch.arange(len(models), device=models.device)
     # Several passes read the same windows; the teacher evaluates each window once.
-    windows, places = zip(*(own.unique(return_inverse=True) for own in starts), strict=True)
+    windows, places = zip(
+        *(starts_of_client.unique(return_inverse=True) for starts_of_client in starts), strict=True
+    )
     outputs = client_data.engine.predict(models, list(windows))
     taught = torch.stack([of[place] for of, place in zip(outputs, places, strict=True)])
     return client_data.task.taught(term, taught, client_data.targets(starts), clients)

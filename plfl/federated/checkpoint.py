@@ -128,16 +128,16 @@ class Checkpoint:
 
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
-    found = {"local": f.local}
-    found["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
+    flat = {"local": f.local}
+    flat["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
     for part in PARTS:
         kept = getattr(f, part)
         for name, value in vars(kept).items() if kept is not None else ():
             if isinstance(value, dict):
-                found |= {f"{part}/{name}/{key}": x for key, x in value.items()}
+                flat |= {f"{part}/{name}/{key}": x for key, x in value.items()}
             elif isinstance(value, Tensor):
-                found[f"{part}/{name}"] = value
-    return {name: x.detach().clone().contiguous() for name, x in found.items()}
+                flat[f"{part}/{name}"] = value
+    return {name: x.detach().clone().contiguous() for name, x in flat.items()}
 
 
 def restore(f: Federation, saved: dict[str, Tensor]) -> None:

@@ -211,12 +211,12 @@ def _joined(messages: Sequence[bytes]) -> list[bytes]:
 
 def _blocks(message: bytes) -> list[bytes]:
     """The contents of compressed messages that stand one after the other."""
-    found = []
+    blocks = []
     while message:
         reader = zlib.decompressobj()
-        found.append(reader.decompress(message))
+        blocks.append(reader.decompress(message))
         message = reader.unused_data
-    return found
+    return blocks
 
 
 def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
@@ -225,7 +225,7 @@ def _best_splits(messages: Sequence[bytes]) -> list[bytes]:
     split = [zlib.decompress(message) for message in messages]
     best = b""
     for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
-        every = b"".join(one[leaf] for one in split)
+        every = b"".join(candidate[leaf] for candidate in split)
         keys = np.frombuffer(every, SPLIT)
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
         first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]

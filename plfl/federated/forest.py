@@ -123,8 +123,8 @@ class Forester:
             "value": fields["leaf_value"].split(),
         }
         for name, values in named.items():
-            own = torch.from_numpy(np.array(values, np.float32))
-            views[f"{group}.{name}"][:, output, place, : len(own)] = own
+            numbers = torch.from_numpy(np.array(values, np.float32))
+            views[f"{group}.{name}"][:, output, place, : len(numbers)] = numbers
 
     def _scores(self, row: Tensor, table: Table) -> Tensor:
         """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
@@ -148,8 +148,8 @@ class Forester:
         if self.bins not in self._kept:
             public = self.data.public(self.bins).astype(np.float32)
             self._kept[self.bins] = binned(public, self.bins)
-        found: lightgbm.Dataset = self._kept[self.bins]
-        return found
+        bins: lightgbm.Dataset = self._kept[self.bins]
+        return bins
 
     def _table(self, client: int) -> Table:
         key = self.bins, client
@@ -160,8 +160,8 @@ class Forester:
             x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
             data = binned(x.numpy(), self.bins, self._bins)
             self._kept[key] = Table(x, self.data.targets(starts).cpu(), data, {})
-        found: Table = self._kept[key]
-        return found
+        table: Table = self._kept[key]
+        return table
 
     def _added(self, row: Tensor, x: Tensor, tree: int) -> Tensor:
         """What a tree adds to the forecasts (W, O)."""

@@ -153,8 +153,8 @@ class _Part:
             teachers = f.models(self.clients, self._of(asked.teacher))
             outputs = torch.stack(engine.predict(teachers, list(starts.flatten(1))))
             taught = outputs.unflatten(1, starts.shape[1:])
-        own = f.client_data.targets(starts)
-        return f.client_data.task.taught(asked.term, taught, own, self.clients)
+        targets = f.client_data.targets(starts)
+        return f.client_data.task.taught(asked.term, taught, targets, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
         """Store what the clients have after the `task`, and their mean losses (n,)."""

@@ -48,12 +48,12 @@ def run(
     stacks = _stacks(federations)
     for t in rounds:
         begun = {f: _Begun(f, t) for f in federations}
-        for turn in range(max(len(one.groups) for one in begun.values())):
+        for turn in range(max(len(begun_round.groups) for begun_round in begun.values())):
             for alike in stacks:
                 cohorts = (cohort for f in alike for cohort in begun[f].cohorts(turn))
                 for cohort in train(cohorts, engine):
                     begun[cohort.f].close(cohort)
-        report([one.finish() for one in begun.values()])
+        report([begun_round.finish() for begun_round in begun.values()])
 
 
 def _stacks(federations: list[Federation]) -> list[list[Federation]]:

@@ -112,7 +112,11 @@ def grow(
             client.start()
         for client in clients:
             client.join()
-        failed = {k: one.failed for k, one in zip(there, clients, strict=True) if one.failed}
+        failed = {
+            k: participant.failed
+            for k, participant in zip(there, clients, strict=True)
+            if participant.failed
+        }
         if not failed:
             return clients[0].text
         if len(failed) == len(clients):

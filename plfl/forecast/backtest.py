@@ -96,9 +96,9 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
     sizes = table.sub(table["truth"], axis=0).abs()[["forecast", "last"]]
     # The interval that ends at midnight belongs to the day before.
     weeks = (pd.DatetimeIndex(table.index) - pd.Timedelta(seconds=1)).to_period("W").start_time
-    found = sizes.groupby(weeks).agg(["sum", "size"])
-    count, last = found["forecast", "size"], found["last", "sum"]
-    mase = found["forecast", "sum"] / last.where(last > 0)
+    sums = sizes.groupby(weeks).agg(["sum", "size"])
+    count, last = sums["forecast", "size"], sums["last", "sum"]
+    mase = sums["forecast", "sum"] / last.where(last > 0)
     complete: pd.Series[float] = mase[count >= count.max() / 2].dropna()
     return complete
 

@@ -153,7 +153,7 @@ class Forecasters:
         is_short = minutes < AS_RECEIVED
         held = max(len(readings) // 5, WEEK // 7 // self.any_model.interval)
         before = readings if is_short else readings[:-held]
-        found: dict[str, pd.Series[float]] = {}
+        by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             trains = model.baseline and STANDARD[name].module != "naive"
@@ -166,15 +166,15 @@ class Forecasters:
                 forecasts = forecasts[forecasts["made_at"] >= before.index[-1]]
             truth = readings["load"].reindex(forecasts.index)
             errors = (forecasts["forecast"] - truth).abs()
-            found[name] = errors.set_axis(
+            by_name[name] = errors.set_axis(
                 pd.MultiIndex.from_arrays([forecasts.index, forecasts["made_at"]])
             )
-        if not any(STANDARD.get(name) is None for name in found):
+        if not any(STANDARD.get(name) is None for name in by_name):
             raise ResultsError(
                 f"{self.results}: keeps no model that a new meter could begin with; a sharing "
                 "scheme that shares parameters, such as P1, gives one"
             )
-        common = pd.DataFrame(found).dropna().mean().sort_values()
+        common = pd.DataFrame(by_name).dropna().mean().sort_values()
         if common.isna().all():
             return replace(self._wanted(self.index, str(common.index[0])), why="as received")
         span = "all its readings" if is_short else "the last fifth of its readings"
@@ -198,7 +198,7 @@ class Forecasters:
                 str(client): rows.drop(columns="client").set_index("timestamp")
                 for client, rows in whole.groupby("client", sort=False)
             }
-        found: dict[str, pd.DataFrame] = {}
+        tables: dict[str, pd.DataFrame] = {}
         wanted = self.any_model.readings
         for state in self.index["state"].unique():
             folders = [self.results, self.results.parent]  # a variant's may be one above
@@ -213,8 +213,8 @@ class Forecasters:
                 stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
                 table = pd.DataFrame(values, stamps, dataset.columns.tolist())
                 table["load"] = dataset.load[rows]
-                found[client] = table[wanted].asfreq(f"{dataset.interval}min")
-        return found
+                tables[client] = table[wanted].asfreq(f"{dataset.interval}min")
+        return tables
 
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
         """New readings of a client with up to this number of known `rows` before them.
@@ -238,22 +238,22 @@ class Forecasters:
             except DataError:  # no test set that is long enough
                 return pd.Series(dtype=float)
         weeks = read_table(self.update / WEEKS)
-        found: pd.Series[float] = weeks[weeks["client"] == client].set_index("week")["mase"]
-        return found
+        scores: pd.Series[float] = weeks[weeks["client"] == client].set_index("week")["mase"]
+        return scores
 
     def _errors(self, state: str, client: str) -> pd.Series[float]:
         """The MASE of a client's validation set by forecaster, mean over seeds."""
-        tables, found = self.tables, {}
+        tables, errors = self.tables, {}
         equal = {"state": state, "client": client, "split": "validation"}
         rounds = tables.study.federation.rounds
         for name in self.index["name"][self.index["state"] == state]:
             if cell := tables.best("local", state=state, sharing=name):
                 axes = {axis: value for axis, value in asdict(cell).items() if axis != "seed"}
                 scores = tables.records(["mase"], **equal | axes, model="local", round=rounds)
-                found[name] = float(scores["mase"].mean())
+                errors[name] = float(scores["mase"].mean())
         scored = tables.baselines
         scored = scored[(scored[[*equal]] == pd.Series(equal)).all(axis=1)]
-        return pd.Series(found | scored.set_index("baseline")["mase"].to_dict(), dtype=float)
+        return pd.Series(errors | scored.set_index("baseline")["mase"].to_dict(), dtype=float)
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
         rows = among[among["name"] == wanted]

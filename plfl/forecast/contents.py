@@ -87,7 +87,7 @@ def describe_scaled(
         "columns": list(columns),
         "interval": interval,
         "clients": {name: scaling.stored() for name, scaling in scalings.items()},
-        "widths": {str(model): own.tolist() for model, own in widths.items()},
+        "widths": {str(model): rows.tolist() for model, rows in widths.items()},
     }
 
 

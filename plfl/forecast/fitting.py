@@ -71,14 +71,14 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     widths: ConformalWidths = {}
     if model.widths:
         widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
-    own = replace(model, scalings={client: scaling}, models=models, widths=widths)
-    return own, epochs
+    fitted = replace(model, scalings={client: scaling}, models=models, widths=widths)
+    return fitted, epochs
 
 
 def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     """The model of a client alone, after training on all readings in a `table`; see
     `ForecastModel.updated`."""
-    study, old, own = model.study, model.scalings[client], alone(model, client)
+    study, old, before = model.study, model.scalings[client], alone(model, client)
     values = table.to_numpy(float)
     scaling = replace(
         old,
@@ -96,14 +96,14 @@ def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     whole = build_later(client, table, study.windows, scaling, training=True)
     known = int((whole.stamps <= old.known).sum())
     dataset = replace(whole, bounds=np.maximum(whole.bounds, max(0, known - whole.look_back)))
-    start = own.models["local"][0]
+    start = before.models["local"][0]
     steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, np.ones(len(start), bool))
     epochs, held = steps.choice()
-    widths = own.widths
+    widths = before.widths
     if held is not None and widths:
         widths = widths | {"local": _widths(study, *held)}
-    models = own.models | {"local": steps.after(epochs)}
-    return replace(own, scalings={client: scaling}, models=models, widths=widths)
+    models = before.models | {"local": steps.after(epochs)}
+    return replace(before, scalings={client: scaling}, models=models, widths=widths)
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
@@ -201,13 +201,13 @@ class OwnSteps:
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
-        own = torch.from_numpy(self.trained).to(engine.device)
+        trained = torch.from_numpy(self.trained).to(engine.device)
         data = self.trainer.client_data(self.cell.seed, dataset)
         method = study.method(self.cell)
         if isinstance(method, Boosting):
             return method.own_trees(data, study.layout, row, min(epochs, self._numbers[-1]))
         return calibrate(
-            row, data, own, study.client_optimiser(self.cell), Calibration(epochs=epochs)
+            row, data, trained, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )
 
 
@@ -218,7 +218,7 @@ def alone(model: C, client: str) -> C:
         model,
         scalings={client: model.scalings[client]},
         models={name: rows[number][None] for name, rows in model.models.items()},
-        widths={name: own[number][None] for name, own in model.widths.items()},
+        widths={name: array[number][None] for name, array in model.widths.items()},
         fitted={client: model.fitted[client]} if model.fitted else {},
     )
 
@@ -228,8 +228,12 @@ def together(model: C, changed: Mapping[str, C]) -> C:
     each = [changed.get(client) or alone(model, client) for client in model.clients]
     return replace(
         model,
-        scalings={name: one.scalings[name] for one in each for name in one.clients},
-        models={name: np.concatenate([one.models[name] for one in each]) for name in model.models},
-        widths={name: np.concatenate([one.widths[name] for one in each]) for name in model.widths},
-        fitted={name: arrays for one in each for name, arrays in one.fitted.items()},
+        scalings={name: part.scalings[name] for part in each for name in part.clients},
+        models={
+            name: np.concatenate([part.models[name] for part in each]) for name in model.models
+        },
+        widths={
+            name: np.concatenate([part.widths[name] for part in each]) for name in model.widths
+        },
+        fitted={name: arrays for part in each for name, arrays in part.fitted.items()},
     )

@@ -120,7 +120,9 @@ class ForecastModel(Contents):
 
     @property
     def _knows_future(self) -> bool:
-        return any(isinstance(one, KnownFuture) for one in self.study.windows.covariates)
+        return any(
+            isinstance(transform, KnownFuture) for transform in self.study.windows.covariates
+        )
 
     def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """The result of `predict`, with UTC offsets in its stamps if the time zone is known."""
@@ -341,8 +343,8 @@ class ForecastModel(Contents):
             "output": "kWh per interval",
         }
         row = self._row(client, model)
-        own = self.scalings[client], self._widths(client, model)
-        export(Path(path), self.study, self.shape, row, *own, about)
+        of_client = self.scalings[client], self._widths(client, model)
+        export(Path(path), self.study, self.shape, row, *of_client, about)
 
     @property
     def shape(self) -> WindowShape:

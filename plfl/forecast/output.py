@@ -89,13 +89,13 @@ class Form:
             stamps, made_at = stamps.tz_convert(zone), made_at.tz_convert(zone)
         if self.stamp == "start":
             stamps = stamps - pd.Timedelta(minutes=self.interval)
-        found = table.assign(made_at=made_at).reset_index(drop=True)
+        rows = table.assign(made_at=made_at).reset_index(drop=True)
         if self.unit == "kW":
-            for column in _loads(found):
-                found[column] *= 60 / self.interval
-        found.insert(0, "timestamp", stamps)
-        found.insert(1, "client", client)
-        return found
+            for column in _loads(rows):
+                rows[column] *= 60 / self.interval
+        rows.insert(0, "timestamp", stamps)
+        rows.insert(1, "client", client)
+        return rows
 
 
 def _stamps(table: pd.DataFrame) -> pd.DatetimeIndex:
@@ -121,10 +121,10 @@ def as_csv(table: pd.DataFrame) -> str:
     return _plain(table, str).to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-def _plain(table: pd.DataFrame, told: Callable[[pd.Timestamp], str]) -> pd.DataFrame:
+def _plain(table: pd.DataFrame, stamp_of: Callable[[pd.Timestamp], str]) -> pd.DataFrame:
     """A table with its times as text."""
     columns = table.select_dtypes(["datetime", "datetimetz"]).columns
-    return table.assign(**{name: [told(stamp) for stamp in table[name]] for name in columns})
+    return table.assign(**{name: [stamp_of(stamp) for stamp in table[name]] for name in columns})
 
 
 def write(path: Path, table: pd.DataFrame) -> None:

@@ -182,28 +182,28 @@ class Update:
         if is_better:
             return row, begun.updated(readings, client)
         # It was chosen on these readings, so that no later score may count them.
-        found, until = alone(model, client), readings.index.to_numpy("datetime64[s]")[-1]
-        scaling = replace(found.scalings[client], known=until)
-        return row, replace(found, scalings={client: scaling})
+        changed, until = alone(model, client), readings.index.to_numpy("datetime64[s]")[-1]
+        scaling = replace(changed.scalings[client], known=until)
+        return row, replace(changed, scalings={client: scaling})
 
     def outcome(self) -> pd.DataFrame:
         """A row for each client with new readings: the forecaster so far and the best one now, with
         their MASE for the last readings."""
         rows = []
-        for client, own in pd.DataFrame(self.measured).groupby("client", sort=False):
-            own = own.set_index("forecaster")
+        for client, scores in pd.DataFrame(self.measured).groupby("client", sort=False):
+            scores = scores.set_index("forecaster")
             so_far = self.forecasters.of(str(client)).name
-            now = own[["mase_before", "mase_after"]].min(axis=1)
+            now = scores[["mase_before", "mase_after"]].min(axis=1)
             best = str(now.idxmin())
             rows.append(
                 {
                     "client": client,
-                    "from": own["first"][so_far],
+                    "from": scores["first"][so_far],
                     "so_far": so_far,
-                    "mase_so_far": own["mase_before"][so_far],
+                    "mase_so_far": scores["mase_before"][so_far],
                     "now": best,
                     "mase_now": now[best],
-                    "trained": own["training"][best] if own["kept"][best] == "new" else "no",
+                    "trained": scores["training"][best] if scores["kept"][best] == "new" else "no",
                 }
             )
         return pd.DataFrame(rows)
@@ -250,8 +250,8 @@ class Update:
         """The weekly MASE of all clients: `client`, `week`, `mase`."""
         rows = []
         for client in self.forecasters.readings:
-            own = self.weeks.get(client)
-            if own is None:
-                own = self.forecasters.past_weeks(client, self.forecasters.of(client))
-            rows += [(client, week, mase) for week, mase in own.items()]
+            weeks = self.weeks.get(client)
+            if weeks is None:
+                weeks = self.forecasters.past_weeks(client, self.forecasters.of(client))
+            rows += [(client, week, mase) for week, mase in weeks.items()]
         return pd.DataFrame(rows, columns=["client", "week", "mase"])

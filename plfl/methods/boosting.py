@@ -149,8 +149,8 @@ class Boosting(Method):
         if f.method is self or f.shared.all():
             return None
         most = f.layout.shapes["head.value"][1]
-        own = most if self.own is None else min(self.own, most)
-        return self.own_trees(f.client_data, f.layout, rows, own)
+        number = most if self.own is None else min(self.own, most)
+        return self.own_trees(f.client_data, f.layout, rows, number)
 
     def own_trees(
         self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int

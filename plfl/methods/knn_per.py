@@ -65,7 +65,7 @@ class KnnPer(FedOpt):
         data, engine = f.client_data, f.client_data.engine
         stored = [self._some(data.starts(i, "train")) for i in range(len(rows))]
         checked = [data.starts(i, "validation") for i in range(len(rows))]
-        found = []
+        mixed = []
         for i, queries in enumerate(starts):
             row = rows[i : i + 1]
             parts = [x.to(engine.device) for x in (stored[i], checked[i], queries)]
@@ -73,7 +73,7 @@ class KnnPer(FedOpt):
             outputs = [engine.predict(row, [part])[0].double().cpu().numpy() for part in parts[1:]]
             targets = [data.targets(part).double().cpu().numpy() for part in parts[:2]]
             if not all(np.isfinite(some).all() for some in (*features, *outputs)):
-                found.append(torch.from_numpy(outputs[1]).to(rows))
+                mixed.append(torch.from_numpy(outputs[1]).to(rows))
                 continue
             # A model that is trained again has its validation windows in the store, too.
             apart = ~np.isin(stored[i].numpy(), checked[i].numpy())
@@ -82,8 +82,8 @@ class KnnPer(FedOpt):
                 for some, of in zip((apart, np.ones_like(apart)), features[1:], strict=True)
             ]
             share = best_share(near[0], outputs[0], targets[1])
-            found.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
-        return found
+            mixed.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
+        return mixed
 
     def _some(self, starts: Tensor) -> Tensor:
         if self.windows is None or len(starts) <= self.windows:

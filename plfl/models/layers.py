@@ -78,9 +78,9 @@ def hidden_layers(width: int, hidden: Sequence[int]) -> tuple[list[nn.Module], i
     """Linear layers from `width` inputs to the widths `hidden`, each followed by a SiLU; and the
     width of the last layer."""
     layers: list[nn.Module] = []
-    for own in hidden:
-        layers += [nn.Linear(width, own), nn.SiLU()]
-        width = own
+    for units in hidden:
+        layers += [nn.Linear(width, units), nn.SiLU()]
+        width = units
     return layers, width
 
 
@@ -99,8 +99,8 @@ def mapped(layer: nn.Linear, x: Tensor) -> Tensor:
 
 def product(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     """W x + b along the first dimension, with weights (C', C): (C, ..., B) becomes (C', ..., B)."""
-    found: Tensor = torch.addmm(bias[:, None], weight, x.flatten(1)).unflatten(1, x.shape[1:])
-    return found
+    columns: Tensor = torch.addmm(bias[:, None], weight, x.flatten(1)).unflatten(1, x.shape[1:])
+    return columns
 
 
 def normed(layer: nn.LayerNorm, x: Tensor) -> Tensor:

@@ -220,9 +220,9 @@ class ModuleNetwork:
     @cached_property
     def _last(self) -> nn.Linear:
         """The last layer of a model with features (`ModelRules.features`)."""
-        found = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
-        assert isinstance(found, nn.Linear)
-        return found
+        last = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
+        assert isinstance(last, nn.Linear)
+        return last
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
@@ -259,10 +259,10 @@ class ModuleNetwork:
             return
         leaves = [leaf for of_row in how for leaf in of_row.values()]
         with torch.inference_mode(False):
-            found = iter(torch.autograd.grad(tensors, leaves, list(forecast.clone())))
+            slopes = iter(torch.autograd.grad(tensors, leaves, list(forecast.clone())))
         for s, of_row in enumerate(how):
             for name in of_row:
-                views[name][s] = next(found)
+                views[name][s] = next(slopes)
 
     def _call(self, parameters: Named, *inputs: Tensor) -> Tensor:
         read: list[Tensor] = []

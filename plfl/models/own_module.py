@@ -33,13 +33,13 @@ def _takes(forward: Any, arguments: int) -> bool:
     return True
 
 
-def _without_covariates(found: type[nn.Module]) -> type[nn.Module]:
+def _without_covariates(module: type[nn.Module]) -> type[nn.Module]:
     """The class, with a `forward` that accepts an empty covariates and ignores it."""
 
     def forward(self: nn.Module, sequence: Tensor, _covariates: Tensor) -> Any:
-        return found.forward(self, sequence)
+        return module.forward(self, sequence)
 
-    return type(found.__name__, (found,), {"forward": forward, "__module__": found.__module__})
+    return type(module.__name__, (module,), {"forward": forward, "__module__": module.__module__})
 
 
 class OwnModule(Model):
@@ -85,18 +85,18 @@ class OwnModule(Model):
             raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
 
     def build(self, shape: WindowShape) -> nn.Module:
-        found, sizes = self._class(), given(shape)
+        built, sizes = self._class(), given(shape)
         for name in sizes.keys() & self.arguments.keys():
             raise PlflError(f"model.arguments: {name} follows from the study; remove it")
         try:
-            inspect.signature(found).bind(**sizes, **self.arguments)
+            inspect.signature(built).bind(**sizes, **self.arguments)
         except TypeError as error:
             names = ", ".join((*sizes, *self.arguments))
             raise PlflError(
                 f"model.arguments: {self.module} cannot be called with {names}: {error}; correct "
                 "model.arguments, or the arguments of __init__"
             ) from None
-        module: nn.Module = found(**sizes, **self.arguments)
+        module: nn.Module = built(**sizes, **self.arguments)
         forward = getattr(module, "forward", None)
         if shape.covariates == 0 and not _takes(forward, 2) and _takes(forward, 1):
             module.__class__ = _without_covariates(type(module))

@@ -60,8 +60,8 @@ class Forest(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         x = torch.cat([sequence.flatten(1), covariates], 1)
-        found = torch.stack([group(x) for group in self.children()]).sum(0)
-        return found[:, 0] if found.shape[1] == 1 else found
+        total = torch.stack([group(x) for group in self.children()]).sum(0)
+        return total[:, 0] if total.shape[1] == 1 else total
 
 
 class Group(nn.Module):

@@ -194,7 +194,7 @@ def name_of(study: Study, state: str, client: str) -> str:
 def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Client]:
     origin, state = place
     task, scales = study.task, scalings(dataset)
-    found = []
+    clients = []
     for i, client in enumerate(dataset.clients.tolist()):
         arrays: dict[str, Any] = {}
         for split, short in SHORT.items():
@@ -222,8 +222,8 @@ def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Cl
             relative=dataset.relative,
             **arrays,
         )
-        found.append(made)
-    return found
+        clients.append(made)
+    return clients
 
 
 def covariate_names(windows: Windows) -> tuple[str, ...]:

@@ -54,11 +54,11 @@ class BenchmarkTask(Section):
             ConfigError: a key is missing, unknown or has a wrong value.
         """
         try:
-            found = cls.model_validate(raw)
+            task = cls.model_validate(raw)
         except ValidationError as error:
             raise ConfigError(source, explain(error, cls)) from None
-        _ = found.parsed
-        return found
+        _ = task.parsed
+        return task
 
     @cached_property
     def parsed(self) -> Study:
@@ -72,15 +72,15 @@ class BenchmarkTask(Section):
         Raises:
             DataError: they are not.
         """
-        found = digest_of(data, self.seeds)
+        digest = digest_of(data, self.seeds)
         if self.digest is None:
-            raise DataError(f"{self.name}: is a draft; the digest of these data is {found}")
-        if found != self.digest:
+            raise DataError(f"{self.name}: is a draft; the digest of these data is {digest}")
+        if digest != self.digest:
             origins = len({origin for origin, _ in data})
             clients = sum(len(part.clients) for part in data.values()) // origins
             raise DataError(
                 f"{self.name}: the data are not those of version {self.version} of the task: "
-                f"{clients} clients (the task has {self.clients}) with the digest {found}, not "
+                f"{clients} clients (the task has {self.clients}) with the digest {digest}, not "
                 f"{self.digest}; docs/leaderboard.md says where the data come from"
             )
 
@@ -116,20 +116,20 @@ def digest_of(data: Mapping[tuple[str, str], Examples], seeds: Sequence[int]) ->
     all its sets. Of other examples, such as images, it is of all inputs and targets, and of the
     windows in each client's sets for every seed.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for (origin, state), examples in data.items():
-        found.update(f"{origin}/{state}".encode())
+        digest.update(f"{origin}/{state}".encode())
         if isinstance(examples, Dataset):
             for client, bounds in zip(examples.clients.tolist(), examples.bounds, strict=True):
                 rows = slice(int(bounds[0]), int(bounds[-1]))
                 loads = np.nan_to_num(np.round(examples.load[rows], 6), nan=-1.0) + 0.0
-                found.update(client.encode())
-                found.update(examples.stamps[rows].astype("datetime64[s]").tobytes())
-                found.update(loads.tobytes())
+                digest.update(client.encode())
+                digest.update(examples.stamps[rows].astype("datetime64[s]").tobytes())
+                digest.update(loads.tobytes())
             continue
-        found.update(np.round(examples.features, 6).tobytes() + examples.targets.tobytes())
+        digest.update(np.round(examples.features, 6).tobytes() + examples.targets.tobytes())
         for divided in map(examples.of_seed, seeds):
             for i, client in enumerate(divided.clients.tolist()):
                 starts = [divided.starts(i, split).astype(np.int64) for split in SPLITS]
-                found.update(client.encode() + np.concatenate(starts).tobytes())
-    return found.hexdigest()
+                digest.update(client.encode() + np.concatenate(starts).tobytes())
+    return digest.hexdigest()

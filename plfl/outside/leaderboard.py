@@ -51,9 +51,9 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
         board.to_csv(temporary, index=False)
 
 
-def row_of(said: Mapping[str, Any], **scores: Any) -> dict[str, Any]:
+def row_of(submission: Mapping[str, Any], **scores: Any) -> dict[str, Any]:
     """A row of a leaderboard; what is not given is empty, and numbers have six decimals."""
-    row = dict.fromkeys(COLUMNS, "") | dict(said) | scores
+    row = dict.fromkeys(COLUMNS, "") | dict(submission) | scores
     return {k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()}
 
 
@@ -75,8 +75,8 @@ def rows_of(
         alone = whole.combinations.shares_nothing(sharing)
         models = "raw data" if whole.joins(sharing) == "raw" else "models"
         for model in variants[0].models(sharing, method):
-            said: dict[str, Any] = {"exchanged": "nothing" if alone else models}
-            said["method"] = f"{sharing}, {method_label(method)}, {model} model"
+            submission: dict[str, Any] = {"exchanged": "nothing" if alone else models}
+            submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
             pieces, summaries = [], []
             for variant in variants:
                 for scores in variant.scored("")[model].values():
@@ -84,26 +84,26 @@ def rows_of(
                         pieces.append(chosen)
                         summaries.append(variant.summarised(model, chosen.name))
             if len(pieces) == len(variants) * len(whole.data.states):
-                said["seeds"] = len(pieces[0].seeds)
-                said["trials"] = whole.combinations.trials(*pieces[0].axes)
+                submission["seeds"] = len(pieces[0].seeds)
+                submission["trials"] = whole.combinations.trials(*pieces[0].axes)
                 shared = variants[0].shares_tests
                 alike = whole.data.clients_of(whole.data.states[0]) if shared else 0
-                yield _row(said, pieces, summaries, alike)
+                yield _row(submission, pieces, summaries, alike)
     yield from _of_baselines(variants)
 
 
 def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
-    said: dict[str, Any] = {"seeds": 1, "trials": 1}
+    submission: dict[str, Any] = {"seeds": 1, "trials": 1}
     if variants[0].shares_tests:  # classifiers
         table = read_table(variants[0].tables.folder / "baselines.parquet")
         table = table[table["split"] == "test"]
-        for name, own in table.groupby("baseline", sort=False):
-            by_seed = 100 * own.groupby("seed")["error"].mean().to_numpy()
-            piece = WeeklyScores(str(own["state"].iloc[0]), "", ("",), by_seed[None, :, None])
+        for name, rows in table.groupby("baseline", sort=False):
+            by_seed = 100 * rows.groupby("seed")["error"].mean().to_numpy()
+            piece = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
             exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
             seeds = {"method": name, "seeds": len(by_seed)}
             sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
-            yield _row(said | exchanged | seeds, [piece], [sent], 1)
+            yield _row(submission | exchanged | seeds, [piece], [sent], 1)
         return
     trees = "lightgbm_federated"
     further = variants[0].tables.study.baselines.further
@@ -116,11 +116,13 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window
-        told = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
-        down = np.nan if told["exchanged"] == "models" else 0  # what is received is not counted
-        told |= {"exchanged": "sums"} if name in sums else {}
+        about = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
+        down = np.nan if about["exchanged"] == "models" else 0  # what is received is not counted
+        about |= {"exchanged": "sums"} if name in sums else {}
         named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
-        yield _row(said | told, pieces, [one.assign(bytes_down=down) for one in named], 0)
+        yield _row(
+            submission | about, pieces, [summary.assign(bytes_down=down) for summary in named], 0
+        )
 
 
 def fitting_variants(
@@ -132,24 +134,24 @@ def fitting_variants(
         ResultsError: there are none, more than these, or they were made from other data.
     """
     whole = study_of(results)
-    found = [
+    variants = [
         variant
         for variant in reporting.of(whole).variants(whole, results)
         if _data_of(variant.tables.study) == _data_of(study)
         and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
     ]
-    if len(found) != len(study.variants):
+    if len(variants) != len(study.variants):
         raise ResultsError(
-            f"{results}: has {len(found)} variants with the windows, the task, the states and the "
-            f"origins of {study.name}, which has {len(study.variants)}; name the results of a "
+            f"{results}: has {len(variants)} variants with the windows, the task, the states and "
+            f"the origins of {study.name}, which has {len(study.variants)}; name the results of a "
             "study on its data, with no other axes than these"
         )
-    for variant in found:
+    for variant in variants:
         origin = str(variant.tables.study.data.cut) if study.axes else ""
         for state in study.data.states:
             if isinstance(examples := data[origin, state], Dataset):
                 _check_data(variant, state, examples)
-    return found
+    return variants
 
 
 def _check_data(variant: Variant, state: str, dataset: Dataset) -> None:
@@ -173,7 +175,7 @@ def _data_of(study: Study) -> list[Any]:
 
 
 def _row(
-    said: Mapping[str, Any],
+    submission: Mapping[str, Any],
     pieces: Sequence[WeeklyScores],
     summaries: Sequence[pd.DataFrame],
     alike: int,
@@ -181,9 +183,9 @@ def _row(
     """A row, given the pieces and rows of summaries of each state and origin. `alike`: the number
     of clients, if they share one test set; otherwise 0."""
     shared = alike > 0
-    found = pooled([said["method"]], pieces, shared=shared)
+    pooled_scores = pooled([submission["method"]], pieces, shared=shared)
     points = 100 if shared else 1
-    (low, high), weekly = found.interval, [np.round(piece.weekly, 9) for piece in pieces]
+    (low, high), weekly = pooled_scores.interval, [np.round(piece.weekly, 9) for piece in pieces]
     counts = [alike or len(piece.clients) for piece in pieces]
     scores: dict[str, Any] = {"low": low / points, "high": high / points}
     for column in ("wape", "scaled_crps"):
@@ -194,4 +196,4 @@ def _row(
         sent = sum(table[way].mean() for table in summaries) / sum(counts)
         scores[way] = "" if np.isnan(sent) else round(sent)
     digest = hashlib.sha256(b"".join(table.tobytes() for table in weekly)).hexdigest()
-    return row_of(said, score=found.effect / points, predictions=digest, **scores)
+    return row_of(submission, score=pooled_scores.effect / points, predictions=digest, **scores)

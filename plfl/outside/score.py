@@ -52,12 +52,12 @@ class ScoredPredictions:
         """The row of the predictions."""
         return self.table[self.table["forecaster"] == YOURS].iloc[0]
 
-    def submission(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def submission(self, submission: Mapping[str, Any]) -> dict[str, Any]:
         """One row of a leaderboard: what the submitter says, and the scores."""
         names = [name for name in ("low", "high", "wape", "scaled_crps") if name in self.yours]
         scores = {name: float(self.yours[name]) for name in names}
         scores["score"] = float(self.yours["mase"])
-        return row_of(said, **scores, seeds=self.seeds, predictions=self.digest)
+        return row_of(submission, **scores, seeds=self.seeds, predictions=self.digest)
 
 
 def score(
@@ -94,10 +94,10 @@ def score(
             for seed in seeds:
                 name = name_of(study, state, client)
                 where = f"{file}: {origin} {name}".replace(":  ", ": ")
-                own = _predictions(by_client[origin, name, seed], dataset, i, task, where)
+                predictions = _predictions(by_client[origin, name, seed], dataset, i, task, where)
                 keys = {"origin": origin, "state": state, "client": client, "seed": seed}
-                errors.append(pd.DataFrame(keys | task.errors(dataset, i, own)))
-                rows.append(keys | task.scores(dataset, i, "test", own))
+                errors.append(pd.DataFrame(keys | task.errors(dataset, i, predictions)))
+                rows.append(keys | task.scores(dataset, i, "test", predictions))
     scored = pd.DataFrame(rows)
     scored["wape"] = scored["mae"] / _loads(data, scored)
     pieces = {YOURS: list(_pieces(pd.concat(errors), ["seed", "client"]))}
@@ -121,10 +121,10 @@ def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
         DataError: a prediction is missing, or there are several for one image.
     """
     truth = examples.targets[examples.starts(0, "test") + examples.look_back - 1]
-    found = _table(file, ["seed", "image", "label"])
-    seeds = sorted(found["seed"].unique().tolist())
+    table = _table(file, ["seed", "image", "label"])
+    seeds = sorted(table["seed"].unique().tolist())
     index = pd.MultiIndex.from_product([seeds, range(len(truth))], names=["seed", "image"])
-    given = found.set_index(["seed", "image"])["label"]
+    given = table.set_index(["seed", "image"])["label"]
     if len(given) != len(index) or not given.index.sort_values().equals(index):
         raise DataError(
             f"{file}: needs a row for each seed and each of the {len(truth)} images of the test set"
@@ -144,14 +144,14 @@ def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
 
 def _table(file: Path, needed: Sequence[str]) -> pd.DataFrame:
     try:
-        found = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(f"{file}: the file does not exist") from None
     except DAMAGE as error:
         raise DataError(f"{file}: cannot be read ({error}); write Parquet or .csv") from None
-    if lacking := [name for name in needed if name not in found]:
+    if lacking := [name for name in needed if name not in table]:
         raise DataError(f"{file}: has no column {', '.join(lacking)}; docs/benchmark.md lists them")
-    return found
+    return table
 
 
 def _read(file: Path, study: Study) -> pd.DataFrame:
@@ -160,27 +160,27 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
     needed += ["origin"] * bool(study.axes)
     if isinstance(task, Quantiles):
         needed += [f"forecast_{100 * level:g}" for level in task.levels]
-    found = _table(file, needed)
-    origins = found["origin"].astype(str).str[:10] if study.axes else ""
-    found = found.assign(client=found["client"].astype(str), origin=origins)
+    table = _table(file, needed)
+    origins = table["origin"].astype(str).str[:10] if study.axes else ""
+    table = table.assign(client=table["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):
         if column in needed:
             try:
-                found[column] = pd.to_datetime(found[column]).astype("datetime64[s]")
+                table[column] = pd.to_datetime(table[column]).astype("datetime64[s]")
             except (ValueError, TypeError) as error:
                 raise DataError(f"{file}: {column}: {error}; write local times") from None
     numbers = [name for name in needed if name.startswith("forecast")]
     try:
-        found[numbers] = found[numbers].astype(float)
+        table[numbers] = table[numbers].astype(float)
     except (ValueError, TypeError) as error:
         raise DataError(f"{file}: a forecast is no number ({error})") from None
-    if not (finite := np.isfinite(found[numbers]).all(axis=1)).all():
-        first = found[~finite].iloc[0]
+    if not (finite := np.isfinite(table[numbers]).all(axis=1)).all():
+        first = table[~finite].iloc[0]
         raise DataError(
             f"{file}: {(~finite).sum()} rows have a forecast that is missing or infinite, first "
             f"{first['client']} at {first['stamp']}; every window of the test set needs one"
         )
-    return found if "seed" in found else found.assign(seed=0)
+    return table if "seed" in table else table.assign(seed=0)
 
 
 def _check_names(
@@ -190,28 +190,30 @@ def _check_names(
         return some([" ".join(name).strip() for name in sorted(names)], 3)
 
     for seed in seeds:
-        own = given[given["seed"] == seed]
-        names = set(zip(own["origin"], own["client"], strict=True))
+        of_seed = given[given["seed"] == seed]
+        names = set(zip(of_seed["origin"], of_seed["client"], strict=True))
         if missing := expected - names:
             raise DataError(f"{file}: seed {seed} has no predictions for {shown(missing)}")
         if unknown := names - expected:
             raise DataError(f"{file}: {shown(unknown)} are no clients of the study")
 
 
-def _predictions(own: pd.DataFrame, dataset: Dataset, i: int, task: Task, where: str) -> Floats:
+def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, where: str) -> Floats:
     """The predictions of a client in the order and shape of its test windows."""
     starts = dataset.starts(i, "test")
     stamps = dataset.stamps[dataset.target_rows(starts)].reshape(len(starts), -1)
     made = np.broadcast_to(dataset.stamps[dataset.persistence_rows(starts)][:, None], stamps.shape)
     index = pd.DataFrame({"made_at": made.ravel(), "stamp": stamps.ravel()})
     keys = ["stamp"] if stamps.shape[1] == 1 else ["made_at", "stamp"]
-    if own.duplicated(keys).any():
-        raise DataError(f"{where}: has two forecasts for {own[own.duplicated(keys)].iloc[0][keys]}")
-    whole = index[keys].merge(own, on=keys, how="left", indicator=True)
-    missing = int((whole["_merge"] != "both").sum())
-    if missing or len(own) != len(index):
+    if rows.duplicated(keys).any():
         raise DataError(
-            f"{where}: {len(own)} forecasts, of which {len(index) - missing} are at the stamps of "
+            f"{where}: has two forecasts for {rows[rows.duplicated(keys)].iloc[0][keys]}"
+        )
+    whole = index[keys].merge(rows, on=keys, how="left", indicator=True)
+    missing = int((whole["_merge"] != "both").sum())
+    if missing or len(rows) != len(index):
+        raise DataError(
+            f"{where}: {len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
             f"the test set, but it has {len(index)}, from {index['stamp'].iloc[0]} to "
             f"{index['stamp'].iloc[-1]}; stamps are the ends of intervals (`stamp_test`)"
         )
@@ -251,7 +253,7 @@ def _beside(
     rows, errors = [], []
     if results is None:
         for (origin, state), dataset in data.items():
-            found = baselines.evaluate(
+            evaluated = baselines.evaluate(
                 state,
                 dataset,
                 Boosting.of(study.baselines),
@@ -259,8 +261,8 @@ def _beside(
                 [rules for rules in study.baselines.further if isinstance(rules, Further)],
                 study.baselines.leave_out,
             )
-            rows.append(found.scores.assign(origin=origin))
-            errors.append(found.errors.assign(origin=origin))
+            rows.append(evaluated.scores.assign(origin=origin))
+            errors.append(evaluated.errors.assign(origin=origin))
     else:
         for variant in fitting_variants(results, study, data):
             tables = variant.tables
@@ -272,8 +274,8 @@ def _beside(
                     if chosen := best(of_state.those(sharing=scheme)):
                         piece = replace(chosen, origin=origin)
                         pieces.setdefault(f"best {scheme}", []).append(piece)
-    for name, own in pd.concat(errors).groupby("method", sort=False):
-        pieces[baseline_label(str(name))] = list(_pieces(own, ["method", "client"]))
+    for name, of_method in pd.concat(errors).groupby("method", sort=False):
+        pieces[baseline_label(str(name))] = list(_pieces(of_method, ["method", "client"]))
     scored = pd.concat(rows)
     test = scored[scored["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
@@ -284,13 +286,15 @@ def _beside(
 def _ranked(pieces: dict[str, list[WeeklyScores]]) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
     rows, yours = [], pieces[YOURS]
-    for name, own in pieces.items():
+    for name, parts in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
-        alone = pooled([name], own)
-        if len(own) == len(yours) and alone.scored:
+        alone = pooled([name], parts)
+        if len(parts) == len(yours) and alone.scored:
             row["mase"], (row["low"], row["high"]) = alone.effect, alone.interval
             if name != YOURS:
-                lead = pooled([YOURS, name], [_lead(a, b) for a, b in zip(yours, own, strict=True)])
+                lead = pooled(
+                    [YOURS, name], [_lead(a, b) for a, b in zip(yours, parts, strict=True)]
+                )
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
     table = pd.DataFrame(rows, columns=["forecaster", "mase", "low", "high", *_LEAD])

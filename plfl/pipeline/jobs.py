@@ -57,8 +57,8 @@ def job(snakemake: Any) -> Iterator[Study]:
         log.error("interrupted; run the workflow again to continue from here")
         sys.exit(130)
     except Exception as error:
-        own = _own_file(error)
-        log.exception("this is an error in %s", own or "plfl; please report it")
+        file = _own_file(error)
+        log.exception("this is an error in %s", file or "plfl; please report it")
         raise
 
 
@@ -185,6 +185,6 @@ def announce(study: Study) -> str:
 
 def _command() -> str:
     """The `plfl` command as the user can type it, with or without an active environment."""
-    found = Path(sys.executable).with_name("plfl")
-    active = shutil.which("plfl") == str(found) or not found.is_file()
-    return "plfl" if active else shlex.quote(min(os.path.relpath(found), str(found), key=len))
+    program = Path(sys.executable).with_name("plfl")
+    active = shutil.which("plfl") == str(program) or not program.is_file()
+    return "plfl" if active else shlex.quote(min(os.path.relpath(program), str(program), key=len))

@@ -97,7 +97,11 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
         ]
         widths = {"local": np.stack(each)}
     about = describe(study, baseline_cell(state, name), dataset, widths)
-    arrays = {f"{i}.{key}": array for i, own in enumerate(fitted) for key, array in own.items()}
+    arrays = {
+        f"{i}.{key}": array
+        for i, of_client in enumerate(fitted)
+        for key, array in of_client.items()
+    }
     write_models(file, arrays, about)
 
 

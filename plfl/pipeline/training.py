@@ -63,10 +63,10 @@ def train_cells(
         for number, some in enumerate(groups):
             key = digest([digests[cell] for cell in some])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
-            own = {state: examples[state] for state in _states(some)}
+            of_states = {state: examples[state] for state in _states(some)}
             log_round = partial(_log_round, label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(study, some, on_one_table(own, folder), log_round, checkpoint)
+                results = train(study, some, on_one_table(of_states, folder), log_round, checkpoint)
             for cell, result in results.items():
                 # Models are written first, because records mean that the cell is finished. One seed
                 # is enough.
@@ -100,13 +100,15 @@ def _reason_against(
 ) -> str:
     """Why cells cannot train side by side; empty if they can."""
     data = [examples[state] for state in _states(cells)]
-    if len({one.form if isinstance(one, Dataset) else id(one) for one in data}) > 1:
+    if len({dataset.form if isinstance(dataset, Dataset) else id(dataset) for dataset in data}) > 1:
         return "the examples of their states differ in more than the clients"
     if free is None:
         return ""
     models = sum(study.trials(cell) * len(examples[cell.state].clients) for cell in cells)
     tables = sum(
-        table.nbytes for one in data for table in (one.features, one.covariates, one.targets)
+        table.nbytes
+        for dataset in data
+        for table in (dataset.features, dataset.covariates, dataset.targets)
     )
     needed = 4 * KEPT * models * study.layout.width + tables
     if needed <= SHARE * free:

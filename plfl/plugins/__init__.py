@@ -129,8 +129,8 @@ def _named(value: object) -> Iterator[Path]:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _named(one)
+        for name in value:
+            yield from _named(name)
     elif isinstance(value, str):
         for text in (value, value.rpartition(":")[0]):
             if ".py" in text and (file := located(Path(text), Path())).suffix == ".py":
@@ -151,15 +151,15 @@ def activate(listed: Iterable[Path]) -> list[str]:
     Returns:
         One line for each problem.
     """
-    found: list[Plugin] = []
+    plugins: list[Plugin] = []
     problems = []
     for file in (None, *dict.fromkeys(listed)):
         try:
-            found += _packaged() if file is None else [_of_file(file)]
+            plugins += _packaged() if file is None else [_of_file(file)]
         except PlflError as error:
             problems.append(f"plugins: {error}")
     taken: dict[tuple[str, str], str] = {}
-    for plugin in found:
+    for plugin in plugins:
         for room, name in plugin.algorithms:
             where = "plfl" if name in files(room) else taken.get((room, name))
             if where:
@@ -169,7 +169,7 @@ def activate(listed: Iterable[Path]) -> list[str]:
                 )
         taken |= dict.fromkeys(plugin.algorithms, plugin.origin)
     if not problems:
-        for plugin in found:
+        for plugin in plugins:
             for (room, _), cls in plugin.algorithms.items():
                 plug(room, cls)
     return problems
@@ -216,8 +216,8 @@ def import_file(file: Path, code: str) -> ModuleType:
 
 def is_own(file: str) -> bool:
     """Whether `import_file` has imported this file."""
-    own = (module for name, module in sys.modules.items() if name.startswith(_OWN))
-    return any(module.__file__ == file for module in own)
+    modules = (module for name, module in sys.modules.items() if name.startswith(_OWN))
+    return any(module.__file__ == file for module in modules)
 
 
 def line_of(error: BaseException, file: Path) -> str:
@@ -246,7 +246,7 @@ def _of_file(file: Path) -> Plugin:
 @cache
 def _packaged() -> list[Plugin]:
     """The plug-ins of installed packages. One that cannot be imported stops every study."""
-    found = []
+    plugins = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP)):
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         try:
@@ -256,8 +256,8 @@ def _packaged() -> list[Plugin]:
                 f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
                 f"{said(error)}; fix the package or remove it"
             ) from None
-        found.append(_plugin(package, module, _code_of(module)))
-    return found
+        plugins.append(_plugin(package, module, _code_of(module)))
+    return plugins
 
 
 def _code_of(module: ModuleType) -> str:
@@ -270,14 +270,14 @@ def _code_of(module: ModuleType) -> str:
 
 def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
     if module.__name__ not in _origins or _origins[module.__name__].origin != origin:
-        found = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
-        plugin = Plugin(origin, module, code, found)
-        if not found:
+        classes = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
+        plugin = Plugin(origin, module, code, classes)
+        if not classes:
             raise PlflError(
                 f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
                 f"from a {', '.join(ROOMS.values())}"
             )
-        for cls in found.values():
+        for cls in classes.values():
             _check_functions(origin, cls)
         _origins[module.__name__] = plugin
     return _origins[module.__name__]
@@ -292,7 +292,11 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
         )
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
-    functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}
+    functions = {
+        name: attribute
+        for name, attribute in vars(cls).items()
+        if isinstance(attribute, FunctionType)
+    }
     for name in functions.keys() - bases:
         if not name.startswith("_") and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(

@@ -123,14 +123,14 @@ def files(package: str) -> dict[str, str]:
     Raises:
         PlflError: two files have the same name, or a package cannot be imported.
     """
-    found: dict[str, str] = {}
+    files_of: dict[str, str] = {}
     brought = sorted(point.value for point in entry_points(group=package))
     for folder in (package, *brought):
         for info in pkgutil.iter_modules(_imported(folder).__path__):
             module = f"{folder}.{info.name}"
-            if (other := found.setdefault(info.name, module)) != module:
+            if (other := files_of.setdefault(info.name, module)) != module:
                 raise PlflError(f"the modules {other} and {module} have one name; rename a file")
-    return found
+    return files_of
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
@@ -145,8 +145,8 @@ def algorithm(package: str, name: str) -> type[Algorithm] | None:
 
 def available(package: str, _kind: type[Kind]) -> dict[str, type[Kind]]:
     """All algorithms of `package`, by name, all of one kind; imports every file."""
-    found = _in_files(package) | plugged(package)
-    return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
+    classes = _in_files(package) | plugged(package)
+    return cast(dict[str, type[Kind]], {name: classes[name] for name in sorted(classes)})
 
 
 def algorithms(package: str) -> dict[str, type[Algorithm]]:
@@ -160,10 +160,10 @@ def find(package: str, _kind: type[Kind], name: str) -> type[Kind]:
     Raises:
         KeyError: there is none.
     """
-    found = algorithm(package, name)
-    if found is None:
+    cls = algorithm(package, name)
+    if cls is None:
         raise KeyError(name)
-    return cast(type[Kind], found)
+    return cast(type[Kind], cls)
 
 
 @cache
@@ -178,14 +178,14 @@ def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
     module = _imported(files(package)[name])
-    found = defined_in(module)
-    for one in found:
-        if one.name != name:
+    classes = defined_in(module)
+    for cls in classes:
+        if cls.name != name:
             raise PlflError(
-                f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
+                f"{module.__file__}: {cls.__name__} has the name {cls.name!r}; "
                 "rename the file or the algorithm"
             )
-    return next(iter(found), None)
+    return next(iter(classes), None)
 
 
 def _imported(name: str) -> ModuleType:

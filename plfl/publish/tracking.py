@@ -145,9 +145,9 @@ def _explained(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         raise PlflError(
-            f"{uri}: MLflow cannot use it ({said}); correct that, or move it away and log the "
+            f"{uri}: MLflow cannot use it ({message}); correct that, or move it away and log the "
             "studies again with `plfl track`: their tables contain everything"
         ) from error
 

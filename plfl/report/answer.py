@@ -94,7 +94,7 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
         short,
         sentences,
         scale,
-        {state: [_row(one, scale, energy) for one in here] for state, here in shown.items()},
+        {state: [_row(row, scale, energy) for row in here] for state, here in shown.items()},
         len(clients) - sum(map(len, shown.values())),
         bool(clients["low"].notna().any()),
         energy,
@@ -216,14 +216,14 @@ def _who(clients: pd.DataFrame, energy: bool, participant: str) -> str:
         clearly += f" and {down or 'none'} clearly lose{'s' * (down < 2)}."
     parts = []
     ordered = clients.sort_values("gain", kind="stable")
-    for one, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
-        if one["gain"] * (1 if word == "gains" else -1) > 0:
-            saved = f", {spaced(abs(one['kwh_a_month']))} kWh of errors a month" if energy else ""
-            share = _percent(abs(one["percent"]) / 100)
-            open_ = bool(one["low"] <= 0 <= one["high"])
+    for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
+        if row["gain"] * (1 if word == "gains" else -1) > 0:
+            saved = f", {spaced(abs(row['kwh_a_month']))} kWh of errors a month" if energy else ""
+            share = _percent(abs(row["percent"]) / 100)
+            open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(
-                f"{one['client']} {word} most{', but not clearly' * open_}: "
-                f"{abs(one['gain']):.2f} ({share}{saved})."
+                f"{row['client']} {word} most{', but not clearly' * open_}: "
+                f"{abs(row['gain']):.2f} ({share}{saved})."
             )
     return " ".join([clearly, *parts])
 
@@ -235,15 +235,19 @@ def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:
     return [*ordered[: MOST // 2], *ordered[-MOST // 2 :]]
 
 
-def _row(one: dict[Any, Any], scale: Scale, energy: bool) -> MeterRow:
-    interval = f" [{one['low']:+.2f}, {one['high']:+.2f}]" if math.isfinite(one["low"]) else ""
-    saved = one["kwh_a_month"]
-    errors = {"federation": one["mase_federated"], "alone": one["mase_alone"]}
+def _row(comparison: dict[Any, Any], scale: Scale, energy: bool) -> MeterRow:
+    interval = (
+        f" [{comparison['low']:+.2f}, {comparison['high']:+.2f}]"
+        if math.isfinite(comparison["low"])
+        else ""
+    )
+    saved = comparison["kwh_a_month"]
+    errors = {"federation": comparison["mase_federated"], "alone": comparison["mase_alone"]}
     return MeterRow(
-        one["client"],
-        "gains" if one["low"] > 0 else "loses" if one["high"] < 0 else "",
-        f"{one['gain']:+.2f}{interval}",
-        f"{one['percent']:+.0f}",
+        comparison["client"],
+        "gains" if comparison["low"] > 0 else "loses" if comparison["high"] < 0 else "",
+        f"{comparison['gain']:+.2f}{interval}",
+        f"{comparison['percent']:+.0f}",
         f"{'-' if saved < 0 else '+'}{spaced(abs(saved))}" if energy else "",
         [
             (kind, scale.at(errors[kind]), f"{errors[kind]:.2f}")

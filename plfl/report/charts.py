@@ -83,9 +83,9 @@ def charts(tables: Tables) -> dict[str, Any]:
     return {"specs": specs, "datasets": datasets, "config": CONFIG}
 
 
-def as_script(found: Any) -> str:
+def as_script(match: Any) -> str:
     """JSON values, safe to be placed in a `script` element of a page."""
-    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(match, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")
 
 

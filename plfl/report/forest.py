@@ -143,8 +143,8 @@ def _row(row: pd.Series, scale: Scale) -> ComparisonRow:
     )
     sides = f"{row['chosen']} against {row['chosen_than']}" if row["chosen_than"] else ""
     data = f"based on {row['data']}" * bool(row["data"])
-    told = [row["reason"] or sides, data, row["needed"].rstrip(".")]
-    sentences = [text[0].upper() + text[1:] for text in told if text]
+    remarks = [row["reason"] or sides, data, row["needed"].rstrip(".")]
+    sentences = [text[0].upper() + text[1:] for text in remarks if text]
     return ComparisonRow(
         f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
         row["verdict"],

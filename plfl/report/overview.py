@@ -87,8 +87,8 @@ def draw(overview: Overview) -> Figure:
     axis, others = along(study)
     codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
     apart = [each for each in study.axes if each.column in others and each.column not in codecs]
-    told = {each.column: _titles(study, each) for each in apart}
-    groups = list(best.groupby(["state", *told], sort=False))[:MOST]
+    titles_of = {each.column: _titles(study, each) for each in apart}
+    groups = list(best.groupby(["state", *titles_of], sort=False))[:MOST]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
@@ -99,7 +99,10 @@ def draw(overview: Overview) -> Figure:
             _lines(study, panel, axis, part, codecs)
         titles = [
             str(place[0]),
-            *(titles[str(value)] for titles, value in zip(told.values(), place[1:], strict=True)),
+            *(
+                titles[str(value)]
+                for titles, value in zip(titles_of.values(), place[1:], strict=True)
+            ),
         ]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
         panel.grid(axis="y")
@@ -131,12 +134,12 @@ def _titles(study: Study, axis: Axis) -> dict[str, str]:
     plain = {label: words.value(axis, label, study.participant) for label in axis.choices}
     if not axis.key.startswith("federation.privacy") or study.federation.participation < 1:
         return plain
-    found: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for label, place in study.places.items():
         epsilon = float(statements(study.variants[label])["epsilon"].max())
-        told = "ε = ∞" if epsilon == np.inf else f"ε = {epsilon:.2g}"
-        found.setdefault(place[axis.key], set()).add(told)
-    epsilons = {value: told for value, (told, *more) in found.items() if not more}
+        title = "ε = ∞" if epsilon == np.inf else f"ε = {epsilon:.2g}"
+        names.setdefault(place[axis.key], set()).add(title)
+    epsilons = {value: title for value, (title, *more) in names.items() if not more}
     return epsilons if len(set(epsilons.values())) == len(plain) else plain
 
 
@@ -216,8 +219,8 @@ def draw_lines(
 
 def _kind(study: Study, trained: pd.DataFrame, sharing: str, method: str) -> str:
     """The sharing scheme in words, and the method if there are others and it has an effect."""
-    own = trained[trained["sharing"] == sharing]
-    alike = own if not own["bytes"].any() else trained
+    rows = trained[trained["sharing"] == sharing]
+    alike = rows if not rows["bytes"].any() else trained
     several = len(alike["method"].unique()) > 1
     scheme = words.scheme(study, sharing)
     return f"{scheme}, {method_label(method)}" if several else scheme
@@ -299,14 +302,14 @@ def found(overview: Overview) -> Iterator[str]:
             continue
         first = rows.loc[rows["difference"].abs().sort_values(ascending=False).index[:FEW]]
         such = " The largest differences in MASE:" if len(rows) > FEW else " MASE:"
-        told = "; ".join(
+        text = "; ".join(
             f"{row['place'] or 'everywhere'}, {score(row['error'])} ({row['chosen']}) against "
             f"{score(row['error_than'])} ({row['chosen_than']})"
             for row in first.to_dict("records")
         )
         yield (
             f"With the federation the error is {word} at {len(rows)} of {len(table)} places on "
-            f"the axes; the interval excludes 0.{such} {told}."
+            f"the axes; the interval excludes 0.{such} {text}."
         )
     if others := len(table) - len(ahead) - len(behind):
         yield f"At {others} of {len(table)} places on the axes the interval includes 0."

@@ -120,7 +120,7 @@ def _failed(tables: Tables) -> dict[str, str]:
     if "failed" not in (rows := tables.baselines):
         return {}
     failed = rows[rows["failed"] != ""].set_index("baseline")["failed"]
-    return {baseline_label(str(name)): str(said) for name, said in failed.items()}
+    return {baseline_label(str(name)): str(reason) for name, reason in failed.items()}
 
 
 def _gaps(tables: Tables) -> str:

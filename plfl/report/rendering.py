@@ -113,11 +113,11 @@ class Shown:
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, Shown]:
     """The figures of a study by name, drawn as SVG files in `folder`."""
-    found = {}
+    figures = {}
     for name, stems in shown(tables).items():
         text = caption(name, tables.study)
-        found[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
-    return found
+        figures[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
+    return figures
 
 
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')

@@ -109,23 +109,23 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     try:
         if claim.score == LOADS:
             return _loads(about[0], claim.share or 1.0)
-        found = contests(
+        pairs = contests(
             study, about, claim.better, claim.than, each, claim.score, claim.margin, states
         )
-        return _counted(claim, found) if claim.score in COUNTED else judge(found)
+        return _counted(claim, pairs) if claim.score in COUNTED else judge(pairs)
     except NotInStudyError as lacking:
         return Verdict("not in this study", {}, reason=str(lacking))
 
 
-def judge(found: Sequence[Contest]) -> Verdict:
+def judge(pairs: Sequence[Contest]) -> Verdict:
     """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
     correction."""
-    scored = [one for one in found if one.comparison.scored]
-    blocking, excused = (sorted({n for one in found for n in one.lost[i]}) for i in (0, 1))
+    scored = [contest for contest in pairs if contest.comparison.scored]
+    blocking, excused = (sorted({n for contest in pairs for n in contest.lost[i]}) for i in (0, 1))
     lost = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
     if not scored:
         return Verdict("undecided", {}, reason="every cell of a side diverged", needed=FINITE)
-    different = [one for one in scored if not one.comparison.identical]
+    different = [contest for contest in scored if not contest.comparison.identical]
     if not different:
         return Verdict(
             "undecided",
@@ -135,17 +135,19 @@ def judge(found: Sequence[Contest]) -> Verdict:
         )
     if alike := len(scored) - len(different):
         lost.append(f"{alike} further {'pair has' if alike == 1 else 'pairs have'} equal results")
-    supporting = sum(one.comparison.effect > 0 for one in different)
+    supporting = sum(contest.comparison.effect > 0 for contest in different)
     holds = supporting == len(different)
     if holds:
-        deciding = max(different, key=lambda one: (one.comparison.p, -one.comparison.effect))
+        deciding = max(
+            different, key=lambda contest: (contest.comparison.p, -contest.comparison.effect)
+        )
         p = deciding.comparison.p
     else:
         deciding = min(
             different,
-            key=lambda one: (
-                one.comparison.p if one.comparison.effect < 0 else 1.0,
-                one.comparison.effect,
+            key=lambda contest: (
+                contest.comparison.p if contest.comparison.effect < 0 else 1.0,
+                contest.comparison.effect,
             ),
         )
         p = min(1.0, len(different) * deciding.comparison.p)
@@ -191,8 +193,10 @@ def _undecided(verdict: Verdict, level: float) -> Verdict:
 def _doubt(comparison: Comparison) -> str:
     """Why a verdict is undecided: which variation is unknown, or which is the largest."""
     if lacking := comparison.lacking:
-        one = (f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking)
-        return ", ".join(one)
+        remark = (
+            f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking
+        )
+        return ", ".join(remark)
     parts = comparison.parts
     most = max(parts, key=lambda factor: parts[factor].variance)
     levels = parts[most].levels
@@ -201,13 +205,17 @@ def _doubt(comparison: Comparison) -> str:
     return f"the {levels} {most} vary too much"
 
 
-def _counted(claim: Claim, found: Sequence[Contest]) -> Verdict:
+def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     """A claim about a counted quantity, in every pair of cells that differ only as it says."""
     if claim.score == "bytes":
-        both = [tuple(one.bytes for one in pair) for contest in found for pair in contest.pairs]
+        both = [
+            tuple(candidate.bytes for candidate in pair)
+            for contest in compared
+            for pair in contest.pairs
+        ]
     else:
-        pairs = [pair for contest in found for pair in contest.pairs]
-        both = [tuple(one.counted(claim.score) for one in pair) for pair in pairs]
+        pairs = [pair for contest in compared for pair in contest.pairs]
+        both = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
     table = np.array([pair for pair in both if pair[1] > 0], float).reshape(-1, 2)
     if not len(table):
         raise NotInStudyError("the quantity is 0 on the other side")
@@ -234,7 +242,7 @@ def _loads(variant: Variant, strong: float) -> Verdict:
     }
     if not spreads:
         raise NotInStudyError("no state has two clients")
-    contrary = {name: found for name, found in spreads.items() if found[0] <= strong}
+    contrary = {name: spread for name, spread in spreads.items() if spread[0] <= strong}
     if contrary:
         name = min(contrary, key=lambda name: contrary[name][3])
         p = min(1.0, len(spreads) * contrary[name][3])

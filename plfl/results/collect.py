@@ -111,17 +111,17 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         targets.append(by_target(scored, [*CELL, "model"]))
 
     cells = files.cells.values()
-    join_tables([one.records for one in cells], folder / "records.parquet", take)
-    join_tables([one.forecasts for one in cells], folder / "forecasts.parquet")
-    join_tables([one.errors for one in (*cells, *files.baselines)], folder / "errors.parquet")
+    join_tables([part.records for part in cells], folder / "records.parquet", take)
+    join_tables([part.forecasts for part in cells], folder / "forecasts.parquet")
+    join_tables([part.errors for part in (*cells, *files.baselines)], folder / "errors.parquet")
     compared: list[pd.DataFrame] = []
-    scores = [one.records for one in files.baselines]
+    scores = [part.records for part in files.baselines]
     join_tables(scores, folder / "baselines.parquet", compared.append)
-    join_tables([one.forecasts for one in files.baselines], folder / "baseline_forecasts.parquet")
+    join_tables([part.forecasts for part in files.baselines], folder / "baseline_forecasts.parquet")
     if study.windows.horizons > 1:
         test = pd.concat(compared).query("split == 'test'").rename(columns={"baseline": "method"})
-        own = by_target(test, ["state", "method"]).assign(sharing=BASELINE, model=BASELINE)
-        write_csv(pd.concat([*targets, own], ignore_index=True), folder / "targets.csv")
+        by_horizon = by_target(test, ["state", "method"]).assign(sharing=BASELINE, model=BASELINE)
+        write_csv(pd.concat([*targets, by_horizon], ignore_index=True), folder / "targets.csv")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in files.datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     of_baselines = summarise_baselines(pd.concat(compared), source)
@@ -143,7 +143,10 @@ def collect(
     about = {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in files.receipts.items()},
-        "cells": {str(cell): cell_digest(own.records) for cell, own in files.cells.items()},
+        "cells": {
+            str(cell): cell_digest(files_of_cell.records)
+            for cell, files_of_cell in files.cells.items()
+        },
     }
     conclude(folder, gather(study, files, folder), about, git)
     if study.task.forecasts:
@@ -229,8 +232,8 @@ def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     Columns: `keys`, `rows_ahead`, and the scores that the table has for single targets; empty if
     windows have one target. See `plfl.tasks.metrics.of_split`.
     """
-    found = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
-    columns = [match for match in found if match]
+    matches = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
+    columns = [match for match in matches if match]
     means = scored.groupby(keys, sort=False)[[match[0] for match in columns]].mean()
     tables = [
         means[[match[0] for match in columns if int(match[2]) == rows]]
@@ -291,17 +294,17 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
           two are present only if time is simulated.
     """
     train = records[records["split"] == "train"]
-    found = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
+    costs = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
     clients = records.groupby(_TRAINING)["client"].nunique()
-    found["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
+    costs["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
     if "round_seconds" in records:
         there = train[train["loss"].notna()]
         waiting = (there["round_seconds"] - there["seconds"]).groupby(
             [there[axis] for axis in _TRAINING]
         )
         seconds = _of_rounds(train).groupby(_TRAINING).sum()
-        found = found.assign(seconds=seconds, waiting=waiting.mean())
-    return found
+        costs = costs.assign(seconds=seconds, waiting=waiting.mean())
+    return costs
 
 
 def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:

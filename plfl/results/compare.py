@@ -44,7 +44,11 @@ class _Side:
     def cells(self, model: Model) -> dict[str, Forecaster]:
         """All combinations of the study, or the one cell or baseline, by name."""
         of_states = scores(self.tables, model, baselines=self.cell is not None)
-        cells = {one.shown: one for of_state in of_states.values() for one in of_state.those()}
+        cells = {
+            forecaster.shown: forecaster
+            for of_state in of_states.values()
+            for forecaster in of_state.those()
+        }
         if self.cell is None:
             return cells
         if self.cell not in cells:
@@ -77,10 +81,10 @@ def compare(a: str, b: str) -> Compared:
         notes = list(_data_notes(*sides))
         for model in MODELS:
             label: str = model
-            for one, other in _pairs(sides, model, notes):
-                label = "baseline" if one.is_baseline and other.is_baseline else model
-                row, table = _compare(one, other, notes)
-                about = {"a": one.shown, "b": other.shown, "model": label}
+            for first, other in _pairs(sides, model, notes):
+                label = "baseline" if first.is_baseline and other.is_baseline else model
+                row, table = _compare(first, other, notes)
+                about = {"a": first.shown, "b": other.shown, "model": label}
                 rows.append(about | row)
                 clients.append(table.assign(**about))
             if label == "baseline":
@@ -116,28 +120,28 @@ def _pairs(
 
 
 def _compare(
-    one: Forecaster, other: Forecaster, notes: list[str]
+    first: Forecaster, other: Forecaster, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    names = f"{one.shown} and {other.shown}"
-    trained = not (one.is_baseline and other.is_baseline)
-    if one.is_baseline and trained:  # it has the same errors for every seed
-        one = _with_seeds(one, other.seeds)
+    names = f"{first.shown} and {other.shown}"
+    trained = not (first.is_baseline and other.is_baseline)
+    if first.is_baseline and trained:  # it has the same errors for every seed
+        first = _with_seeds(first, other.seeds)
     elif other.is_baseline:
-        other = _with_seeds(other, one.seeds)
-    clients = [client for client in one.clients if client in other.clients]
-    seeds = [seed for seed in one.seeds if seed in other.seeds]
-    if not clients or not seeds or one.weekly.shape[2] != other.weekly.shape[2]:
+        other = _with_seeds(other, first.seeds)
+    clients = [client for client in first.clients if client in other.clients]
+    seeds = [seed for seed in first.seeds if seed in other.seeds]
+    if not clients or not seeds or first.weekly.shape[2] != other.weekly.shape[2]:
         lacking = "client" if not clients else "seed" if not seeds else "test period"
         raise ResultsError(
             f"{names}: have no {lacking} in common; compare results of the same data and state"
         )
-    if lone := len(set(one.clients) ^ set(other.clients)):
+    if lone := len(set(first.clients) ^ set(other.clients)):
         notes.append(f"{lone} clients of {names} exist on one side only")
-    a, b = (side.of(clients)[:, [side.seeds.index(s) for s in seeds]] for side in (one, other))
+    a, b = (side.of(clients)[:, [side.seeds.index(s) for s in seeds]] for side in (first, other))
     means = {name: side.sum(axis=2).mean(axis=1) for name, side in (("mase_a", a), ("mase_b", b))}
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    comparison = Comparison((), {one.state: b - a}, trained)
+    comparison = Comparison((), {first.state: b - a}, trained)
     low, high = comparison.interval if comparison.scored else (np.nan, np.nan)
     row: dict[str, Any] = {
         "mase_a": table["mase_a"].mean(),
@@ -156,12 +160,12 @@ def _with_seeds(baseline: Forecaster, seeds: tuple[int, ...]) -> Forecaster:
     return replace(baseline, seeds=seeds, weekly=weekly)
 
 
-def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
-    for side in (one, other):
+def _data_notes(each: _Side, other: _Side) -> Iterator[str]:
+    for side in (each, other):
         if side.tables.is_sample:
             yield f"{side.label}: sample data"
     column = "persistence_mae_test"
-    both = one.tables.clients.merge(other.tables.clients, on=["state", "client"])
+    both = each.tables.clients.merge(other.tables.clients, on=["state", "client"])
     if not np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6):
         yield (
             "the error of persistence differs between the sides (different windows or data), so "

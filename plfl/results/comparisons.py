@@ -69,9 +69,9 @@ def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFra
             ]
             rows += [row | {"about": "new", "place": place} for row in _of_new(study, group)]
         rows += _of_axes(study, variants)
-        found = pd.DataFrame(rows, columns=COLUMNS)
-        found = found.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
-        return found.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
+        table = pd.DataFrame(rows, columns=COLUMNS)
+        table = table.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))
+        return table.astype(dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float))
 
 
 def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.DataFrame:
@@ -82,8 +82,8 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
         return table(study, variants or Variant.all_of(study, folder), folder)
     try:
         kinds: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
-        found = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
-        return found[COLUMNS].astype(kinds)
+        rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})
+        return rows[COLUMNS].astype(kinds)
     except DAMAGE as error:
         raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
 
@@ -99,10 +99,10 @@ def duel(
 ) -> Contest | None:
     """The comparison of two sets of forecasters; None if the study lacks one, or their scores."""
     try:
-        (found,) = contests(study, group, better, than, **of)
+        (contest,) = contests(study, group, better, than, **of)
     except NotInStudyError:
         return None
-    return found if found.comparison.scored else None
+    return contest if contest.comparison.scored else None
 
 
 def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | None:
@@ -112,7 +112,7 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
     return duel(study, group, [words.FEDERATION], [words.ALONE], states=states)
 
 
-def gains(found: Contest) -> Iterator[dict[str, Any]]:
+def gains(contest: Contest) -> Iterator[dict[str, Any]]:
     """What each client gains from the first set of forecasters.
 
     Yields:
@@ -121,33 +121,33 @@ def gains(found: Contest) -> Iterator[dict[str, Any]]:
         weeks of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of
         the second set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
-    alone = by_state([than.forecaster for _, than in found.pairs])
-    saved = by_state(list(_in_energy(found)))
-    for state, pieces in by_state(found.pieces).items():
+    alone = by_state([than.forecaster for _, than in contest.pairs])
+    saved = by_state(list(_in_energy(contest)))
+    for state, pieces in by_state(contest.pieces).items():
         for i, client in enumerate(pieces.clients):
             weekly = {state: pieces.weekly[[i]].mean(axis=1, keepdims=True)}
-            own = Comparison((), weekly, False, {state: pieces.weeks}, sampled=False)
-            if not own.scored:
+            comparison = Comparison((), weekly, False, {state: pieces.weeks}, sampled=False)
+            if not comparison.scored:
                 continue
             before = float(alone[state].weekly[i].mean(axis=0).sum())
             enough = sum(pieces.weeks) >= FEWEST
-            low, high = own.interval if enough else (np.nan, np.nan)
+            low, high = comparison.interval if enough else (np.nan, np.nan)
             yield {
                 "state": state,
                 "client": client,
                 "mase_alone": before,
-                "mase_federated": before - own.effect,
-                "gain": own.effect,
+                "mase_federated": before - comparison.effect,
+                "gain": comparison.effect,
                 "low": low,
                 "high": high,
-                "percent": 100 * own.effect / before if before else np.nan,
+                "percent": 100 * comparison.effect / before if before else np.nan,
                 "kwh_a_month": float(saved[state].weekly[i].mean(axis=0).sum()),
             }
 
 
-def _in_energy(found: Contest) -> Iterator[WeeklyScores]:
+def _in_energy(contest: Contest) -> Iterator[WeeklyScores]:
     """The gains in kWh per month; MASE is in units of the error of persistence."""
-    for gain, (better, _) in zip(found.pieces, found.pairs, strict=True):
+    for gain, (better, _) in zip(contest.pieces, contest.pairs, strict=True):
         clients = better.variant.tables.clients
         about = clients[clients["state"] == gain.state].set_index("client").loc[list(gain.clients)]
         factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
@@ -168,14 +168,14 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
         asked[1:1] = [(BEST_ALONE, state) for state in study.data.states]
     for kind, state in asked:
         states = [state] if state else []
-        if found := duel(study, group, [words.FEDERATION], rivals[kind], states=states):
+        if contest := duel(study, group, [words.FEDERATION], rivals[kind], states=states):
             where = f", in {state}" * bool(state)
             yield {
                 "state": state,
                 "text": study.worded(f"The best federation against {kind}{where}"),
                 "better": words.FEDERATION,
                 "than": ", ".join(rivals[kind]),
-                **found.row,
+                **contest.row,
             }
 
 
@@ -183,12 +183,12 @@ def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What new clients receive against the best forecast that needs neither it nor training."""
     naive = [f"{BASELINE}-{name}" for name in OF_A_WEEK if name in study.baselines.names]
     for scheme in study.for_new if naive else ():
-        if found := duel(study, group, [scheme], naive):
+        if contest := duel(study, group, [scheme], naive):
             text = (
                 f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
             )
             sides = {"better": scheme, "than": ", ".join(naive)}
-            yield {"text": f"{text[0].upper()}{text[1:]}", **sides, **found.row}
+            yield {"text": f"{text[0].upper()}{text[1:]}", **sides, **contest.row}
 
 
 def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
@@ -198,18 +198,18 @@ def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, An
         first, *others = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
             place = words.place(study, group[0].place, [ORIGINS, axis.key])
-            kinds = dict.fromkeys(kind for one in group for kind in one.tables.kinds())
+            kinds = dict.fromkeys(kind for variant in group for kind in variant.tables.kinds())
             for value, (sharing, method) in ((v, kind) for v in others for kind in kinds):
                 for model in group[0].models(sharing, method):
                     name = f"{sharing}-{method}" + "-global" * (model == "global")
                     sides = [[f"{axis.short}={at}/{name}"] for at in (value, first)]
-                    if found := duel(study, group, *sides):
-                        told = [words.value(axis, at, study.participant) for at in (value, first)]
+                    if contest := duel(study, group, *sides):
+                        labels = [words.value(axis, at, study.participant) for at in (value, first)]
                         yield {
                             "about": "axis",
                             "place": place,
-                            "text": f"{' instead of '.join(told)}: {found.label(0)}",
+                            "text": f"{' instead of '.join(labels)}: {contest.label(0)}",
                             "better": sides[0][0],
                             "than": sides[1][0],
-                            **found.row,
+                            **contest.row,
                         }

@@ -64,7 +64,7 @@ class Variant:
         if score != "spread":
             return self.scores
         return {
-            model: {state: one.spread for state, one in of_states.items()}
+            model: {state: scores.spread for state, scores in of_states.items()}
             for model, of_states in self.scores.items()
         }
 
@@ -98,10 +98,10 @@ class Variant:
 V = TypeVar("V", bound=Variant)
 
 
-def grouped(found: Iterable[V], free: Collection[str]) -> list[list[V]]:
+def grouped(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
     """The variants that differ only on the axes `free`, given by their columns."""
     groups: dict[tuple[str, ...], list[V]] = {}
-    for variant in found:
+    for variant in variants:
         rest = tuple(value for column, value in variant.place.items() if column not in free)
         groups.setdefault(rest, []).append(variant)
     return list(groups.values())
@@ -126,14 +126,14 @@ class Contender(NamedTuple):
             return words.baseline(method)
         alone = study.combinations.trains_alone(sharing, method)
         axes = {"method": method, "client_opt": client, "server_opt": server}
-        told = {
+        parts = {
             axis: value if len(getattr(study.grid, axis)) > 1 else "*"
             for axis, value in axes.items()
         }
-        told |= {"method": "*", "server_opt": "*"} if alone else {}
-        if told["server_opt"] != "*":
-            told["method"] = method
-        name = "-".join([sharing, *told.values()])
+        parts |= {"method": "*", "server_opt": "*"} if alone else {}
+        if parts["server_opt"] != "*":
+            parts["method"] = method
+        name = "-".join([sharing, *parts.values()])
         model = ", the server's model" if self.forecaster.model == "global" else ""
         return words.forecaster(study, name) + model
 
@@ -183,10 +183,14 @@ class Contest:
     def comparison(self) -> Comparison:
         """The difference with its interval."""
         names = [
-            f"{one.variant.prefix}{one.forecaster.shown}" for both in self.pairs for one in both
+            f"{candidate.variant.prefix}{candidate.forecaster.shown}"
+            for both in self.pairs
+            for candidate in both
         ]
-        trained = any(not one.forecaster.is_baseline for both in self.pairs for one in both)
-        shared = any(one.variant.shares_tests for both in self.pairs for one in both)
+        trained = any(
+            not candidate.forecaster.is_baseline for both in self.pairs for candidate in both
+        )
+        shared = any(candidate.variant.shares_tests for both in self.pairs for candidate in both)
         return pooled(names, self.pieces, trained, shared)
 
     def error(self, number: int) -> float:
@@ -197,8 +201,8 @@ class Contest:
     def wape(self, number: int) -> float:
         """The test WAPE of a side, mean over clients and seeds."""
         chosen = [pair[number] for pair in self.pairs]
-        clients = [len(one.forecaster.clients) for one in chosen]
-        return float(np.average([one.wape for one in chosen], weights=clients))
+        clients = [len(candidate.forecaster.clients) for candidate in chosen]
+        return float(np.average([candidate.wape for candidate in chosen], weights=clients))
 
     def label(self, number: int, most: int = 2) -> str:
         """The forecasters that represent a side, the most frequent first."""
@@ -210,8 +214,8 @@ class Contest:
     def bytes(self, number: int) -> float:
         """Bytes that cross for a client of a side in a training, in both directions."""
         chosen = [pair[number] for pair in self.pairs]
-        clients = sum(len(one.forecaster.clients) for one in chosen)
-        return sum(one.bytes for one in chosen) / clients if clients else np.nan
+        clients = sum(len(candidate.forecaster.clients) for candidate in chosen)
+        return sum(candidate.bytes for candidate in chosen) / clients if clients else np.nan
 
     @property
     def validation(self) -> list[float]:
@@ -220,8 +224,8 @@ class Contest:
         return [
             float(
                 np.average(
-                    [one.forecaster.validation for one in side],
-                    weights=[len(one.forecaster.clients) for one in side],
+                    [candidate.forecaster.validation for candidate in side],
+                    weights=[len(candidate.forecaster.clients) for candidate in side],
                 )
             )
             for side in sides
@@ -268,7 +272,7 @@ def contests(
     """
     places = [parsed(name, study.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
-    found: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
+    by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""
     for group in grouped(variants, free):
         for state in states or group[0].tables.study.data.states:
@@ -284,10 +288,10 @@ def contests(
                     state if "state" in each else "",
                     group[0].label if "variant" in each else "",
                 )
-                found.setdefault((*here, *key), []).append((sides[0], sides[1]))
-    if not found:
+                by_place.setdefault((*here, *key), []).append((sides[0], sides[1]))
+    if not by_place:
         raise NotInStudyError(f"the study does not have {missing}" if missing else "no variant")
-    return [_contest(sides, margin) for sides in found.values()]
+    return [_contest(sides, margin) for sides in by_place.values()]
 
 
 def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: float) -> Contest:
@@ -295,8 +299,8 @@ def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: f
     lost: tuple[list[str], list[str]] = ([], [])
     for both in sides:
         chosen = [best(side) for side in both]
-        for side, one, to in zip(both, chosen, lost, strict=True):
-            to += [] if one else [of.forecaster.name for of in side]
+        for side, best_of_side, to in zip(both, chosen, lost, strict=True):
+            to += [] if best_of_side else [of.forecaster.name for of in side]
         if chosen[0] and chosen[1]:
             pairs.append((chosen[0], chosen[1]))
     return Contest(pairs, lost, margin)
@@ -304,8 +308,8 @@ def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: f
 
 def best(among: Sequence[Contender]) -> Contender | None:
     """The candidate of lowest validation error; None if all diverged."""
-    finite = [one for one in among if np.isfinite(one.forecaster.validation)]
-    return min(finite, key=lambda one: one.forecaster.validation, default=None)
+    finite = [candidate for candidate in among if np.isfinite(candidate.forecaster.validation)]
+    return min(finite, key=lambda candidate: candidate.forecaster.validation, default=None)
 
 
 def candidates(
@@ -317,14 +321,16 @@ def candidates(
         NotInStudyError: no variant is at a place that a name says.
     """
     columns = {axis.key: axis.column for axis in study.axes}
-    found = []
+    candidates = []
     for full in names:
         place, name = parsed(full, study.axes)
         here = [v for v in group if all(v.place[columns[k]] == at for k, at in place.items())]
         if not here:
             raise NotInStudyError(f"`where` leaves no variant of {full}")
-        found += [Contender(v, one) for v in here for one in _named(v, name, state, score)]
-    return found
+        candidates += [
+            Contender(v, forecaster) for v in here for forecaster in _named(v, name, state, score)
+        ]
+    return candidates
 
 
 def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
@@ -333,33 +339,33 @@ def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Fore
     grid = study.combinations
     if name in WHOLE_KINDS:
         for model, scores in of_state.items():
-            for one in scores[state].those():
-                sharing, method = one.axes[:2]
-                if one.is_baseline:
+            for forecaster in scores[state].those():
+                sharing, method = forecaster.axes[:2]
+                if forecaster.is_baseline:
                     listed = model == "local" and method not in variant.tables.have_seen_the_data
                     same = listed and words.kind(study, f"{BASELINE}-{method}") == name
                 else:
                     repeated = model == "global" and grid.trains_alone(sharing, method)
                     same = words.kind(study, sharing) == name and not repeated
-                if same and (one.is_baseline or not grid.repeats(*one.axes)):
-                    yield replace(one, model=model)
+                if same and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
+                    yield replace(forecaster, model=model)
         return
     short = name.removesuffix("-global")
     model = "local" if short == name else "global"
     sharing, *rest = short.split("-")
     parts = zip(AXES, [sharing, *rest], strict=False)
     equal = {axis: value for axis, value in parts if value != "*"}
-    for one in of_state[model][state].those(**equal):
-        if one.is_baseline == (sharing == BASELINE) and (
-            one.is_baseline or not grid.repeats(*one.axes)
+    for forecaster in of_state[model][state].those(**equal):
+        if forecaster.is_baseline == (sharing == BASELINE) and (
+            forecaster.is_baseline or not grid.repeats(*forecaster.axes)
         ):
-            yield replace(one, model=model)
+            yield replace(forecaster, model=model)
 
 
 def _comparable(among: Sequence[Contender]) -> None:
     first = among[0].forecaster
-    for _, one in among:
-        if {*one.clients} != {*first.clients} or not one.is_comparable(first):
+    for _, candidate in among:
+        if {*candidate.clients} != {*first.clients} or not candidate.is_comparable(first):
             raise NotInStudyError("the variants that it compares have other clients or test sets")
 
 
@@ -371,10 +377,12 @@ def _split(
     axes = [AXES.index(axis) for axis in each if axis in AXES]
 
     def by_key(side: list[Contender]) -> dict[tuple[str, ...], list[Contender]]:
-        found: dict[tuple[str, ...], list[Contender]] = {}
-        for one in side:
-            found.setdefault(tuple(one.forecaster.axes[i] for i in axes), []).append(one)
-        return found
+        groups: dict[tuple[str, ...], list[Contender]] = {}
+        for candidate in side:
+            groups.setdefault(tuple(candidate.forecaster.axes[i] for i in axes), []).append(
+                candidate
+            )
+        return groups
 
     ours, theirs = by_key(first), by_key(second)
     common = [{k[i] for k in ours} & {k[i] for k in theirs} for i in range(len(axes))]

@@ -40,10 +40,10 @@ KINDS = ("alone", "federated", "raw")
 """The kinds of ways of forecasting, by what clients exchange: nothing, models, raw data."""
 
 
-def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
+def compared(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
-    best = pd.concat(map(best_cells, found), ignore_index=True)
-    return {BEST: best, FILE: table(study, found, study.results)} | _maps(study, found)
+    best = pd.concat(map(best_cells, variants), ignore_index=True)
+    return {BEST: best, FILE: table(study, variants, study.results)} | _maps(study, variants)
 
 
 def gather(
@@ -54,14 +54,14 @@ def gather(
 ) -> None:
     """Write the joined tables of all variants and, made by `compare`, the tables that compare them
     into `folder`."""
-    found = Variant.all_of(study, study.results)
+    variants = Variant.all_of(study, study.results)
     name = "records.parquet"
-    paths = [variant.tables.folder / name for variant in found]
-    join_tables(paths, folder / name, marks=[variant.columns for variant in found])
-    summaries = [v.marked(v.tables.whole_summary) for v in found]
+    paths = [variant.tables.folder / name for variant in variants]
+    join_tables(paths, folder / name, marks=[variant.columns for variant in variants])
+    summaries = [v.marked(v.tables.whole_summary) for v in variants]
     write_csv(pd.concat(summaries, ignore_index=True), folder / "summary.csv")
-    with fitting(*(v.tables.folder for v in found)):
-        for name, table in compare(study, found).items():
+    with fitting(*(v.tables.folder for v in variants)):
+        for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
     write_about(folder, git, {}, {"study": study.description(), "variants": study.places})
 
@@ -94,18 +94,18 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
             crosses = words.CROSSES.get(words.kind(study, sharing), "models")
             row |= {"model": model, "crosses": crosses}
-            found = best(variant.scores[model][state].those(sharing=sharing, method=method))
-            if found is None:
+            forecaster = best(variant.scores[model][state].those(sharing=sharing, method=method))
+            if forecaster is None:
                 yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}
                 continue
-            means = variant.summarised(model, found.name)
-            here = {"state": state, "model": model} | dict(zip(AXES, found.axes, strict=True))
+            means = variant.summarised(model, forecaster.name)
+            here = {"state": state, "model": model} | dict(zip(AXES, forecaster.axes, strict=True))
             covered = _covered(tables)
             by_client = tables.records(["client", *covered], **last, **here) if covered else None
-            row |= {"forecaster": Contender(variant, replace(found, model=model)).label}
+            row |= {"forecaster": Contender(variant, replace(forecaster, model=model)).label}
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
-            yield row | _scored(found) | _further(means, by_client)
+            yield row | _scored(forecaster) | _further(means, by_client)
 
 
 def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
@@ -114,10 +114,10 @@ def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
         state, name = about["state"], about["baseline"]
         rows = table[(table["state"] == state) & (table["baseline"] == name)]
         rows = rows[rows["split"] == "test"]
-        (found,) = variant.scores["local"][state].those(sharing=BASELINE, method=name)
+        (forecaster,) = variant.scores["local"][state].those(sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
-        row |= {"bytes": about["bytes"]} | _scored(found)
+        row |= {"bytes": about["bytes"]} | _scored(forecaster)
         yield row | _further(rows, rows[["client", *_covered(tables)]])
 
 
@@ -132,15 +132,15 @@ def _further(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, f
     `by_client`: the coverage for each client and seed, if there are intervals.
     """
     kept = {str(column).removesuffix("_mean"): column for column in means}
-    found = {
+    means_of = {
         name: float(means[column].mean(skipna=False))
         for name, column in kept.items()
         if name == "wape" or INTERVALS.fullmatch(name)
     }
     if by_client is None:
-        return found
+        return means_of
     least = by_client.groupby("client").mean().min(skipna=False)
-    return found | {f"{column}_least": float(value) for column, value in least.items()}
+    return means_of | {f"{column}_least": float(value) for column, value in least.items()}
 
 
 def _scored(forecaster: Forecaster) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def shown(study: Study) -> list[Axis]:
     return sorted(axes, key=lambda axis: -len(axis.choices))
 
 
-def _maps(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
+def _maps(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     """The tables of the map and of the meters, by the names of their files.
 
     `map.csv` has a row per place: the axes but `data.origins`; `best`, the best way without raw
@@ -175,7 +175,7 @@ def _maps(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     `meters.csv` has a row per place and client with the columns of `comparisons.gains`.
     """
     rows, meters = [], []
-    for _, group in places(study, found):
+    for _, group in places(study, variants):
         place = {c: v for c, v in group[0].place.items() if c != ORIGINS}
         row, contest = _of_place(study, group)
         rows.append(place | row)
@@ -188,21 +188,36 @@ def _maps(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
 def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], Contest | None]:
     """The row of a place in `map.csv`, and the comparison of the best federation there."""
     sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
-    own = {kind: duel(study, group, names, names) for kind, names in sides.items()}
-    scored = {kind: one.validation[0] for kind, one in own.items() if one and kind != "raw"}
+    contests_of = {kind: duel(study, group, names, names) for kind, names in sides.items()}
+    scored = {
+        kind: contest_of.validation[0]
+        for kind, contest_of in contests_of.items()
+        if contest_of and kind != "raw"
+    }
     first = min(scored, key=lambda kind: scored[kind], default=None)
-    own = {"best": own[first] if first else None} | own
-    row: dict[str, Any] = {name: one.label(0) if one else "" for name, one in own.items()}
-    row |= {f"mase_{name}": one.error(0) if one else np.nan for name, one in own.items()}
+    contests_of = {"best": contests_of[first] if first else None} | contests_of
+    row: dict[str, Any] = {
+        name: contest_of.label(0) if contest_of else "" for name, contest_of in contests_of.items()
+    }
+    row |= {
+        f"mase_{name}": contest_of.error(0) if contest_of else np.nan
+        for name, contest_of in contests_of.items()
+    }
     contest = lead(study, group)
     price = duel(study, group, sides["raw"], sides[first]) if first else None
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, found in (("lead", contest), ("price", price)):
-        of = found.row if found else {}
+    for name, difference in (("lead", contest), ("price", price)):
+        of = difference.row if difference else {}
         row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
-    row |= {f"bytes_{name}": one.bytes(0) if one else np.nan for name, one in own.items()}
-    if own["best"]:
-        row |= {name: own["best"].row[name] for name in ("clients", "states", "origins", "weeks")}
+    row |= {
+        f"bytes_{name}": contest_of.bytes(0) if contest_of else np.nan
+        for name, contest_of in contests_of.items()
+    }
+    if contests_of["best"]:
+        row |= {
+            name: contests_of["best"].row[name]
+            for name in ("clients", "states", "origins", "weeks")
+        }
     return row, contest
 
 

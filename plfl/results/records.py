@@ -286,8 +286,8 @@ def write_models(path: Path, models: Models | Arrays, about: dict[str, Any] | No
 
 def fill(path: Path, models: Models | Arrays, about: dict[str, Any] | None = None) -> None:
     """Write the file of `write_models` in place, without a copy of the models in memory."""
-    own = json.dumps({"about": about or {}, "sha256": _sum(models)})
-    header: dict[str, Any] = {"__metadata__": {_KEY: own}}
+    description = json.dumps({"about": about or {}, "sha256": _sum(models)})
+    header: dict[str, Any] = {"__metadata__": {_KEY: description}}
     ends = np.cumsum([0, *(rows.nbytes for rows in models.values())]).tolist()
     for (model, rows), span in zip(models.items(), itertools.pairwise(ends), strict=True):
         kind = next(name for name, kind in _TYPES.items() if rows.dtype == kind)
@@ -332,8 +332,8 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 
 def _sum(models: Models | Arrays) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, rows in sorted(models.items(), reverse=True):  # `local` before `global`
-        found.update(name.encode())
-        found.update(np.ascontiguousarray(rows).data)
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(rows).data)
+    return digest.hexdigest()

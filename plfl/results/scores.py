@@ -60,7 +60,7 @@ class StateScores:
 
 def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
     """The pieces of each state put together."""
-    found = {}
+    scores = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
         here = [piece for piece in pieces if piece.state == state]
         clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
@@ -69,8 +69,8 @@ def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
             for origin in dict.fromkeys(piece.origin for piece in here)
         ]
         weekly = np.concatenate(tables, axis=2) / len(tables)
-        found[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
-    return found
+        scores[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
+    return scores
 
 
 def pooled(
@@ -129,16 +129,16 @@ class Forecaster(WeeklyScores):
         clients."""
         common = [client for client in self.clients if client in other.clients]
         here, there = (
-            [one.persistence[one.clients.index(client)] for client in common]
-            for one in (self, other)
+            [forecaster.persistence[forecaster.clients.index(client)] for client in common]
+            for forecaster in (self, other)
         )
         return len(common) > 0 and np.allclose(here, there, rtol=1e-6, equal_nan=True)
 
 
 def best(among: Iterable[Forecaster]) -> Forecaster | None:
     """The forecaster of lowest validation MASE; None if all diverged."""
-    finite = [one for one in among if np.isfinite(one.validation)]
-    return min(finite, key=lambda one: one.validation, default=None)
+    finite = [forecaster for forecaster in among if np.isfinite(forecaster.validation)]
+    return min(finite, key=lambda forecaster: forecaster.validation, default=None)
 
 
 @dataclass(frozen=True)
@@ -225,18 +225,18 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, C
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
-    own, cut = tables.errors_of(model), tables.study.data.cut
+    of_model, cut = tables.errors_of(model), tables.study.data.cut
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
-    found = {}
+    by_state = {}
     for state in tables.study.data.states:
-        here = own[own["state"] == state]
+        here = of_model[of_model["state"] == state]
         days = here["day"].unique()
         of_state = _of_state(state, here, days, summary[summary["state"] == state])
         errors = persistence[state].reindex(list(of_state.clients)).to_numpy(float)
-        found[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
+        by_state[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
         if baselines and not tables.baseline_scores.empty:
-            found[state] = _with_baselines(found[state], days, tables)
-    return found
+            by_state[state] = _with_baselines(by_state[state], days, tables)
+    return by_state
 
 
 def _with_baselines(of_state: CellScores, days: NDArray[Any], tables: Tables) -> CellScores:

@@ -106,11 +106,11 @@ class Comparison:
     @cached_property
     def _by_week(self) -> dict[str, Array]:
         """The differences (clients, seeds, weeks) of clients with a score."""
-        found = {}
+        differences = {}
         for state, table in self.differences.items():
             weekly = table if table.ndim == 3 else table[..., None]
-            found[state] = weekly[np.isfinite(weekly).all(axis=(1, 2))]
-        return found
+            differences[state] = weekly[np.isfinite(weekly).all(axis=(1, 2))]
+        return differences
 
     def clients(self) -> list[Array]:
         """For each state in `scored`, the differences of its clients, means over seeds."""
@@ -146,30 +146,32 @@ class Comparison:
         tables = {state: self._by_week[state] for state in self.scored}
         total = sum(map(len, tables.values()))
         shares = [len(table) / total for table in tables.values()]
-        found = {}
+        parts = {}
         if self.sampled:
             means = self.clients()
             of_clients = [s**2 * _squared_error(m) for s, m in zip(shares, means, strict=True)]
-            found["clients"] = VariancePart.of(total, of_clients, [len(m) - 1 for m in means])
+            parts["clients"] = VariancePart.of(total, of_clients, [len(m) - 1 for m in means])
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
             by_week: dict[tuple[int, int], Array] = {}
             for state, table in tables.items():
                 weekly = table.mean(axis=1).sum(axis=0) / total
                 ends = np.cumsum(self.origins.get(state, weekly.shape))[:-1]
-                for i, own in enumerate(np.split(weekly, ends)):
-                    by_week[i, len(own)] = by_week.get((i, len(own)), 0) + own * len(own)
+                for i, of_client in enumerate(np.split(weekly, ends)):
+                    by_week[i, len(of_client)] = by_week.get(
+                        (i, len(of_client)), 0
+                    ) + of_client * len(of_client)
             of_weeks = [_squared_error(weekly) for weekly in by_week.values()]
             longest = dict(sorted(by_week))  # of each origin
-            found["weeks"] = VariancePart.of(
+            parts["weeks"] = VariancePart.of(
                 sum(longest.values()), of_weeks, [n - 1 for _, n in by_week]
             )
         if self.trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]
             of_seeds = [s**2 * _squared_error(m) for s, m in zip(shares, seeds, strict=True)]
-            found["seeds"] = VariancePart.of(len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds])
-        return found
+            parts["seeds"] = VariancePart.of(len(seeds[0]), of_seeds, [len(m) - 1 for m in seeds])
+        return parts
 
     @property
     def lacking(self) -> list[str]:
@@ -263,12 +265,12 @@ def undecidable(study: Study) -> str:
     if lacking := [factor for factor, n in numbers.items() if n < 2]:
         ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
         return f"no comparison is decided with {ones}. {too_few(lacking)}"
-    clients, one = sum(map(study.data.clients_of, study.data.states)), study.participant
+    clients, participant = sum(map(study.data.clients_of, study.data.states)), study.participant
     if clients >= MANY or not study.task.forecasts:
         return ""
     return (
-        f"with {clients} {one}s only large differences are decided; more {one}s help, more seeds "
-        "do not"
+        f"with {clients} {participant}s only large differences are decided; "
+        f"more {participant}s help, more seeds do not"
     )
 
 

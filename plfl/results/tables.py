@@ -220,9 +220,9 @@ class Tables:
                 f"{Path(self.folder) / 'errors.parquet'}: is missing; run the study again"
             )
         last = self.study.federation.rounds
-        found = self.records([*CELL, "client", "mase"], split="test", model=model, round=last)
-        found = found.rename(columns={"mase": "error"})
-        return found.assign(day=pd.Timestamp(0), forecasts=1, scale=found["error"].notna() * 1.0)
+        errors = self.records([*CELL, "client", "mase"], split="test", model=model, round=last)
+        errors = errors.rename(columns={"mase": "error"})
+        return errors.assign(day=pd.Timestamp(0), forecasts=1, scale=errors["error"].notna() * 1.0)
 
     @property
     def _is_deployed(self) -> bool:
@@ -271,22 +271,22 @@ class Tables:
     def best_baseline(self, state: str) -> str | None:
         """Name of the baseline of lowest validation MASE in a state, among those that a federation
         has to beat (`plfl.baselines.rivals`); None if none has a score."""
-        found = self.baseline_scores["validation_mase"]
-        names = found.index.get_level_values("baseline")
-        here = (found.index.get_level_values("state") == state) & np.isfinite(found)
-        found = found[here & names.isin(baselines.rivals(self.study.baselines.further))]
-        return None if found.empty else str(found.idxmin()[1])
+        scores = self.baseline_scores["validation_mase"]
+        names = scores.index.get_level_values("baseline")
+        here = (scores.index.get_level_values("state") == state) & np.isfinite(scores)
+        scores = scores[here & names.isin(baselines.rivals(self.study.baselines.further))]
+        return None if scores.empty else str(scores.idxmin()[1])
 
     @property
     def have_seen_the_data(self) -> set[str]:
         """The baselines whose pre-training included these series, even the test set."""
-        return {one.name for one in self.study.baselines.further if one.has_seen_the_data}
+        return {rules.name for rules in self.study.baselines.further if rules.has_seen_the_data}
 
     @cached_property
     def best_baselines(self) -> dict[str, str]:
         """The best baseline that sends no data, by state; states without one are left out."""
-        found = {state: self.best_baseline(state) for state in self.study.data.states}
-        return {state: name for state, name in found.items() if name is not None}
+        best_of = {state: self.best_baseline(state) for state in self.study.data.states}
+        return {state: name for state, name in best_of.items() if name is not None}
 
     def baseline_forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """Forecasts of the baselines: `state`, `baseline`, `client`, `stamp`, `forecast`."""

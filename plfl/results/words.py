@@ -146,19 +146,19 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     if sharing == BASELINE:
         return baseline("-".join(rest))
     method, client, server, *_ = [*rest, "*", "*", "*"]
-    told = [] if sharing == "*" else [scheme(study, sharing)]
+    words = [] if sharing == "*" else [scheme(study, sharing)]
     if method != "*" and not (scheme_told and len(study.grid.sharing) > 1):
-        told = []
+        words = []
     servers = [server] if server != "*" else study.grid.server_opt
     if method == "fedopt" and len(servers) == 1:
-        told.insert(0, server_label(servers[0]))
+        words.insert(0, server_label(servers[0]))
     else:
-        told = [*([] if method == "*" else [method_label(method)]), *told]
-        told += [] if server == "*" else [server_label(server)]
+        words = [*([] if method == "*" else [method_label(method)]), *words]
+        words += [] if server == "*" else [server_label(server)]
     if client != "*":
         label = client_label(client)
-        told[:1] = [f"{told[0]} with {label}" if told else label]
-    return ", ".join(told) or "any forecaster"
+        words[:1] = [f"{words[0]} with {label}" if words else label]
+    return ", ".join(words) or "any forecaster"
 
 
 def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bool = False) -> str:
@@ -172,7 +172,7 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
     words = []
     for full in names:
         labels, name = parsed(full, study.axes)
-        told = [value(by_key[key], label, study.participant) for key, label in labels.items()]
+        parts = [value(by_key[key], label, study.participant) for key, label in labels.items()]
         text = forecaster(study, name, len(schemes) > 1)
         if name == ALONE and set(other) == {FEDERATION}:
             text = "the best without one"
@@ -184,7 +184,7 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
             and len(models) > 1
         ):
             text += ", the server's model"
-        words.append(text + (f" with {listed(told)}" if told else ""))
+        words.append(text + (f" with {listed(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
     if len(words) == 1:
         return f"a model {words[0]}" if words[0].startswith("received") else words[0]
@@ -252,12 +252,12 @@ def claim(study: Study, named: Claim) -> str:
         elif named.margin:
             verb = f"has an error at most {100 * named.margin:g} % above that of"
         sides = f"{both[0]} {verb} {both[1]}"
-    said = {"state": "state", "variant": "variant", "sharing": "sharing scheme"}
-    said |= {"server_opt": "server optimiser", "client_opt": "local optimiser", "method": "method"}
+    words = {"state": "state", "variant": "variant", "sharing": "sharing scheme"}
+    words |= {"server_opt": "server optimiser", "client_opt": "local optimiser", "method": "method"}
     differ = {"method", "client_opt"} if len({*named.better, *named.than}) > 1 else set()
     if not any("*" in name.partition("-")[0] for name in (*named.better, *named.than)):
         differ.add("sharing")
-    axes = [said[axis] for axis in named.each if axis not in differ]
+    axes = [words[axis] for axis in named.each if axis not in differ]
     text = study.worded(f"{start}{sides}" + (f", for every {listed(axes)}" if axes else ""))
     # Names such as pFedMe keep their first letter.
     return text if text[1].isupper() else text[0].upper() + text[1:]

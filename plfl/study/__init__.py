@@ -241,7 +241,7 @@ class Study(Section):
             try:
                 type(self).model_validate(self._raw_variant(label))
             except ValidationError as error:
-                is_of_keys = any(found["loc"] for found in error.errors())
+                is_of_keys = any(detail["loc"] for detail in error.errors())
                 for problem in explain(error, type(self)):
                     (of_keys if is_of_keys else between_keys).setdefault(problem, []).append(label)
         for problem, labels in (of_keys or between_keys).items():
@@ -314,7 +314,7 @@ class Study(Section):
         known = [(f"{v}/" if v else "") for v in self.variants]
         if (label + slash) in known:
             study = self.variants[label]
-            by_name = {str(one): one for one in study.cells}
+            by_name = {str(candidate): candidate for candidate in study.cells}
             if cell in by_name:
                 return study, by_name[cell]
             hint = did_you_mean(cell, by_name)
@@ -375,9 +375,9 @@ class Study(Section):
 
     def worded(self, text: str) -> str:
         """A text about clients in the words of the study; keys stay as they are."""
-        one = self.participant
-        named = {"client": one, "Client": one.capitalize()}
-        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda found: named[found[1]], text)
+        participant = self.participant
+        named = {"client": participant, "Client": participant.capitalize()}
+        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda match: named[match[1]], text)
 
     @property
     def federated(self) -> list[str]:
@@ -592,20 +592,20 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
         of keys for each of their algorithms; and one line for each problem.
     """
     listed = raw.get("plugins", [])
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
         return raw, []  # reported by pydantic
-    files = [plugins.located(Path(one), folder) for one in listed]
+    files = [plugins.located(Path(item), folder) for item in listed]
     problems = plugins.activate(files)
     if listed:
         raw = {**raw, "plugins": [file.as_posix() for file in files]}
-    if problems or not (found := plugins.active(files)):
+    if problems or not (files_of := plugins.active(files)):
         return raw, problems
     blocks = raw.get("hyperparameters", {})
     if not isinstance(blocks, Mapping):
         return raw, []
     blocks = dict(blocks)
     for kind, package in KINDS.items():
-        names = [name for one in found for room, name in one.algorithms if room == package]
+        names = [name for item in files_of for room, name in item.algorithms if room == package]
         if names and isinstance(given := blocks.get(kind, {}), Mapping):
             blocks[kind] = {name: {} for name in names} | dict(given)
     return {**raw, "hyperparameters": blocks}, []

@@ -168,11 +168,13 @@ def of_data(data: Data) -> Iterator[str]:
 
 
 def _of_features(data: Data) -> Iterator[str]:
-    features, own = data.features, data.source == "meters"
-    known = dict.fromkeys([*FEATURES, *(data.meters.inputs if own else ())])
+    features, is_meters = data.features, data.source == "meters"
+    known = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
     for feature in features:
         if feature not in known:
-            remedy = "; for a column of your own, add it to data.meters.columns" if own else ""
+            remedy = (
+                "; for a column of your own, add it to data.meters.columns" if is_meters else ""
+            )
             yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
 
 
@@ -435,8 +437,8 @@ def of_simulation(simulation: Simulation, data: Data) -> Iterator[str]:
 def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
     """Report variants of a study with different `cells`, given by the labels of the variants."""
     (first, expected), *others = cells.items()
-    for label, found in others:
-        if found != expected:
+    for label, problems in others:
+        if problems != expected:
             yield (
                 f"grid: the variants {first} and {label} have different cells, because one of them "
                 "refuses a combination or shares other parameters; make studies of their own"
@@ -543,10 +545,10 @@ def of_privacy(
 
 def sends_only_updates(method: MethodRules) -> bool:
     """Whether a method declares `updates_only` and does not change the server's side of a round."""
-    own, plain = type(method), available("method")["fedopt"]
+    cls, plain = type(method), available("method")["fedopt"]
     parts = ("aggregate", "groups", "select", "strata")
-    kept = all(getattr(own, name) is getattr(plain, name) for name in parts)
-    return kept and bool(vars(own).get("updates_only"))
+    kept = all(getattr(cls, name) is getattr(plain, name) for name in parts)
+    return kept and bool(vars(cls).get("updates_only"))
 
 
 def of_private_schemes(

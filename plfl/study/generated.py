@@ -190,7 +190,7 @@ def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
         return ", ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
         options = [option for option in prop["anyOf"] if option.get("type") != "null"]
-        return " or ".join(filter(None, (_allowed(one, type_is_known) for one in options)))
+        return " or ".join(filter(None, (_allowed(choice, type_is_known) for choice in options)))
     if prop.get("type") == "array":
         inside = _allowed(prop.get("items") or {}, type_is_known)
         return inside if type_is_known else f"list of {inside}" if inside else "list"

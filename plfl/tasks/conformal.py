@@ -62,13 +62,13 @@ def followed(
         share: s.
     """
     grow, shrink = step * share, step * (share - 1)
-    found: list[float] = []
-    after, widths = 0, found
+    followed_widths: list[float] = []
+    after, widths = 0, followed_widths
     listed = scores.tolist()
     for count in known.tolist():
         for score, used in zip(listed[after:count], widths[after:count], strict=True):
             if score == score:  # not NaN
                 width += grow if score > used else shrink
         after = count
-        found.append(width)
-    return np.array(found)
+        followed_widths.append(width)
+    return np.array(followed_widths)

@@ -114,8 +114,8 @@ class Forecast(LoadTask):
             return loads
         widths = self.first(widths)
         # Unlike len(), the shape makes an exported program accept any number of windows.
-        found = loads.reshape(loads.shape[0], -1, 1)
-        return torch.cat([found - widths, found, found + widths], -1)
+        forecast = loads.reshape(loads.shape[0], -1, 1)
+        return torch.cat([forecast - widths, forecast, forecast + widths], -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
@@ -129,13 +129,13 @@ class Forecast(LoadTask):
 
         if predictions.ndim < 3:
             return metrics.of_split(dataset, client, split, predictions)
-        found = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
+        scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
-        found |= self.interval_scores(truth, predictions)
+        scores |= self.interval_scores(truth, predictions)
         for h, column in enumerate(metrics.columns_of(dataset)):
-            found |= self.widest_coverage(truth[:, h], predictions[:, h], column)
-        return found
+            scores |= self.widest_coverage(truth[:, h], predictions[:, h], column)
+        return scores
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """The forecast under the name itself and, with widths, the ends of its interval, such as

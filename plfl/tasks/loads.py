@@ -59,13 +59,13 @@ class LoadTask(Task):
         import torch
 
         edges = quantile_edges(torch.cat(list(targets)), bins)
-        return edges, torch.stack([bin_ratios(own, edges) for own in targets])
+        return edges, torch.stack([bin_ratios(target, edges) for target in targets])
 
     def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
         """Shares of each client's targets in the quantile bins of all targets together."""
         edges = np.quantile(np.concatenate(targets), np.linspace(0, 1, bins + 1)[1:-1])
-        found = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
-        return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
+        places = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
+        return np.stack([np.bincount(which, minlength=bins) / len(which) for which in places])
 
     @property
     def fewest_windows(self) -> int:
@@ -94,23 +94,23 @@ class LoadTask(Task):
         """
         starts = dataset.starts(client, "validation")
         scores = self._outside(dataset, starts, self.banded(dataset, predictions))
-        found = np.empty(self.widths_shape(dataset.horizons))
+        widths = np.empty(self.widths_shape(dataset.horizons))
         for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
-                found[h, i] = conformal.width(scores[:, h, i], share)
+                widths[h, i] = conformal.width(scores[:, h, i], share)
         if self.widening == "adaptive":
-            found = np.stack([found, conformal.STEP * scores.std(axis=0)])
-        return found / float(dataset.load_scale[client])
+            widths = np.stack([widths, conformal.STEP * scores.std(axis=0)])
+        return widths / float(dataset.load_scale[client])
 
     def _outside(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
         """How far loads lie outside of each interval (W, H, I), negative if inside; see
         `plfl.tasks.conformal`."""
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
-        found = [
+        distances = [
             np.maximum(bands[..., low] - truth, truth - bands[..., high])
             for low, high in self.intervals.values()
         ]
-        return np.stack(found, axis=-1)
+        return np.stack(distances, axis=-1)
 
     def first(self, widths: Tensor) -> Tensor:
         """Conformal widths (H, I) before they follow any load."""
@@ -128,16 +128,19 @@ class LoadTask(Task):
 
         If ends cross after that, the outer end is moved outwards, which widens its interval.
         """
-        found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * widths
+        bands_widened, kwh = (
+            self.banded(dataset, predictions).copy(),
+            dataset.load_scale[client] * widths,
+        )
         if self.widening == "adaptive":
-            kwh = self._followed(dataset, client, starts, found, kwh)
+            kwh = self._followed(dataset, client, starts, bands_widened, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
-            found[..., low] -= kwh[..., i]
-            found[..., high] += kwh[..., i]
-        below, above = found[..., self.middle :: -1], found[..., self.middle :]
-        found[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
-        found[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
-        return found
+            bands_widened[..., low] -= kwh[..., i]
+            bands_widened[..., high] += kwh[..., i]
+        below, above = bands_widened[..., self.middle :: -1], bands_widened[..., self.middle :]
+        bands_widened[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
+        bands_widened[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
+        return bands_widened
 
     def _followed(
         self,
@@ -153,7 +156,7 @@ class LoadTask(Task):
         forecast, the loads up to its last input row are known.
         """
         first, steps = widths
-        found = np.repeat(first[None], len(starts), axis=0)
+        followed = np.repeat(first[None], len(starts), axis=0)
         new = starts >= dataset.bounds[client, SPLITS.index("test")]
         later = starts[new]
         scores = self._outside(dataset, later, bands[new])
@@ -162,13 +165,13 @@ class LoadTask(Task):
             known = np.searchsorted(rows[:, h], dataset.persistence_rows(later), side="right")
             for i, share in enumerate(self.shares.values()):
                 given = float(first[h, i]), float(steps[h, i])
-                found[new, h, i] = conformal.followed(*given, scores[:, h, i], known, share)
-        return found
+                followed[new, h, i] = conformal.followed(*given, scores[:, h, i], known, share)
+        return followed
 
     def point(self, dataset: Dataset, bands: Floats) -> Floats:
         """The point forecasts (W,) or (W, H) among predictions (W, H, K)."""
-        found = bands[..., self.middle]
-        return found[:, 0] if dataset.horizons == 1 else found
+        point = bands[..., self.middle]
+        return point[:, 0] if dataset.horizons == 1 else point
 
     def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
         """Errors of the point forecasts."""
@@ -182,12 +185,12 @@ class LoadTask(Task):
         """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""
         from plfl.tasks import metrics
 
-        found = {}
+        scores = {}
         for percent, (low, high) in self.intervals.items():
             ends = bands[..., low], bands[..., high]
-            found[f"coverage_{percent}"] = metrics.coverage(truth, *ends)
-            found[f"width_{percent}"] = metrics.width(*ends)
-        return found
+            scores[f"coverage_{percent}"] = metrics.coverage(truth, *ends)
+            scores[f"width_{percent}"] = metrics.width(*ends)
+        return scores
 
     def widest_coverage(self, truth: Floats, bands: Floats, column: str) -> dict[str, float]:
         """The coverage of the widest interval, as `coverage_90` with the `column` appended."""
@@ -211,8 +214,8 @@ class LoadTask(Task):
         import pandas as pd
 
         columns = {"truth": dataset.truth(starts), "persistence": dataset.persistence(starts)}
-        for model, found in predictions.items():
-            columns |= self.columns(model, found)
+        for model, forecasts in predictions.items():
+            columns |= self.columns(model, forecasts)
         keys = {
             "client": str(dataset.clients[client]),
             "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),

@@ -124,7 +124,7 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
     starts = dataset.starts(client, split)
     truth, persistence = dataset.truth(starts), dataset.persistence(starts)
     first, end = dataset.bounds[client, :2]
-    found = {
+    averages = {
         "mae": mae(truth, forecast),
         "rmse": rmse(truth, forecast),
         "mase": mase(truth, forecast, persistence),
@@ -137,12 +137,14 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
     if columns := columns_of(dataset):
         # A row for each target.
         error = np.abs(truth - forecast).T.copy()
-        own = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
+        by_step = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
         scale = np.array([naive_error(*both) for both in zip(truth.T, persistence.T, strict=True)])
-        own["mase"] = np.divide(own["mae"], scale, np.full(len(scale), np.nan), where=scale > 0)
+        by_step["mase"] = np.divide(
+            by_step["mae"], scale, np.full(len(scale), np.nan), where=scale > 0
+        )
         for h, column in enumerate(columns):
-            found |= {f"{name}{column}": float(scores[h]) for name, scores in own.items()}
-    return found
+            averages |= {f"{name}{column}": float(scores[h]) for name, scores in by_step.items()}
+    return averages
 
 
 def columns_of(dataset: Dataset) -> list[str]:
@@ -196,12 +198,12 @@ def of_peaks(
         `peak_hours` (days,), the hours between the two. NaN for a day without all of its rows, and
         for one whose largest load is not positive.
     """
-    found = np.full((2, days), np.nan, np.float32)
+    peaks = np.full((2, days), np.nan, np.float32)
     whole = np.bincount(day, minlength=days) == rows
     loads, forecasts = (array[whole[day]].reshape(-1, rows) for array in (truth, forecast))
     peak = loads.max(axis=1)
     apart = np.abs(forecasts.max(axis=1) - peak)
-    found[0, whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
+    peaks[0, whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
     hours = np.abs(forecasts.argmax(axis=1) - loads.argmax(axis=1)) * 24 / rows
-    found[1, whole] = np.where(np.isnan(found[0, whole]), np.nan, hours)
-    return {"peak_error": found[0], "peak_hours": found[1]}
+    peaks[1, whole] = np.where(np.isnan(peaks[0, whole]), np.nan, hours)
+    return {"peak_error": peaks[0], "peak_hours": peaks[1]}

@@ -84,12 +84,12 @@ class Quantiles(LoadTask):
 
     @property
     def intervals(self) -> dict[str, tuple[int, int]]:
-        found = {}
+        intervals = {}
         for low, level in enumerate(self.levels):
             for high in range(low + 1, len(self.levels)):
                 if abs(level + self.levels[high] - 1) < 1e-9:
-                    found[f"{100 * (self.levels[high] - level):g}"] = (low, high)
-        return found
+                    intervals[f"{100 * (self.levels[high] - level):g}"] = (low, high)
+        return intervals
 
     @property
     def middle(self) -> int:
@@ -110,17 +110,17 @@ class Quantiles(LoadTask):
         import torch
 
         # Unlike len(), the shape makes an exported program accept any number of windows.
-        found = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
+        quantiles = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
         if widths is None:
-            return found
+            return quantiles
         widths = self.first(widths)
-        ends = torch.zeros(found.shape[1:], dtype=found.dtype)
+        ends = torch.zeros(quantiles.shape[1:], dtype=quantiles.dtype)
         for i, (low, high) in enumerate(self.intervals.values()):
             ends[:, low], ends[:, high] = -widths[:, i], widths[:, i]
         middle = self.middle
-        found = found + ends
-        below = found[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)
-        return torch.cat([below, found[..., middle:].cummax(-1).values[..., 1:]], -1)
+        quantiles = quantiles + ends
+        below = quantiles[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)
+        return torch.cat([below, quantiles[..., middle:].cummax(-1).values[..., 1:]], -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
@@ -133,31 +133,31 @@ class Quantiles(LoadTask):
         """
         from plfl.tasks import metrics
 
-        found = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
+        scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         persistence = metrics.naive_error(truth.ravel(), dataset.persistence(starts).ravel())
         crps = metrics.crps(truth, predictions, self.levels)
-        found["crps"] = crps
-        found["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")
-        found |= self.interval_scores(truth, predictions)
+        scores["crps"] = crps
+        scores["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")
+        scores |= self.interval_scores(truth, predictions)
         for h, column in enumerate(metrics.columns_of(dataset)):
-            own = predictions[:, h]
-            found[f"crps{column}"] = metrics.crps(truth[:, h], own, self.levels)
+            of_step = predictions[:, h]
+            scores[f"crps{column}"] = metrics.crps(truth[:, h], of_step, self.levels)
             if self.intervals:
-                found |= self.widest_coverage(truth[:, h], own, column)
-        return found
+                scores |= self.widest_coverage(truth[:, h], of_step, column)
+        return scores
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """The median under the name itself, and the quantiles: `local_5` is the 5 % quantile."""
-        found = {name: predictions[..., self.middle]}
+        columns = {name: predictions[..., self.middle]}
         for i, level in enumerate(self.levels):
-            found[f"{name}_{100 * level:g}"] = predictions[..., i]
-        return found
+            columns[f"{name}_{100 * level:g}"] = predictions[..., i]
+        return columns
 
     def ends(self, name: str) -> dict[str, tuple[str, str]]:
-        found = {}
+        ends = {}
         for percent, (low, high) in self.intervals.items():
             low_level, high_level = self.levels[low], self.levels[high]
-            found[percent] = f"{name}_{100 * low_level:g}", f"{name}_{100 * high_level:g}"
-        return found
+            ends[percent] = f"{name}_{100 * low_level:g}", f"{name}_{100 * high_level:g}"
+        return ends

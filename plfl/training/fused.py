@@ -227,21 +227,21 @@ class Fused:
 
     def _numbers(self, values: Tensor, shape: tuple[int, ...]) -> Tensor:
         if values.shape != shape or values.dtype != self.dtype:
-            found = f"{tuple(values.shape)} of {values.dtype}"
-            raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
+            description = f"{tuple(values.shape)} of {values.dtype}"
+            raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {description}")
         return values.contiguous()
 
 
 def _trained(task: LocalTask) -> dict[str, Tensor]:
     """The tensors of a task that the kernel changes, by the kernel's names."""
     tracked = task.tracked
-    found = {"theta": task.rows}
-    found |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+    tensors = {"theta": task.rows}
+    tensors |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
     if tracked.average is not None:
-        found["average"] = tracked.average.rows
+        tensors["average"] = tracked.average.rows
     if tracked.gradients is not None:
-        found["gradients"] = tracked.gradients
-    return found
+        tensors["gradients"] = tracked.gradients
+    return tensors
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:
@@ -275,29 +275,29 @@ def _rule(optimiser: ClientOpt) -> Mirrored | None:
 
     The kinds are those of `Kind` in optimisers.h.
     """
-    step, own = type(optimiser).step, {}
+    step, settings = type(optimiser).step, {}
     match optimiser:
         case Sgd() if step is Sgd.step:
             kind = 0
         case SgdMomentum() if step is SgdMomentum.step:
-            kind, own = 1, {"beta1": optimiser.momentum, "beta2": optimiser.dampening}
-            own["variant"] = int(optimiser.nesterov)
+            kind, settings = 1, {"beta1": optimiser.momentum, "beta2": optimiser.dampening}
+            settings["variant"] = int(optimiser.nesterov)
         case Adam() if step is Adam.step:
             kind = 2
         case AdamAMS() if step is AdamAMS.step:
-            kind, own = 3, {"variant": ("paper", "torch", "reddi").index(optimiser.variant)}
+            kind, settings = 3, {"variant": ("paper", "torch", "reddi").index(optimiser.variant)}
         case AdamW() if step is AdamW.step:
-            kind, own = 4, {"weight_decay": optimiser.weight_decay}
+            kind, settings = 4, {"weight_decay": optimiser.weight_decay}
         case _:
             return None
     if isinstance(optimiser, Adam):
-        own |= {"beta1": optimiser.beta1, "beta2": optimiser.beta2, "eps": optimiser.eps}
+        settings |= {"beta1": optimiser.beta1, "beta2": optimiser.beta2, "eps": optimiser.eps}
     return _Rule(
         kind=kind,
         lr=optimiser.lr,
         proximal=optimiser.proximal,
         coupled_decay=optimiser.coupled_decay,
-        **own,
+        **settings,
     )
 
 

@@ -165,8 +165,8 @@ class Stacked:
                 stack = part.select(numbers.clamp(max=len(part.rows) - 1))
             losses.append(_Stack(self, stack, fresh).train()[: len(part.rows)])
             if stack is not part:
-                for own, trained in zip(part.trained, stack.trained, strict=True):
-                    own.copy_(trained[: len(own)])
+                for target, trained in zip(part.trained, stack.trained, strict=True):
+                    target.copy_(trained[: len(target)])
         return torch.cat(losses)
 
     def _sizes(self, task: LocalTask) -> tuple[int, ...]:
@@ -210,7 +210,7 @@ class Stacked:
             parts += [(row, first, end - 1) for first in range(begin, end, TOGETHER)]
         window = self.look_back.numel() * self.features.shape[1] + self.covariates.shape[1]
         most = max(1, self.numbers // max(TOGETHER * window, rows.shape[1]))
-        within, found = torch.arange(TOGETHER, device=self.device), []
+        within, predictions = torch.arange(TOGETHER, device=self.device), []
 
         def product(size: int) -> None:
             copies = torch.zeros(size, TOGETHER, dtype=torch.int64, device=self.device)
@@ -226,13 +226,16 @@ class Stacked:
             models, firsts, lasts = torch.tensor(filled, device=self.device).mT
             numbers = torch.minimum(firsts[:, None] + within, lasts[:, None])
             outputs = self.network.forecasts(rows[models], *self.inputs(every[numbers]))
-            found.append(outputs[: len(some)].flatten(0, 1))
-        joined = torch.cat(found)
-        return [joined[begin : begin + len(own)] for begin, own in zip(begins, starts, strict=True)]
+            predictions.append(outputs[: len(some)].flatten(0, 1))
+        joined = torch.cat(predictions)
+        return [
+            joined[begin : begin + len(starts_of_part)]
+            for begin, starts_of_part in zip(begins, starts, strict=True)
+        ]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        found = []
+        features = []
         for s, windows in enumerate(starts):
             parts = [
                 self.network.forward_pass(rows[s : s + 1], *self.inputs(some[None]), features=True)[
@@ -240,14 +243,14 @@ class Stacked:
                 ]
                 for some in windows.split(FEATURES)
             ]
-            found.append(torch.cat([part.penultimate[0].mT for part in parts]))
-        return found
+            features.append(torch.cat([part.penultimate[0].mT for part in parts]))
+        return features
 
     @torch.inference_mode()
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
         everything = torch.ones_like(rows[0], dtype=torch.bool)
         task = LocalTask.fresh(STANDING, rows, minibatches, everything).with_terms(features=which)
-        found = []
+        features = []
         for some, size in split(len(rows), self._sizes(task)):
             numbers = torch.arange(some.start, some.start + size, device=self.device)
             stack = task.select(numbers.clamp(max=some.stop - 1))
@@ -256,8 +259,8 @@ class Stacked:
                 inputs = self.inputs(_of_step(given.starts, k))
                 _, kept = self.network.forward_pass(stack.rows, *inputs, features=True)
                 steps.append(getattr(kept, which)[: some.stop - some.start])
-            found.append(torch.stack(steps, 1))
-        return torch.cat(found)
+            features.append(torch.stack(steps, 1))
+        return torch.cat(features)
 
 
 class _Stack:

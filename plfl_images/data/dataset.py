@@ -108,7 +108,7 @@ class ImageDataset:
     def label_counts(self) -> NDArray[np.int64]:
         """Training images (N, classes) of each client and class."""
         labels, classes = self.pool.labels, self.pool.classes
-        return np.stack([np.bincount(labels[own], minlength=classes) for own in self.parts])
+        return np.stack([np.bincount(labels[part], minlength=classes) for part in self.parts])
 
     @property
     def label_shares(self) -> NDArray[np.float64]:

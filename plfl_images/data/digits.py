@@ -21,15 +21,16 @@ def read() -> ImagePool:
     """The digits, scaled to [0, 1]; the held-out ones are always the same."""
     from sklearn.datasets import load_digits  # takes a second
 
-    found = load_digits()
-    labels = found.target.astype(np.int64)
+    digits = load_digits()
+    labels = digits.target.astype(np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
     of_class = [order[labels[order] == c] for c in range(CLASSES)]
     chosen = np.concatenate(
-        [own[:PER_CLASS] for own in of_class] + [own[PER_CLASS:] for own in of_class]
+        [indices[:PER_CLASS] for indices in of_class]
+        + [indices[PER_CLASS:] for indices in of_class]
     )
     return ImagePool(
-        pixels=found.images[chosen, None].astype(np.uint8),
+        pixels=digits.images[chosen, None].astype(np.uint8),
         labels=labels[chosen],
         training=PER_CLASS * CLASSES,
         offset=np.zeros(1),

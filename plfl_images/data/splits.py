@@ -33,7 +33,7 @@ def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.G
             raise ValueError(f"class {c} has {len(images)} images for {per_class} shards")
         shards += np.array_split(images, per_class)
     dealt = random.permutation(len(shards)).reshape(clients, s)
-    return [np.concatenate([shards[j] for j in own]) for own in dealt]
+    return [np.concatenate([shards[j] for j in part]) for part in dealt]
 
 
 def dirichlet_equal(
@@ -55,14 +55,14 @@ def dirichlet_equal(
     waiting = [random.permutation(np.flatnonzero(labels == c)).tolist() for c in range(classes)]
     parts: Parts = []
     for q in random.dirichlet(np.full(classes, alpha), clients):
-        own = []
+        shares = []
         for u in random.random(each).tolist():
             left = np.array([len(images) for images in waiting])
             weights = q * (left > 0)
             # With a small α, a client's classes may all be used up.
             bounds = np.cumsum(weights if weights.sum() > 0 else left)
-            own.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
-        parts.append(np.array(own, dtype=np.int64))
+            shares.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
+        parts.append(np.array(shares, dtype=np.int64))
     return parts
 
 
@@ -78,9 +78,9 @@ def dirichlet_by_class(
         images = random.permutation(np.flatnonzero(labels == c))
         shares = random.dirichlet(np.full(clients, alpha))
         cuts = np.round(np.cumsum(shares)[:-1] * len(images)).astype(np.int64)
-        for own, some in zip(parts, np.split(images, cuts), strict=True):
-            own.append(some)
-    return [np.concatenate(own) for own in parts]
+        for part, some in zip(parts, np.split(images, cuts), strict=True):
+            part.append(some)
+    return [np.concatenate(part) for part in parts]
 
 
 def _classes(labels: Labels) -> int:

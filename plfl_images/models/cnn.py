@@ -44,9 +44,9 @@ class Net(nn.Module):
         layers: list[nn.Module] = []
         width, side = channels_of(shape), shape.look_back
         for block in blocks:
-            for own in block:
-                layers += [nn.Conv2d(width, own, 3, padding=1), nn.ReLU()]
-                width = own
+            for out_width in block:
+                layers += [nn.Conv2d(width, out_width, 3, padding=1), nn.ReLU()]
+                width = out_width
             layers.append(Halved())
             side //= 2
         self.convolutions = nn.Sequential(*layers)

@@ -160,11 +160,11 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     Raises:
         PlflError: the folder cannot be written.
     """
-    found = Results("", {}, Tables(results))
+    of_study = Results("", {}, Tables(results))
     with style():
         for stem, figure in (
-            ("accuracy", curves(found.study, found.curves)),
-            ("labels", labels(found)),
+            ("accuracy", curves(of_study.study, of_study.curves)),
+            ("labels", labels(of_study)),
         ):
             save(figure, out / stem)
             yield stem

@@ -37,16 +37,16 @@ def write(results: Path, figures: Path, out: Path) -> None:
     Raises:
         PlflError: the file cannot be written.
     """
-    found: Overview | Results = (
+    of_study: Overview | Results = (
         Overview(results) if is_overview(results) else Results("", {}, Tables(results))
     )
     with fitting(results):
-        if isinstance(found, Overview):
-            about, table, compared = found.about, found.table(BEST), found.comparisons
+        if isinstance(of_study, Overview):
+            about, table, compared = of_study.about, of_study.table(BEST), of_study.comparisons
         else:
-            about, table = found.tables.about, best([found])
-            compared = comparisons.read(results, found.study, [found])
-        study = found.study
+            about, table = of_study.tables.about, best([of_study])
+            compared = comparisons.read(results, of_study.study, [of_study])
+        study = of_study.study
         captions = reporting.of(study).captions(study)
         if study.axes:
             captions = {"overview": ENDS, "accuracy": captions["accuracy"]}

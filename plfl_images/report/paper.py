@@ -45,5 +45,5 @@ def column_of(study: Study) -> Column | None:
     fitting = [
         c for c in COLUMNS if (c.split, c.level, c.participation) == (skew.split, level, share)
     ]
-    own = [c for c in fitting if c.source == study.data.source]
-    return next(iter(own or (fitting if study.data.source == "digits" else [])), None)
+    columns = [c for c in fitting if c.source == study.data.source]
+    return next(iter(columns or (fitting if study.data.source == "digits" else [])), None)

@@ -43,8 +43,8 @@ def curves(records: pd.DataFrame) -> pd.DataFrame:
     scored = records[records["split"] != "train"]
     groups = scored.groupby([*_TRAINING, "split", "round"], sort=False)
     means = groups[["error", "own_error", "cross_entropy"]].agg(_mean)
-    found = means.assign(accuracy=1 - means["error"], own_accuracy=1 - means["own_error"])
-    return found.drop(columns=["error", "own_error"]).reset_index()
+    curves = means.assign(accuracy=1 - means["error"], own_accuracy=1 - means["own_error"])
+    return curves.drop(columns=["error", "own_error"]).reset_index()
 
 
 def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame:
@@ -68,8 +68,13 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     given = ["lr", "server_lr", "hyperparameters", "trials"]
     rows = []
     for key, table in by_round.groupby(_TRAINING, sort=False):
-        own = of_training.get(key, train[:0])
-        sent = (own["bytes_down"] + own["bytes_up"]).groupby(own["round"]).sum().cumsum()
+        train_rows = of_training.get(key, train[:0])
+        sent = (
+            (train_rows["bytes_down"] + train_rows["bytes_up"])
+            .groupby(train_rows["round"])
+            .sum()
+            .cumsum()
+        )
         test = table[table["split"] == "test"].set_index("round").sort_index()
         validation = table[table["split"] == "validation"].set_index("round")
         last = test.index[-1]
@@ -83,8 +88,12 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
             | {"accuracy_tail": test["accuracy"].tail(TAIL).mean(skipna=False)}
             | {"validation_accuracy": validation["accuracy"].get(last, np.nan)}
             | {"rounds_to_target": first, "bytes_to_target": sent[sent.index <= first].max()}
-            | {name: own[name].sum() for name in ("bytes_down", "bytes_up")}
-            | {name: own[name].iloc[0] for name in given if name in own and len(own)}
+            | {name: train_rows[name].sum() for name in ("bytes_down", "bytes_up")}
+            | {
+                name: train_rows[name].iloc[0]
+                for name in given
+                if name in train_rows and len(train_rows)
+            }
         )
     return pd.DataFrame(rows).assign(data=source)
 

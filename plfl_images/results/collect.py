@@ -24,13 +24,13 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     target = classification.target_of(study)
     summaries: list[pd.DataFrame] = []
     join_tables(
-        [own.records for own in files.cells.values()],
+        [file.records for file in files.cells.values()],
         folder / "records.parquet",
         lambda records: summaries.append(
             classification.summarise(records, study.data.source, target)
         ),
     )
-    join_tables([own.records for own in files.baselines], folder / "baselines.parquet")
+    join_tables([file.records for file in files.baselines], folder / "baselines.parquet")
     for name in ("forecasts", "baseline_forecasts", "errors"):
         write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
     source = sources.of(study.data)

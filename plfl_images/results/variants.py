@@ -82,7 +82,7 @@ class Results(Variant):
 
     def _scores(self, model: Model, column: str) -> dict[str, CellScores]:
         rows = self.summary[self.summary["model"] == model]
-        found = {}
+        scores = {}
         for state, here in rows.groupby("state", sort=False):
             seeds = here["seed"].unique().tolist()
             wide = here.pivot(index=AXES, columns="seed", values=[column, "validation_accuracy"])
@@ -91,7 +91,7 @@ class Results(Variant):
             diverged = np.isnan(errors).any(axis=1)
             errors[diverged] = np.nan
             validation = 1 - wide["validation_accuracy"].to_numpy(float).mean(axis=1)
-            found[str(state)] = CellScores(
+            scores[str(state)] = CellScores(
                 str(state),
                 tuple(tuple(map(str, row)) for row in wide.index),
                 tuple(seeds),
@@ -101,13 +101,13 @@ class Results(Variant):
                 diverged,
                 np.ones(1),
             )
-        return found
+        return scores
 
 
-def compared(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
+def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare variants, by the names of their files."""
-    of_images = [Results(one.label, one.place, one.tables) for one in found]
-    parts = [one.marked(one.curves) for one in of_images]
+    of_images = [Results(variant.label, variant.place, variant.tables) for variant in variants]
+    parts = [variant.marked(variant.curves) for variant in of_images]
     return {
         BEST: best(of_images),
         comparisons.FILE: comparisons.table(study, of_images, study.results),
@@ -125,11 +125,11 @@ def best(found: Sequence[Results]) -> pd.DataFrame:
     parts = []
     named = {"baseline": "method", "accuracy": "accuracy_tail"}
     named["accuracy_std"] = "accuracy_tail_std"
-    for one in found:
-        about = {"state": one.study.data.states[0], "sharing": BASELINE, "model": BASELINE}
+    for results in found:
+        about = {"state": results.study.data.states[0], "sharing": BASELINE, "model": BASELINE}
         rows = [
-            classification.standings(one.summary),
-            one.baselines.rename(columns=named).assign(**about),
+            classification.standings(results.summary),
+            results.baselines.rename(columns=named).assign(**about),
         ]
-        parts.append(one.marked(pd.concat(rows, ignore_index=True)))
+        parts.append(results.marked(pd.concat(rows, ignore_index=True)))
     return pd.concat(parts, ignore_index=True)

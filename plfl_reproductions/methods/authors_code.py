@@ -102,8 +102,8 @@ class AuthorsCode(Method):
 
         x = f.server.send(clients).double()
         received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
-        own = f.local[clients]
-        loaded = torch.where(f.sharing, received, own)
+        local = f.local[clients]
+        loaded = torch.where(f.sharing, received, local)
         if self.moments == "reset":
             self._renew_moments(f, clients)
         if self.moments == "reset" or f.sharing.any():
@@ -112,10 +112,10 @@ class AuthorsCode(Method):
             state.before = loaded
             return self._anchored(f, loaded, received)
         proximal = f.client_opt.proximal
-        state.before = own if proximal else loaded
+        state.before = local if proximal else loaded
         if proximal:
-            return self._anchored(f, own, received)
-        return self._first_step_elsewhere(f, t, clients, own, loaded)
+            return self._anchored(f, local, received)
+        return self._first_step_elsewhere(f, t, clients, local, loaded)
 
     def _anchored(self, f: Federation, start: Tensor, received: Tensor) -> TrainInstructions:
         """Steps from `start` with the proximal term towards what was received.

@@ -47,11 +47,11 @@ class Clustered(Method):
         `weights` (n,) are those in the sum; None: those in a mean over the cluster.
         """
         for j in cluster.unique().tolist():
-            own = cluster == j
-            mine = clients[own]
-            share = f.weights_of(mine) if weights is None else weights[own]
+            members = cluster == j
+            mine = clients[members]
+            share = f.weights_of(mine) if weights is None else weights[members]
             state = {name: rows[j] for name, rows in f.server.state.items()}
-            f.server.opt.receive(state, mine, D[own], share, t)
+            f.server.opt.receive(state, mine, D[members], share, t)
 
 
 def check_count(f: Federation, clusters: int) -> None:
@@ -87,9 +87,9 @@ def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tens
     order = by_name(f, clients)
     values = coordinates(rows).cpu().numpy()[order]
     means = KMeans(clusters, n_init=10, tol=0, random_state=f.seed % 2**32)
-    found = np.empty_like(order)
-    found[order] = numbered(means.fit_predict(values))
-    return torch.from_numpy(found).to(rows.device)
+    assigned = np.empty_like(order)
+    assigned[order] = numbered(means.fit_predict(values))
+    return torch.from_numpy(assigned).to(rows.device)
 
 
 def coordinates(rows: Tensor) -> Tensor:

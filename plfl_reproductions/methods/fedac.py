@@ -179,8 +179,8 @@ def components(rows: Tensor) -> Tensor:
     values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
     kept = values > values[0] * 1e-12
     by = (vectors[:, kept] / values[kept].sqrt()).T
-    found: Tensor = by.to(rows.dtype) @ centred.to(rows.dtype)
-    return found
+    components: Tensor = by.to(rows.dtype) @ centred.to(rows.dtype)
+    return components
 
 
 def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:

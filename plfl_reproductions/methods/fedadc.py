@@ -127,8 +127,8 @@ class FedADC(FedOpt):
         x, m = sent.clone(), m.clone()
         for some, extras in ((can, []), (~can, [m[~can]])):
             if some.any():
-                x[some], told = f.channel.send("down", clients[some], sent[some], extras)
-                m[some] = told[0] if told else (before[some] - x[some]) / rate
+                x[some], extras_received = f.channel.send("down", clients[some], sent[some], extras)
+                m[some] = extras_received[0] if extras_received else (before[some] - x[some]) / rate
         state.known[clients], state.known_steps[clients] = x, state.server_steps
         return x, m
 

@@ -98,21 +98,21 @@ class FedALA(FedOpt):
 
         def run(session: Session) -> RoutineResult:
             clients = session.clients
-            W, rounds, own = state.W[clients], state.rounds[clients], f.local[clients]
+            W, rounds, local = state.W[clients], state.rounds[clients], f.local[clients]
             # Clients that take part for the first time start at x.
-            own = torch.where((rounds > 0)[:, None], own, session.start)
-            s, gap = session.start.clone(), (session.start - own)[:, subset]
+            local = torch.where((rounds > 0)[:, None], local, session.start)
+            s, gap = session.start.clone(), (session.start - local)[:, subset]
 
             def mix() -> None:
-                s[:, subset] = own[:, subset] + gap * W
+                s[:, subset] = local[:, subset] + gap * W
 
             passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
-            one, steps = session.passes("fedala", self.sample, self.most_steps)
+            plan, steps = session.passes("fedala", self.sample, self.most_steps)
             for n in range(int(passes.max())):
-                for b in range(one.starts.shape[1]):
+                for b in range(plan.starts.shape[1]):
                     mix()
                     who = (passes > n) & (steps > b)
-                    slope = session.gradient(s, one.starts[:, b], who)[:, subset] * gap
+                    slope = session.gradient(s, plan.starts[:, b], who)[:, subset] * gap
                     W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()
             return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})

@@ -98,5 +98,5 @@ class FedAMP(Method):
             cosines = (self.sigma * unit @ unit.T).fill_diagonal_(-torch.inf)
             weights = (1 - self.self_weight) * cosines.softmax(1)
             return weights.nan_to_num(nan=0.0) if len(w) == 1 else weights
-        squares = torch.stack([(w - own).square().sum(1) for own in w])
+        squares = torch.stack([(w - row).square().sum(1) for row in w])
         return (self.alpha / self.sigma * (-squares / self.sigma).exp()).fill_diagonal_(0.0)

@@ -107,9 +107,9 @@ class FedFomo(Method):
         assert isinstance(asked, Instructions)
         assert asked.sent is not None
         assert asked.worth is not None
-        y, own = f.local[clients][:, f.columns], state.own[clients]
-        state.before[clients], state.own[clients] = own, y
-        D, (worth,) = f.channel.send("up", clients, y - own, [asked.worth])
+        y, personal = f.local[clients][:, f.columns], state.own[clients]
+        state.before[clients], state.own[clients] = personal, y
+        D, (worth,) = f.channel.send("up", clients, y - personal, [asked.worth])
         state.models[clients] += D
         state.affinity[clients[:, None], asked.sent] += worth.double()
 
@@ -121,14 +121,14 @@ class FedFomo(Method):
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
         import torch
 
-        affinity, found = state.affinity.cpu().numpy(), []
+        affinity, chosen = state.affinity.cpu().numpy(), []
         # In the order of their names: results must not depend on the order of the clients.
         everyone = np.argsort(f.client_data.names)
         streams = f.client_data.streams("fedfomo", clients.tolist(), t)
         for i, random in zip(clients.tolist(), streams, strict=True):
             others = everyone[everyone != i]
-            found.append(ranked(others, affinity[i, others], self.models, epsilon, random))
-        return torch.from_numpy(np.stack(found)).to(clients)
+            chosen.append(ranked(others, affinity[i, others], self.models, epsilon, random))
+        return torch.from_numpy(np.stack(chosen)).to(clients)
 
     def _mixture(
         self, f: Federation, state: State, t: int, clients: Tensor, received: Sequence[Tensor]
@@ -142,12 +142,12 @@ class FedFomo(Method):
             rows = f.models(clients, x)
             return f.client_data.losses(rows, clients, t, self.probe).double()
 
-        baseline, found = loss(before), []
+        baseline, gains = loss(before), []
         for x in candidates:
             length = (x - before).double().square().sum(1).sqrt()
-            found.append((baseline - loss(x)) / length)
+            gains.append((baseline - loss(x)) / length)
         # 0 for a model that is θ'_i itself, and for one that has diverged.
-        w = torch.stack(found, 1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        w = torch.stack(gains, 1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         shares = w.clamp(min=0)
         shares = shares / shares.sum(1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
         start = before.double()

@@ -69,10 +69,12 @@ class FedGKD(FedOpt):
         mean = models.double().mean(0).to(models.dtype)
         teacher = f.server.opt.send({**f.server.state, "x": mean}, clients)
         x = f.server.send(clients)
-        x, told = f.channel.send("down", clients, x, [teacher] if len(models) > 1 else [])
+        x, extras_received = f.channel.send(
+            "down", clients, x, [teacher] if len(models) > 1 else []
+        )
         return TrainInstructions(
             start=x,
-            teacher=told[0] if told else x,
+            teacher=extras_received[0] if extras_received else x,
             term=Distillation(self.lam, self.temperature),
         )
 

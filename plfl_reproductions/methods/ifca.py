@@ -77,9 +77,9 @@ class Ifca(Clustered):
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
         state.cluster[clients] = cluster
-        one = torch.ones_like(clients) if self.averaging == "gradient" else None
+        single_steps = torch.ones_like(clients) if self.averaging == "gradient" else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
-        return TrainInstructions(start, steps=one, before=work)
+        return TrainInstructions(start, steps=single_steps, before=work)
 
     def _offered(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The first model and the other ones, each with one row per client: (n, d_s)."""

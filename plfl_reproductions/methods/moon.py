@@ -94,8 +94,8 @@ def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[
     """The term l (n, B) of features (n, W, B), and its gradient (n, W, B) by `h`."""
     from torch.nn import functional
 
-    own, of_near, of_far = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
-    of_near, of_far = own * of_near, own * of_far
+    norm, of_near, of_far = (x.square().sum(1).sqrt().clamp(min=1e-8) for x in (h, near, far))
+    of_near, of_far = norm * of_near, norm * of_far
     gap = (h * far).sum(1) / of_far - (h * near).sum(1) / of_near
     # PyTorch treats numbers at the end of a tensor that do not fill a vector of the processor by
     # another routine. Which numbers these are would depend on how many models train together.
@@ -103,4 +103,4 @@ def contrast(h: Tensor, near: Tensor, far: Tensor, temperature: float) -> tuple[
     terms = functional.softplus(filled)[: gap.numel()].view_as(gap)
     slope = filled.sigmoid()[: gap.numel()].view_as(gap) / temperature
     by_h = (slope / of_far)[:, None] * far - (slope / of_near)[:, None] * near
-    return terms, by_h - (slope * gap / own.square())[:, None] * h
+    return terms, by_h - (slope * gap / norm.square())[:, None] * h

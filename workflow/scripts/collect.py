@@ -16,7 +16,7 @@ from plfl.study import Study
 
 def together(*lists: Iterable[str]) -> list[Files]:
     """Files that belong together, one from each list."""
-    return [Files(*map(Path, own)) for own in zip(*lists, strict=True)]
+    return [Files(*map(Path, files)) for files in zip(*lists, strict=True)]
 
 
 def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:

@@ -55,11 +55,11 @@ class AutoEts(Further):
         rest = load - seasons[: len(load)]
 
         def predict(starts: Rows) -> Floats:
-            found = []
+            forecasts = []
             for now in (dataset.persistence_rows(starts) + 1 - first).tolist():
                 ahead = model.forward(y=rest[:now], h=steps)["mean"]
-                found.append((ahead + seasons[now : now + steps])[-dataset.horizons :])
-            return np.reshape(found, dataset.truth(starts).shape)
+                forecasts.append((ahead + seasons[now : now + steps])[-dataset.horizons :])
+            return np.reshape(forecasts, dataset.truth(starts).shape)
 
         return predict
 

@@ -33,7 +33,7 @@ class Chronos(FromFolder):
     def ahead(
         self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
     ) -> tuple[Sequence[float], Floats]:
-        given = [torch.tensor(own, dtype=torch.float32) for own in series]
+        given = [torch.tensor(load, dtype=torch.float32) for load in series]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)  # the first Chronos draws samples
             quantiles, _ = model.predict_quantiles(

@@ -75,7 +75,7 @@ class Combined(Further):
         half = len(starts) // 2
         parts = (slice(None), slice(half, None), slice(None, half))
         wanted = np.array(levels or (0.5,))
-        return np.array([best_weights(truth[one], forecasts[:, one], wanted) for one in parts])
+        return np.array([best_weights(truth[part], forecasts[:, part], wanted) for part in parts])
 
 
 def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[Floats]) -> Predict:
@@ -85,12 +85,12 @@ def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[F
         validation = dataset.starts(client, "validation")
         first = np.isin(starts, validation[: len(validation) // 2])
         row = np.where(first, 1, np.where(np.isin(starts, validation), 2, 0))
-        found: Floats | float = 0.0
+        mean: Floats | float = 0.0
         for member, shares in zip(predicts, weights[client].T, strict=True):
             forecast = member(client, starts)
             share = shares[row].reshape(-1, *[1] * (forecast.ndim - 1))
-            found = found + np.where(share == 0, 0.0, share * forecast)
-        return np.asarray(found, float)
+            mean = mean + np.where(share == 0, 0.0, share * forecast)
+        return np.asarray(mean, float)
 
     return predict
 
@@ -120,14 +120,14 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
         # The linear program: columns @ shares + over - under = values, and all of them >= 0.
         rest = eye_array(len(values))
         total = csr_array(np.ones((1, len(usable))))
-        found = linprog(
+        solution = linprog(
             np.concatenate([np.zeros(len(usable)), of_level, 1 - of_level]),
             A_eq=block_array([[csr_array(columns / unit), rest, -rest], [total, None, None]]),
             b_eq=np.append(values / unit, 1.0),
         )
-        if not found.success:
-            raise RuntimeError(f"no weights were found: {found.message}")
-        shares = np.maximum(found.x[: len(usable)], 0)
+        if not solution.success:
+            raise RuntimeError(f"no weights were found: {solution.message}")
+        shares = np.maximum(solution.x[: len(usable)], 0)
     weights = np.zeros(count)
     weights[usable] = shares / shares.sum()
     return weights

@@ -32,13 +32,13 @@ class Fracast(Foundation):
         self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
     ) -> tuple[Sequence[float], Floats]:
         rows = np.full((len(series), max(LEAST, *map(len, series))), np.nan)
-        for row, own in zip(rows, series, strict=True):
-            row[-len(own) :] = own
+        for row, load in zip(rows, series, strict=True):
+            row[-len(load) :] = load
         enough = np.isfinite(rows[:, -model.context_length :]).sum(axis=1) >= LEAST
-        found = np.full((len(series), steps, len(model.quantiles)), np.nan)
+        forecasts = np.full((len(series), steps, len(model.quantiles)), np.nan)
         if enough.any():
-            found[enough] = model.forecast_batch(rows[enough], horizon=steps)
-        return model.quantiles, found
+            forecasts[enough] = model.forecast_batch(rows[enough], horizon=steps)
+        return model.quantiles, forecasts
 
 
 @cache

@@ -31,7 +31,7 @@ class LightgbmBagged(Further):
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
         drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
-        bags = [trees.lightgbm_lags(dataset, one) for one in drawn]
+        bags = [trees.lightgbm_lags(dataset, sample) for sample in drawn]
         return Trained(_mean(bags), [0] * len(dataset.clients))
 
 

@@ -62,12 +62,12 @@ class Growing:
         base: Predict | None,
     ) -> list[Any]:
         grid = windows.public(boosting.max_bin)
-        found, bins = trees.boosted(windows, boosting, chosen, base, grid), binned(grid, len(grid))
+        fitted, bins = trees.boosted(windows, boosting, chosen, base, grid), binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
         parts = [Part(*windows.part("train", base, [client])[:2]) for client in clients]
         for k, level in enumerate(boosting.levels or (0.5,)):
             pairs = [*product(boosting.leaves, boosting.learning_rate)]
             first, times = (chosen[k][:2], 1) if chosen else (pairs[0], len(pairs))
             grow(parts, bins, *first, level, self.channel)
-            self.up += times * found[k].num_trees() * self.channel.close_round()["bytes_up"]
-        return found
+            self.up += times * fitted[k].num_trees() * self.channel.close_round()["bytes_up"]
+        return fitted

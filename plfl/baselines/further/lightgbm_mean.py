@@ -26,19 +26,23 @@ class LightgbmMean(Further):
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
         whole, count = dataset.whole, len(dataset.clients)
-        own = [trees.trained(whole.of(np.array([i])), dataset, boosting) for i in range(count)]
+        of_clients = [
+            trees.trained(whole.of(np.array([i])), dataset, boosting) for i in range(count)
+        ]
         known = [dataset, dataset.refit()]
         means = {}
         for some in dataset.federations():
             for client in some.tolist():
-                if others := [own[j] for j in some if j != client]:
+                if others := [of_clients[j] for j in some if j != client]:
                     by_stage = zip(*(other.stages for other in others), strict=True)
                     stages = [
                         _mean_of_best(predicts, data, client, boosting.levels)
                         for data, predicts in zip(known, by_stage, strict=False)
                     ]
-                    means[client] = trees.Model(tuple(stages), own[client].size)
-        return Trained(trees.forecasts(dataset, means, boosting), [model.size for model in own])
+                    means[client] = trees.Model(tuple(stages), of_clients[client].size)
+        return Trained(
+            trees.forecasts(dataset, means, boosting), [model.size for model in of_clients]
+        )
 
 
 def _mean_of_best(

@@ -32,9 +32,9 @@ class Mstl(AutoEts):
         total = np.zeros(rows)
         if not lengths:
             return total
-        found = mstl(load, period=lengths)
+        decomposition = mstl(load, period=lengths)
         for length in lengths:
             name = f"seasonal{length}" if len(lengths) > 1 else "seasonal"
-            season = found[name].to_numpy(float)
+            season = decomposition[name].to_numpy(float)
             total += np.concatenate([season, np.resize(season[-length:], rows - len(season))])
         return total

@@ -43,8 +43,10 @@ class TimesFM(FromFolder):
         self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
     ) -> tuple[Sequence[float], Floats]:
         if hasattr(model, "predict_batch"):  # TimesFM 3
-            found = model.predict_batch(series, steps, return_quantiles=True)
-            return model.config.quantiles, np.array([one.quantiles for one in found], float)
+            forecasts = model.predict_batch(series, steps, return_quantiles=True)
+            return model.config.quantiles, np.array(
+                [forecast.quantiles for forecast in forecasts], float
+            )
         from timesfm import ForecastConfig
 
         model.compile(

@@ -94,12 +94,12 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
     layout = ReleaseKeys.of(data)
-    found = buildings(root, layout, state, ids, data.features)
-    by_name = {str(building.id): building for building in found}
+    tables = buildings(root, layout, state, ids, data.features)
+    by_name = {str(building.id): building for building in tables}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
     hourly = {
         county: _weather(root / layout.weather(county), columns)
-        for county in dict.fromkeys(building.county for building in found)
+        for county in dict.fromkeys(building.county for building in tables)
         if columns
     }
 

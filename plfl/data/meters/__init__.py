@@ -78,16 +78,16 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     exports = _read(data, state)
     for path, form in exports.forms.items():
         logger.info("%s: %s", path, form)
-    found: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
     notes: list[str] = []
     for client, name in _chosen(exports, data, state).items():
         with collected(problems):
-            found[client] = _series(exports, name, data.meters, notes)
+            tables[client] = _series(exports, name, data.meters, notes)
     if problems:
         raise DataError("\n".join(problems))
     _tell(notes)
-    return found
+    return tables
 
 
 def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
@@ -132,15 +132,15 @@ def in_folders(paths: Iterable[Path], exports: bool = False) -> list[Path]:
     """
     if exports:
         return raw_files(paths)
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: the file does not exist; check the path")
         inside = sorted(filter(is_series, path.iterdir())) if path.is_dir() else [path]
         if not inside:
             raise DataError(f"{path}: holds no file of a meter")
-        found += inside
-    return found
+        files += inside
+    return files
 
 
 def read_files(
@@ -161,7 +161,7 @@ def read_files(
         The series by the name of the client, and a line for each file and meter that cannot be
         used.
     """
-    found: dict[str, pd.DataFrame] = {}
+    by_name: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
     only = [pattern.replace("{state}", "*") for pattern in meters.only]
     meters = meters.model_copy(update={"since": None, "until": None, "only": only})
@@ -173,12 +173,12 @@ def read_files(
             else:
                 tables = _all_of(path, meters, by_file, problems)
         for name, table in tables.items():
-            found[name] = table.combine_first(found[name]) if name in found else table
+            by_name[name] = table.combine_first(by_name[name]) if name in by_name else table
             # A gap between two files is a gap of the series.
             minutes = table.index[1] - table.index[0] if len(table) > 1 else None
             if minutes is not None:
-                found[name] = found[name].asfreq(minutes)
-    return found, problems
+                by_name[name] = by_name[name].asfreq(minutes)
+    return by_name, problems
 
 
 def _all_of(

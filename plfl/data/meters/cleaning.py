@@ -213,37 +213,37 @@ def in_utc(
     numbers = values.to_numpy()
     is_known = ~np.isnan(numbers)
     is_reading = (is_known & (numbers != 0)).any(axis=1)
-    found = instants(stamps, zone, pd.Timedelta(0))
-    if meters.stamp == "end" and ((found.skipped & is_reading).any() or found.lone.any()):
+    placed = instants(stamps, zone, pd.Timedelta(0))
+    if meters.stamp == "end" and ((placed.skipped & is_reading).any() or placed.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
         usual = _usual(stamps[is_known.any(axis=1)]) or 0
         other = instants(stamps, zone, pd.Timedelta(minutes=usual))
         if not ((other.skipped & is_reading).any() or other.lone.any()):
-            found = other
-    if (real := found.skipped & is_reading).any():
+            placed = other
+    if (real := placed.skipped & is_reading).any():
         at = int(real.argmax())
         raise DataError(
             f"{piece.table.at(rows['_line'].iloc[at])}: {stamps[at]} does not exist in "
             f"{zone.key}, where clocks go forward; set data.meters.timezone to the meter's own "
             f"zone, or to a fixed one{fixed_zone(zone)} if its clock never changes"
         )
-    done["padding of the hour that clocks skip dropped"] += int(found.skipped.sum())
-    done["readings of the repeated hour that are there once"] += int(found.lone.sum())
-    if (lost := found.twins & ~_in_line(stamps, found)).any():
+    done["padding of the hour that clocks skip dropped"] += int(placed.skipped.sum())
+    done["readings of the repeated hour that are there once"] += int(placed.lone.sum())
+    if (lost := placed.twins & ~_in_line(stamps, placed)).any():
         values = values.copy()
         values.loc[lost] = np.nan
         done["readings of the repeated hour, whose order is lost, made gaps"] += int(lost.sum())
-    kept = ~found.skipped
-    return rows.set_axis(found.utc)[kept], values.set_axis(found.utc)[kept]
+    kept = ~placed.skipped
+    return rows.set_axis(placed.utc)[kept], values.set_axis(placed.utc)[kept]
 
 
-def _in_line(stamps: pd.DatetimeIndex, found: Instants) -> NDArray[np.bool_]:
+def _in_line(stamps: pd.DatetimeIndex, instants: Instants) -> NDArray[np.bool_]:
     """Whether rows are in order of time, as far as rows within a day of them are concerned: then
     the first of two equal stamps in the repeated hour is the earlier one."""
     is_ordered = np.ones(len(stamps), bool)
-    for day in np.unique(stamps[found.twins].normalize()):
+    for day in np.unique(stamps[instants.twins].normalize()):
         near = np.abs(stamps - day) <= pd.Timedelta(hours=36)
-        if not (found.utc[near].is_monotonic_increasing or stamps[near].is_monotonic_increasing):
+        if not (instants.utc[near].is_monotonic_increasing or stamps[near].is_monotonic_increasing):
             is_ordered &= ~near
     return is_ordered
 
@@ -369,8 +369,8 @@ def _minutes(known: pd.DataFrame, meters: Meters) -> tuple[pd.Series, NDArray[np
     alike = of_length * (len(steps) + 1) + follow
     _, of_alike, steps_alike = np.unique(alike, return_inverse=True, return_counts=True)
     there = steps_alike[of_alike] / follow  # runs of this length of steps of this length
-    found = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
-    is_interval |= found & (follow >= 4) | (steps < usual) & (follow >= 2)
+    intervals = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
+    is_interval |= intervals & (follow >= 4) | (steps < usual) & (follow >= 2)
     if not meters.cumulative and meters.unit not in POWER:
         energy = known.iloc[:, 0].reset_index(drop=True)
         energy = energy.iloc[:-1] if is_start else energy.iloc[1:].reset_index(drop=True)
@@ -710,17 +710,17 @@ def _joined(
     """
     inside = weather[weather.index > index[0] - pd.Timedelta(minutes=minutes)]
     inside = inside[inside.index <= index[-1]]
-    found = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
-    if empty := [str(role) for role in found if found[role].isna().all()]:
+    filled = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
+    if empty := [str(role) for role in filled if filled[role].isna().all()]:
         times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
         raise DataError(
             f"{here.pieces[0].table.path}: {here.who}: data.meters.weather has no "
             f"{', '.join(empty)} from {times}; give the weather of that time, or {here.leave_out}"
         )
-    last = int(np.flatnonzero(found.notna().all(axis=1))[-1])
-    if (len(found) - 1 - last) * minutes <= max_gap:
-        found.iloc[last:] = found.iloc[last:].ffill()
-    return found
+    last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
+    if (len(filled) - 1 - last) * minutes <= max_gap:
+        filled.iloc[last:] = filled.iloc[last:].ffill()
+    return filled
 
 
 def _constant(here: _Place, readings: pd.DataFrame, role: str) -> float:

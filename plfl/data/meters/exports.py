@@ -98,16 +98,16 @@ def read_exports(
     Returns:
         The meters and the problems of all files.
     """
-    found = Exports()
+    exports = Exports()
     keys, weather = meters, None
     if meters.weather is not None:
-        with collected(found.problems):
-            weather = _weather(meters.weather, meters, found)
+        with collected(exports.problems):
+            weather = _weather(meters.weather, meters, exports)
         elsewhere = meters.inputs if weather is None else weather
         columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
-    pieces = _pieces(files, meters, names or {}, progress, found)
+    pieces = _pieces(files, meters, names or {}, progress, exports)
     alike: dict[tuple[object, ...], list[str]] = {}
     for at, (name, of_meter) in enumerate(pieces.items()):
         key = (meters.timezone_of(name), at // _TOGETHER, *map(id, of_meter))
@@ -118,41 +118,41 @@ def read_exports(
         if progress is not None:
             progress(first, done, 2 * len(pieces))
         done += len(members)
-        with collected(found.problems):
+        with collected(exports.problems):
             zone = zone_named(meters.timezone_of(first))
-            found.meters |= clean(
+            exports.meters |= clean(
                 members,
                 pieces[first],
                 zone,
-                found.keys[first],
+                exports.keys[first],
                 interval,
                 weather,
-                found.problems,
+                exports.problems,
             )
-    unique = len(set(found.names)) == len(found.names)
-    if meters.join_files and len(files) > 1 and unique and not found.problems:
-        found.problems.append(
+    unique = len(set(exports.names)) == len(exports.names)
+    if meters.join_files and len(files) > 1 and unique and not exports.problems:
+        exports.problems.append(
             "data.meters.join_files is set, but no meter is in several files; give files that are "
             "parts of one meter the same name, in separate folders"
         )
-    lengths = {meter.minutes: name for name, meter in found.meters.items()}
+    lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
         some = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
-        found.problems.append(
+        exports.problems.append(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
-    found.meters = {name: found.meters[name] for name in pieces if name in found.meters}
-    if found.formats:  # what else is wrong, however the dates are read
+    exports.meters = {name: exports.meters[name] for name in pieces if name in exports.meters}
+    if exports.formats:  # what else is wrong, however the dates are read
         ways = [
             read_exports(files, keys.model_copy(update={"date_format": form}), interval, names)
-            for form in dict.fromkeys(found.formats)
+            for form in dict.fromkeys(exports.formats)
         ]
-        found.names = ways[0].names
-        found.problems += [
+        exports.names = ways[0].names
+        exports.problems += [
             line for line in ways[0].problems if all(line in way.problems for way in ways)
         ]
-    found.problems = list(dict.fromkeys("\n".join(found.problems).splitlines()))
-    return found
+    exports.problems = list(dict.fromkeys("\n".join(exports.problems).splitlines()))
+    return exports
 
 
 def _pieces(
@@ -160,7 +160,7 @@ def _pieces(
     meters: Meters,
     names: Mapping[Path, str],
     progress: Progress | None,
-    found: Exports,
+    exports: Exports,
 ) -> dict[str, list[Piece]]:
     """The readings of each meter in all files, as far as they can be read. What the files are, and
     what is wrong with them, is added to `found`."""
@@ -170,36 +170,37 @@ def _pieces(
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
         read: list[Table] = []
-        with collected(found.problems):
+        with collected(exports.problems):
             read = tables.read(path, meters)
         for raw in read:
             if not _has_offsets(raw):
-                found.local[raw.path] = []
-            with collected(found.problems):
+                exports.local[raw.path] = []
+            with collected(exports.problems):
                 table = straight(raw, meters)
                 columns = layout.find(table, meters)
                 keys = _keys(table, columns, meters)
-                times, parts = _parts(table, columns, keys, names.get(path), found)
-                found.local.pop(table.path, None)
+                times, parts = _parts(table, columns, keys, names.get(path), exports)
+                exports.local.pop(table.path, None)
                 if times.offset is None:
-                    found.local[table.path] = list(parts)
+                    exports.local[table.path] = list(parts)
                 if not meters.join_files:
                     _check_unique(table, columns, parts, pieces)
                 for name, piece in parts.items():
-                    own = keys.model_copy(update={"unit": piece.unit or keys.unit})
-                    if own.cumulative and own.unit in POWER:
+                    of_piece = keys.model_copy(update={"unit": piece.unit or keys.unit})
+                    if of_piece.cumulative and of_piece.unit in POWER:
                         raise DataError(
-                            f"{table.path}: {name} is in {own.unit}, but registers count energy; "
-                            f"set data.meters.unit: {own.unit}h if the name of the unit is wrong"
+                            f"{table.path}: {name} is in {of_piece.unit}, but registers count "
+                            f"energy; set data.meters.unit: {of_piece.unit}h if the name of the "
+                            "unit is wrong"
                         )
-                    if found.keys.setdefault(name, own) != own:
+                    if exports.keys.setdefault(name, of_piece) != of_piece:
                         raise DataError(
                             f"{table.path}: {name} has another unit, or other stamps, than in "
-                            f"{found.files[name]}; rename the file, or make them equal"
+                            f"{exports.files[name]}; rename the file, or make them equal"
                         )
                     pieces.setdefault(name, []).append(piece)
-                    found.files.setdefault(name, table.path)
-                found.forms[table.path] = _form(table, columns, times, keys)
+                    exports.files.setdefault(name, table.path)
+                exports.forms[table.path] = _form(table, columns, times, keys)
     return pieces
 
 
@@ -223,7 +224,7 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
     Raises:
         DataError: its loads are of energy and of power, or have several units above the header.
     """
-    found: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
+    keys: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
     if "stamp" in meters.model_fields_set and columns.stamp not in (None, meters.stamp):
         raise DataError(
             f"{table.path}: its stamps are the {columns.stamp}s of intervals; remove "
@@ -236,7 +237,7 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
         if not stated and len(table.above) > 1:
             stated = set(table.above)
         if len(stated) > 1 and unit_in and len({unit in POWER for unit in stated}) == 1:
-            return meters.model_copy(update=found)  # each column has its own
+            return meters.model_copy(update=keys)  # each column has its own
         if len(stated) > 1:
             remedy = f"set data.meters.unit: {min(stated)}"
             if unit_in:
@@ -244,11 +245,11 @@ def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
             raise DataError(
                 f"{table.path}: has readings in {' and '.join(sorted(stated))}; {remedy}, or others"
             )
-        found["unit"] = next(iter(stated), "kWh")
-    return meters.model_copy(update=found)
+        keys["unit"] = next(iter(stated), "kWh")
+    return meters.model_copy(update=keys)
 
 
-def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
+def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     """The measurements of a weather station, by role, indexed by the time in UTC when they became
     known.
 
@@ -259,8 +260,8 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
     """
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
     # A given unit is not compared with that of a column: a station does not measure energy.
-    own = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
-    station = meters.model_copy(update=detected | own)
+    keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
+    station = meters.model_copy(update=detected | keys)
     zone = meters.weather_timezone or meters.timezone
     try:
         table, *_ = tables.read(path, station)
@@ -281,15 +282,15 @@ def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
         (piece,) = parts.values()
         known, _ = in_utc(piece, zone_named(zone), station, nothing_done(1))
     except DataError as error:
-        said = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
-        if any(f"data.meters.{key}" in said for key in detected):
-            said += " (these keys are those of the meters; of the weather, change the file)"
-        raise DataError(said) from None
+        message = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
+        if any(f"data.meters.{key}" in message for key in detected):
+            message += " (these keys are those of the meters; of the weather, change the file)"
+        raise DataError(message) from None
     if times.offset is None:
-        found.local[path] = []
+        exports.local[path] = []
     units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
     listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
-    found.forms[path] = f"weather, {listed}: {_form(table, of_station, times, station)}"
+    exports.forms[path] = f"weather, {listed}: {_form(table, of_station, times, station)}"
     return known[roles].sort_index()
 
 
@@ -337,7 +338,7 @@ def _check_unique(
 
 
 def _parts(
-    table: Table, columns: Layout, meters: Meters, alone: str | None, found: Exports
+    table: Table, columns: Layout, meters: Meters, alone: str | None, exports: Exports
 ) -> tuple[Times, dict[str, Piece]]:
     """The stamps of a file, and the readings of each meter in it that is selected.
 
@@ -357,13 +358,13 @@ def _parts(
         try:
             times = stamps.parse(table, columns.time, meters)
         except AmbiguousDatesError as error:
-            found.formats = [*found.formats, *error.formats]
+            exports.formats = [*exports.formats, *error.formats]
             raise
     wanted, meter_of = list(columns.readings), {}
     if columns.name is None:
         with collected(problems):
             meter_of = _registers(_named(table, columns, alone), table, meters)
-        found.names += dict.fromkeys(meter_of.values())
+        exports.names += dict.fromkeys(meter_of.values())
         wanted = [name for name, meter in meter_of.items() if layout.is_chosen(meter, meters)]
     with collected(problems):
         values = _values(table, [*wanted, *columns.inputs.values()], meters)
@@ -394,15 +395,15 @@ def _parts(
     if problems:
         raise DataError("\n".join(problems))
     meter_of = _registers({name: name for name in of_register}, table, meters)
-    found.names += dict.fromkeys(meter_of.values())
+    exports.names += dict.fromkeys(meter_of.values())
     parts: dict[str, Piece] = {}
     for register, piece in of_register.items():
         meter = meter_of[register]
         if layout.is_chosen(meter, meters):
-            own = replace(
+            renamed = replace(
                 piece, readings=piece.readings.set_axis([meter], axis=1), columns={meter: column}
             )
-            parts[meter] = _sum(parts[meter], own) if meter in parts else own
+            parts[meter] = _sum(parts[meter], renamed) if meter in parts else renamed
     return times, parts
 
 
@@ -493,12 +494,12 @@ def _registers(names: Mapping[str, str], table: Table, meters: Meters) -> dict[s
     Raises:
         DataError: some seem to be registers of one meter, and `meters.add` is not given.
     """
-    found = dict(names)
+    names_of = dict(names)
     if meters.add:
         for register, name in names.items():
             rest = re.sub(meters.add, "", name).strip(" _-")
-            found[register] = rest or client_name(table.path)
-    chosen = [name for name in dict.fromkeys(found.values()) if layout.is_chosen(name, meters)]
+            names_of[register] = rest or client_name(table.path)
+    chosen = [name for name in dict.fromkeys(names_of.values()) if layout.is_chosen(name, meters)]
     alone = "or data.meters.add: '' if these are meters of their own"
     if meters.add is None and (alike := quantities.registers(chosen)):
         registers, difference = alike
@@ -518,7 +519,7 @@ def _registers(names: Mapping[str, str], table: Table, meters: Meters) -> dict[s
             f"{table.path}: {' and '.join(map(repr, fed))}: seems to be what the meter fed into "
             f"the grid; set data.meters.leave_out: {flow(fed)}, {alone}"
         )
-    return found
+    return names_of
 
 
 def _sum(first: Piece, second: Piece) -> Piece:

@@ -139,7 +139,7 @@ def find(table: Table, meters: Meters) -> Layout:
             f"{_choices('load', readings)}"
         )
     minutes = [re.fullmatch(r":?(\d{1,2})(?: ?min\w*|')?|(Q[1-4])", name) for name in readings]
-    if {found[1] or found[2] if found else "" for found in minutes} in _PARTS_OF_HOURS:
+    if {cls[1] or cls[2] if cls else "" for cls in minutes} in _PARTS_OF_HOURS:
         raise DataError(
             f"{table.path}: {', '.join(map(repr, readings))} seem to be parts of the hour in each "
             "row; write one row per time"
@@ -173,21 +173,21 @@ def _units(
     """
     if meters.unit is not None:
         for column in of_units:
-            said = as_text(table.cells[column]).replace("", meters.unit)
-            if (other := said.str.lower() != meters.unit.lower()).any():
+            texts = as_text(table.cells[column]).replace("", meters.unit)
+            if (other := texts.str.lower() != meters.unit.lower()).any():
                 raise DataError(
-                    f"{table.at(other.idxmax())}: {column!r} says {said[other].iloc[0]}, not "
+                    f"{table.at(other.idxmax())}: {column!r} says {texts[other].iloc[0]}, not "
                     f"{meters.unit}; remove data.meters.unit, and the units of the rows count"
                 )
         return {}
     if len(of_units) == 1:
         return dict.fromkeys(readings, of_units[0])
     order = list(map(str, table.cells))
-    found = {}
+    columns_of = {}
     for column in of_units:
         before = [name for name in order[: order.index(column)] if name in readings]
-        found[before[-1] if before else readings[0]] = column
-    return found
+        columns_of[before[-1] if before else readings[0]] = column
+    return columns_of
 
 
 def _ask_about_names(
@@ -229,28 +229,28 @@ def _is_plain_name(column: str) -> bool:
 
 def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
     """The columns of numbers that are no loads, and why."""
-    found = {}
+    reasons = {}
     for column in columns:
         values = table.cells[column]
         unit = unit_of(table, column) or quantities.bare_unit(column, columns)
         if why := quantities.why_not_load(column, unit):
-            found[column] = why
+            reasons[column] = why
         elif quantities.is_label(column) and _is_whole(values) and len(values.unique()) <= 60:
-            found[column] = "by its name"
+            reasons[column] = "by its name"
         elif column not in table.plain and not as_text(values).any():
-            found[column] = "empty"
+            reasons[column] = "empty"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
-            found[column] = "row numbers"
+            reasons[column] = "row numbers"
         elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
-            found[column] = "a number of the meter"
-    loads = [column for column in columns if column not in found]
+            reasons[column] = "a number of the meter"
+    loads = [column for column in columns if column not in reasons]
     for column in filter(TOTALS.fullmatch, loads):
         parts = [name for name in loads if name != column]
         if len(parts) > 1 and {*loads} <= table.plain.keys():
             sums = np.sum([table.plain[name].numbers for name in parts], axis=0)
             if np.nanmean(np.abs(sums - table.plain[column].numbers) < 0.01 * sums) > 0.9:
-                found[column] = "the sum of the others"
-    return found
+                reasons[column] = "the sum of the others"
+    return reasons
 
 
 def _counts_rows(values: pd.Series) -> bool:
@@ -299,8 +299,8 @@ def _some(names: Sequence[str], most: int = 20) -> str:
 
 def dates_in(table: Table) -> list[str]:
     """The columns with a date or a time, without those about when a row was written."""
-    found = [name for name in map(str, table.cells) if _is_time(table, name)]
-    return [name for name in found if not _ABOUT_ROWS.search(name)] or found
+    dates = [name for name in map(str, table.cells) if _is_time(table, name)]
+    return [name for name in dates if not _ABOUT_ROWS.search(name)] or dates
 
 
 def _time(table: Table) -> tuple[tuple[str, ...], str | None]:

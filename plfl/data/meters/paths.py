@@ -55,17 +55,17 @@ def in_folder(data: Data, state: str) -> list[Path]:
             f"{folder}: the folder does not exist; put the files of {state} there, one per meter, "
             "or set data.meters.folder"
         )
-    found = sorted(filter(is_series, folder.iterdir()))
-    if not found:
+    files = sorted(filter(is_series, folder.iterdir()))
+    if not files:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
-    found = [path for path in found if is_chosen(client_name(path), data.meters)]
+    files = [path for path in files if is_chosen(client_name(path), data.meters)]
     clients = data.clients_of(state)
-    if len(found) < clients:
+    if len(files) < clients:
         raise DataError(
-            f"{folder}: holds {len(found)} of {clients} meter files (data.clients); add files "
-            f"or lower data.clients to {len(found)}"
+            f"{folder}: holds {len(files)} of {clients} meter files (data.clients); add files "
+            f"or lower data.clients to {len(files)}"
         )
-    chosen = found[:clients]
+    chosen = files[:clients]
     home = data.meters.folder.resolve()
     for path in chosen:
         if not path.resolve().is_relative_to(home):
@@ -117,8 +117,8 @@ def _misnamed(path: str) -> str | None:
 
 def client_name(path: Path) -> str:
     """The name of a meter with a file of its own: the file's name without its ending."""
-    found = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
-    return re.sub(rf"({found})$", "", path.name, flags=re.IGNORECASE)
+    endings_known = "|".join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))
+    return re.sub(rf"({endings_known})$", "", path.name, flags=re.IGNORECASE)
 
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:

@@ -90,8 +90,8 @@ def unit_of(name: str) -> str | None:
         return f"{prefix}W{'h' if spelled[2] else ''}"
     if _POWER_W.fullmatch(name.strip()):
         return "W"
-    if said := re.search(r"(?:^|[\[(_]|\bin )\s*(wh?)\s*[\])]?$", name, re.IGNORECASE):
-        return "Wh" if len(said[1]) == 2 else "W"
+    if match := re.search(r"(?:^|[\[(_]|\bin )\s*(wh?)\s*[\])]?$", name, re.IGNORECASE):
+        return "Wh" if len(match[1]) == 2 else "W"
     other = _IN_BRACKETS.search(name) or _AT_END.search(name)
     return other[1] if other else None
 
@@ -117,11 +117,11 @@ def registers(names: Iterable[str]) -> tuple[list[str], str] | None:
     alike: dict[str, dict[str, str]] = {}
     for name in names:
         for words, may_be_alone in ((_TARIFFS, True), (_NUMBERED, False)):
-            said = re.search(rf"(?:\b|_)({words})(?:\b|_)", name, re.IGNORECASE)
-            rest = name.replace(said[1], "").strip(" _-") if said else ""
+            match = re.search(rf"(?:\b|_)({words})(?:\b|_)", name, re.IGNORECASE)
+            rest = name.replace(match[1], "").strip(" _-") if match else ""
             is_meter = names_quantity(rest) or re.fullmatch(r"\d{8,}", rest)
-            if said and (is_meter or (may_be_alone and not re.search(r"[^\W\d_]", rest))):
-                alike.setdefault(rest, {})[name] = said[1]
+            if match and (is_meter or (may_be_alone and not re.search(r"[^\W\d_]", rest))):
+                alike.setdefault(rest, {})[name] = match[1]
                 break
     for of_meter in alike.values():
         differences = dict.fromkeys(of_meter.values())

@@ -59,11 +59,11 @@ def straight(table: Table, meters: Meters) -> Table:
 def _by_days(table: Table, meters: Meters) -> Table:
     """A table with one row per day and a column for each time of the day, as one with a column
     `load`; other tables as they are."""
-    found = _columns_of_day(list(map(str, table.cells)))
+    day = _columns_of_day(list(map(str, table.cells)))
     dates = dates_in(table)
-    if found is None or len(dates) != 1 or has_clock(table.cells[dates[0]]):
+    if day is None or len(dates) != 1 or has_clock(table.cells[dates[0]]):
         return table  # such as a column for each of 24 meters
-    columns, minutes, stamp = found
+    columns, minutes, stamp = day
     times = stamps.parse(table, tuple(dates), meters)
     days = pd.DatetimeIndex(times.stamps.dt.tz_localize(None))
     order = np.argsort(days, kind="stable")
@@ -118,18 +118,18 @@ def _columns_of_day(
 ) -> tuple[list[str], NDArray[np.int64], str] | None:
     """The columns for the times of a day, the minutes from midnight to their stamps, and whether
     these are the starts or the ends; None if there are no such columns."""
-    clocks = {name: found for name in names if (found := _CLOCK_NAME.fullmatch(name.strip()))}
-    minutes = np.array([_minutes(found) for found in clocks.values()])
+    clocks = {name: match for name in names if (match := _CLOCK_NAME.fullmatch(name.strip()))}
+    minutes = np.array([_minutes(match) for match in clocks.values()])
     step = round(_DAY / len(clocks)) if len(clocks) in _COUNTS else 0
     if step:
         steps = np.diff(minutes) % _DAY
         if (steps == step).all() and minutes[0] in (0, step):
             stamp = "end" if minutes[0] else "start"
             return list(clocks), minutes[0] + np.arange(len(clocks)) * step, stamp
-    numbered = {name: found for name in names if (found := _NUMBER_NAME.fullmatch(name.strip()))}
-    befores = [found["before"].lower() for found in numbered.values()]
+    numbered = {name: match for name in names if (match := _NUMBER_NAME.fullmatch(name.strip()))}
+    befores = [match["before"].lower() for match in numbered.values()]
     for before in dict.fromkeys(befores):
-        columns = [name for name, found in numbered.items() if found["before"].lower() == before]
+        columns = [name for name, match in numbered.items() if match["before"].lower() == before]
         first, *_ = ordinals = [int(numbered[name]["number"]) for name in columns]
         for count in _COUNTS:
             step = _DAY // count

@@ -90,12 +90,12 @@ class Table:
     def plain(self) -> dict[str, "Plain"]:
         """The columns of text that have only plain numbers and empty cells. Wide files have
         thousands of them, and other ways of reading them take long."""
-        found = {}
+        columns = {}
         for name in map(str, self.cells):
             column = self.cells[name]
             if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist())):
-                found[name] = plain
-        return found
+                columns[name] = plain
+        return columns
 
     def at(self, line: object) -> str:
         """A place in the file, for messages. Several rows of one line have fractions."""
@@ -184,8 +184,8 @@ def read(path: Path, meters: Meters) -> list[Table]:
     except MemoryError:
         raise _too_little_memory(path) from None
     except Exception as error:  # parsers of damaged files raise almost anything
-        said = str(error) or type(error).__name__
-        raise DataError(f"{path}: cannot be read ({said}); export it again") from error
+        message = str(error) or type(error).__name__
+        raise DataError(f"{path}: cannot be read ({message}); export it again") from error
 
 
 def _is_part(name: str) -> bool:
@@ -251,8 +251,8 @@ def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Tabl
     except MemoryError:
         raise _too_little_memory(path) from None
     except Exception as error:  # whatever a plug-in or pyarrow raises
-        said = f"{type(error).__name__}: {error}"
-        raise DataError(f"{path}: cannot be read as {form} ({said}); export it again") from error
+        message = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path}: cannot be read as {form} ({message}); export it again") from error
     names, repeated = _unique(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
     return Table(path, cells, form, repeated, "row")
@@ -510,8 +510,8 @@ def _is_units(row: Sequence[str]) -> bool:
     """Whether a row states units, and otherwise has only empty fields, `-` or brackets; its first
     field may say so."""
     first, *others = (field.strip() for field in row or [""])
-    said = re.fullmatch(r"units?|einheit(en)?", first, re.IGNORECASE)
-    fields = [*([] if said else [first]), *others]
+    match = re.fullmatch(r"units?|einheit(en)?", first, re.IGNORECASE)
+    fields = [*([] if match else [first]), *others]
     units = [quantities.unit_of(f"[{field.strip('[()] ')}]") for field in fields]
     return any(units[-len(others) :]) and all(
         unit or re.fullmatch(r"-?|\[.*\]|\(.*\)", field)
@@ -524,25 +524,25 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
     name it as one, and short titles such as `Power (kW)`. The `6 kW` of a contract are none."""
     unit = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
     values = r"(?:all )?(?:values|readings|data|werte|valeurs|valores|valori)\b.*\b(?:in|en) "
-    said = re.compile(rf"(?:{unit}|{values})?(\w+)\W*", re.IGNORECASE)
+    pattern = re.compile(rf"(?:{unit}|{values})?(\w+)\W*", re.IGNORECASE)
     is_about = re.compile(r"quantity|measur\w*|channel|kanal|messgr\w*|grandeur|magnitud|grandezza")
     amount = re.compile(
         r"(?<![\d.,])(?!(?:19|20)\d\d\b)\d[\d.,]*\s*[kM]?Wh?\b|\b[kM]?Wh?\b\W*[\d.,]+\W*$",
         re.IGNORECASE,
     )
-    found = set()
+    units_above = set()
     for row in rows:
         fields = [words.strip() for words in row if words.strip()]
         for at, words in enumerate(fields):
-            known = said.fullmatch(words)
+            known = pattern.fullmatch(words)
             stated = known and quantities.unit_of(f"[{known[1]}]")
             is_title = len(fields) == 1 or (at == 1 and is_about.match(fields[0].lower()))
             if not stated and is_title and len(words.split()) < 6 and not amount.search(words):
                 stated = quantities.unit_of(words)
             beside = fields[at - 1]  # of the first field, the last one
             if stated in quantities.LOADS and not re.fullmatch(r"[\d.,]+", beside):
-                found.add(stated)
-    return frozenset(found)
+                units_above.add(stated)
+    return frozenset(units_above)
 
 
 def _date_in(row: Sequence[str]) -> int:

@@ -40,11 +40,11 @@ def lagged(values: Array, keep: float) -> Array:
     The same bits as `scipy.signal.lfilter([1], [1, -keep], values)`, which takes longer to import
     than ten buildings take here.
     """
-    last, found = 0.0, []
+    last, smoothed = 0.0, []
     for value in values.tolist():
         last = value + keep * last
-        found.append(last)
-    return np.array(found)
+        smoothed.append(last)
+    return np.array(smoothed)
 
 
 def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Array:

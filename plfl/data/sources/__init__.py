@@ -148,10 +148,10 @@ class Source(SourceRules):
         series = self.series(data, state)
 
         def table(name: str) -> pd.DataFrame:
-            found = series[name]
+            readings = series[name]
             if data.resample:
-                found = resampled(found, data.resample)
-            return assemble(found, data.features)
+                readings = resampled(readings, data.resample)
+            return assemble(readings, data.features)
 
         return ExampleTables(series, table)
 
@@ -280,6 +280,6 @@ def check_loads(study: Study) -> None:
     Raises:
         ConfigError: its source has other examples.
     """
-    if (found := study.data.rules.examples) != "loads":
-        problem = f"data.source: {study.data.source} has {found}, but this needs loads"
+    if (rules := study.data.rules.examples) != "loads":
+        problem = f"data.source: {study.data.source} has {rules}, but this needs loads"
         raise ConfigError(study.name, [f"{problem}; use a study of loads"])

@@ -77,8 +77,8 @@ class ComstockSource(Source):
         sweep(root := self.root(data))
         files = self.bring(data, state, self.buildings(data, state))
         ids, layout = self._ids(data, state), releases.ReleaseKeys.of(data)
-        found = series.buildings(root, layout, state, ids, data.features)
-        return {"source": data.source, "files": files, "clients": _known(found)}
+        tables = series.buildings(root, layout, state, ids, data.features)
+        return {"source": data.source, "files": files, "clients": _known(tables)}
 
     def series(self, data: Data, state: str) -> ExampleTables:
         from plfl.data.comstock import series

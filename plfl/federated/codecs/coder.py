@@ -139,7 +139,7 @@ class Coder:
         chain, _ = self._stages(direction)
         arrays = [message.cpu().numpy() for message in messages]
         full = np.array([len(array) > 0 for array in arrays])
-        found = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
+        decoded = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
         if full.any():
             some = clients[torch.from_numpy(full).to(clients.device)]
             values = self._unpacked(direction, [a for a in arrays if len(a)], some)
@@ -147,8 +147,8 @@ class Coder:
             if kept is not None:
                 values = kept + values
                 self._stage(direction, "receiver", some, values)
-            found[full] = values
-        return torch.from_numpy(found).to(like)
+            decoded[full] = values
+        return torch.from_numpy(decoded).to(like)
 
     def check(self, direction: Direction, message: Tensor) -> Tensor:
         """The row (d_s,) that a message alone stands for, without the memories; messages may come
@@ -245,5 +245,5 @@ def blocks_of(scales: str | int, lengths: tuple[int, ...]) -> Blocks:
 
 
 def _array(rows: Tensor) -> Rows:
-    found: Rows = rows.detach().cpu().to(torch.float32).numpy()
-    return found
+    array: Rows = rows.detach().cpu().to(torch.float32).numpy()
+    return array

@@ -52,9 +52,9 @@ def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
     coder = constriction.stream.queue.RangeEncoder()
     coder.encode(codes.astype(np.int32), _frequencies(table))
     frequencies, words = table.astype(np.uint8).tobytes(), coder.get_compressed().astype("<u4")
-    found = [bytes([_CODED]), frequencies, _checksum(frequencies, words.tobytes()), words.tobytes()]
-    if sum(map(len, found)) < most(field):
-        return np.frombuffer(bytearray().join(found), dtype=np.uint8)
+    coded = [bytes([_CODED]), frequencies, _checksum(frequencies, words.tobytes()), words.tobytes()]
+    if sum(map(len, coded)) < most(field):
+        return np.frombuffer(bytearray().join(coded), dtype=np.uint8)
     return np.concatenate([[np.uint8(_PACKED)], pack((field,), [codes[None]])[0]])
 
 

@@ -16,18 +16,21 @@ def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray
     Raises:
         CodecError: a code is out of range, or a number is implausible, or not finite.
     """
-    found = [
+    arrays_of_kind = [
         np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
         for field, array in zip(fields, arrays, strict=True)
     ]
-    for field, array in zip(fields, found, strict=True):
+    for field, array in zip(fields, arrays_of_kind, strict=True):
         _check(field, array)
-    return found
+    return arrays_of_kind
 
 
 def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
     """The messages (n, bytes) of n clients."""
-    parts = [_packed(*one) for one in zip(fields, typed(fields, arrays), strict=True)]
+    parts = [
+        _packed(*field_and_array)
+        for field_and_array in zip(fields, typed(fields, arrays), strict=True)
+    ]
     return np.concatenate(parts, axis=1)
 
 

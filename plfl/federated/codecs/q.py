@@ -51,8 +51,8 @@ class Quantised(Codec):
         w *= np.float32(self.steps)
         level = w.astype(np.uint8)  # rounded downwards
         w -= level
-        for own, p, one in zip(level, w, random, strict=True):
-            own += one.random(blocks.width, dtype=np.float32) < p
+        for levels, p, generator in zip(level, w, random, strict=True):
+            levels += generator.random(blocks.width, dtype=np.float32) < p
         return [scales, self.steps + level - 2 * level * (rows < 0)]
 
     def decode(

@@ -36,4 +36,6 @@ class Rand(Sparse):
         return rows
 
     def _places(self, blocks: Blocks, random: Random) -> NDArray[np.int64]:
-        return np.stack([one.permutation(blocks.width)[: self.kept(blocks)] for one in random])
+        return np.stack(
+            [generator.permutation(blocks.width)[: self.kept(blocks)] for generator in random]
+        )

@@ -103,10 +103,10 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 def bounds(rounds: Rounds, delta: float) -> list[Bound]:
     """The valid bounds at δ, the least first, from all accountants that are installed."""
-    found = [unamplified(rounds, delta)]
+    bounds = [unamplified(rounds, delta)]
     if rounds.noise > 0 and has_accountant(rounds.draw):
-        found += ACCOUNTANTS[rounds.draw](rounds, delta)
-    return sorted(found)
+        bounds += ACCOUNTANTS[rounds.draw](rounds, delta)
+    return sorted(bounds)
 
 
 def has_accountant(draw: Draw) -> bool:

@@ -44,11 +44,11 @@ def rounds_of(settings: FederationSettings, clients: int) -> Rounds:
 
 def sizes(study: Study) -> list[int]:
     """The numbers of clients of the study's federations, the least first."""
-    size, found = study.data.federations, set[int]()
+    size, sizes = study.data.federations, set[int]()
     for clients in map(study.data.clients_of, study.data.states):
         count = federation_count(clients, size) if size else 1
-        found |= {clients // count, -(-clients // count)}
-    return sorted(found)
+        sizes |= {clients // count, -(-clients // count)}
+    return sorted(sizes)
 
 
 def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:

@@ -46,8 +46,8 @@ def _declared() -> dict[str, dict[str, Any]]:
     """`OUTPUTS` and `CAPTION` of every figure, read from its source without importing it."""
     names = [info.name for info in pkgutil.iter_modules(__path__)]
     names.sort(key=lambda name: (not name.startswith("fig"), name))  # the paper's figures first
-    found = {name: _constants(Path(__path__[0]) / f"{name}.py") for name in names}
-    return {name: constants for name, constants in found.items() if "OUTPUTS" in constants}
+    constants_of = {name: _constants(Path(__path__[0]) / f"{name}.py") for name in names}
+    return {name: constants for name, constants in constants_of.items() if "OUTPUTS" in constants}
 
 
 def _constants(source: Path) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     Both figures use the same colour scale, so that they can be compared.
     """
     scores = {model: tables.scores(model) for model in MODELS}
-    found = tables.baseline_scores["mase_mean"].drop("persistence", level=1, errors="ignore")
-    baselines = found.unstack(sort=False).dropna(axis=1, how="all")
+    of_baselines = tables.baseline_scores["mase_mean"].drop("persistence", level=1, errors="ignore")
+    baselines = of_baselines.unstack(sort=False).dropna(axis=1, how="all")
     every = [*(table["mase_mean"].to_numpy(float) for table in scores.values())]
     every.append(baselines.to_numpy(float).ravel())
     norm = scale(np.concatenate(every))

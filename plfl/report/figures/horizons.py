@@ -39,10 +39,10 @@ def draw(tables: Tables) -> dict[str, Figure]:
         here = targets[targets["state"] == state]
         lines = []
         if cell is not None:
-            own = here[here["model"] == "local"]
+            rows = here[here["model"] == "local"]
             for key, value in asdict(cell).items():
-                own = own[own[key] == value]
-            lines.append(own.assign(line=names[0]))
+                rows = rows[rows[key] == value]
+            lines.append(rows.assign(line=names[0]))
         if state in best:
             chosen = (here["sharing"] == BASELINE) & (here["method"] == best[state])
             lines.append(here[chosen].assign(line=names[1]))

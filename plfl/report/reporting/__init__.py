@@ -56,8 +56,8 @@ class Reporting(Algorithm):
 
     def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
         """The tables that compare variants, by the names of their files."""
-        found: dict[str, pd.DataFrame] = self._module("overview", 0).compared(study, variants)
-        return found
+        tables: dict[str, pd.DataFrame] = self._module("overview", 0).compared(study, variants)
+        return tables
 
     def variants(self, study: Study, folder: Path) -> list[Variant]:
         """The variants of a study with their tables in its results folder."""

@@ -41,10 +41,10 @@ class LoadReporting(Reporting):
         from plfl.tasks import task_of
 
         boosting = Boosting.of(study.baselines)
-        further = [one for one in study.baselines.further if isinstance(one, Further)]
+        further = [rules for rules in study.baselines.further if isinstance(rules, Further)]
         data = Dataset.load_file(dataset)
-        found = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
-        return found.scores, found.forecasts, found.errors
+        tables = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
+        return tables.scores, tables.forecasts, tables.errors
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise

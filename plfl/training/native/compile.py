@@ -137,10 +137,10 @@ def structure(name: str) -> type[Mirrored]:
             has a type that is not known.
     """
     text = "\n".join((FOLDER / header).read_text("utf-8") for header in HEADERS)
-    found = re.search(rf'extern "C" struct {name} {{(.*?)\n}};', text, re.DOTALL)
-    if found is None:
+    match = re.search(rf'extern "C" struct {name} {{(.*?)\n}};', text, re.DOTALL)
+    if match is None:
         raise ValueError(f"no header of the kernel declares {name}")
-    declarations = re.sub(r"//.*", "", found[1]).split(";")[:-1]
+    declarations = re.sub(r"//.*", "", match[1]).split(";")[:-1]
     fields = [field for declaration in declarations for field in _fields(declaration)]
     return type(name, (Mirrored,), {"_fields_": fields})
 
