@@ -33,11 +33,15 @@ def _takes(forward: Any, arguments: int) -> bool:
     return True
 
 
-def _without_covariates(module: type[nn.Module]) -> type[nn.Module]:
-    """The class, with a `forward` that accepts an empty covariates and ignores it."""
+def _adapted(module: type[nn.Module], reads_covariates: bool) -> type[nn.Module]:
+    """The class, with a `forward` that returns one forecast per window (B,) where the class has (B,
+    1), and that leaves out covariates which the class does not read."""
 
-    def forward(self: nn.Module, sequence: Tensor, _covariates: Tensor) -> Any:
-        return module.forward(self, sequence)
+    def forward(self: nn.Module, sequence: Tensor, covariates: Tensor) -> Any:
+        inputs = (sequence, covariates) if reads_covariates else (sequence,)
+        forecasts = module.forward(self, *inputs)
+        is_column = isinstance(forecasts, Tensor) and forecasts.shape[1:] == (1,)
+        return forecasts[:, 0] if is_column else forecasts
 
     return type(module.__name__, (module,), {"forward": forward, "__module__": module.__module__})
 
@@ -98,8 +102,9 @@ class OwnModule(Model):
             ) from None
         module: nn.Module = built(**sizes, **self.arguments)
         forward = getattr(module, "forward", None)
-        if shape.covariates == 0 and not _takes(forward, 2) and _takes(forward, 1):
-            module.__class__ = _without_covariates(type(module))
+        ignores = shape.covariates == 0 and not _takes(forward, 2) and _takes(forward, 1)
+        if ignores or (shape.outputs == 1 and _takes(forward, 2)):
+            module.__class__ = _adapted(type(module), not ignores)
         return module
 
     def _class(self) -> Any:

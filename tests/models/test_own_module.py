@@ -42,12 +42,16 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
 
 
 ALONE = GOOD.replace("sequence, covariates)", "sequence)")
+COLUMN = GOOD.replace("[:, 0]", "")
 
 
-def test_a_module_may_read_the_sequence_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [ALONE, COLUMN, ALONE.replace("[:, 0]", "")])
+def test_a_module_may_read_the_sequence_alone_and_return_a_column(
+    tmp_path: Path, content: str
+) -> None:
     built = []
-    for content in (GOOD, ALONE):
-        own = study(tmp_path, content)
+    for text in (GOOD, content):
+        own = study(tmp_path, text)
         built.append(own.model.build(own.window_shape))
     built[1].load_state_dict(built[0].state_dict())
     sequence, covariates = torch.rand(3, 12, 1), torch.empty(3, 0)
@@ -83,7 +87,9 @@ BROKEN = {
     "cannot be built with inputs=1, look_back=12, covariates=0: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
-    "returns (3, 1) for sequence (3, 12, 1) and covariates (3, 0)": GOOD.replace("[:, 0]", ""),
+    "returns (3, 4) for sequence (3, 12, 1) and covariates (3, 0)": GOOD.replace(
+        "return self.out(torch.tanh", "return self.out.weight + (torch.tanh"
+    ).replace("[:, 0]", ""),
     "and covariates (3, 0): ValueError, line 12: never": GOOD.replace(
         FORWARD, "raise ValueError('never')"
     ),
