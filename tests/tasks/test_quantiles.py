@@ -98,7 +98,7 @@ def test_a_study_of_quantiles(horizons):
         ({"name": "quantiles", "levels": [0.9, 0.5, 0.1]}, "- task.levels: "),
         ({"name": "quantiles", "levels": [0.1, 0.9]}, "lack 0.5, the median"),
         ({"name": "classify"}, "task.name: 'classify'"),
-        ({"levels": [0.5]}, "the task quantiles has it: add `name: quantiles`"),
+        ({"levels": [0.5]}, "levels: unknown key of the task forecast"),
         ({"name": "quantiles", "levels": [0, 0.5]}, "task.levels"),
         ({"name": "quantiles", "level": [0.5]}, "level: unknown key of the task quantiles"),
         ({"name": "quantile"}, "did you mean 'quantiles'"),
