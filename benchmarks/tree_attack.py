@@ -26,12 +26,12 @@ BINS = 31
 CLOSE = 0.05
 
 
-def members(node: dict[str, Any], leaves: Any, found: list[Any]) -> Any:
-    """Which rows (W,) are below a node, of which those of all nodes below the root are `found`."""
+def members(node: dict[str, Any], leaves: Any, nodes: list[Any]) -> Any:
+    """Which rows (W,) are below a node; those of all nodes below the root are added to `nodes`."""
     if "split_index" not in node:
         return leaves == node.get("leaf_index", 0)
-    both = [members(node[side], leaves, found) for side in ("left_child", "right_child")]
-    found += both
+    both = [members(node[side], leaves, nodes) for side in ("left_child", "right_child")]
+    nodes += both
     return both[0] | both[1]
 
 
@@ -71,8 +71,8 @@ def main() -> None:
         log_share = grid[np.abs(x[:, level, None] - grid[:, level]).argmin(1), level]
         is_close = np.abs(np.expm1(log_share - x[:, level])) <= CLOSE
         times = np.unique(x[:, level + 1 : level + 16], axis=0)
-        bins = np.abs(times[:, :, None] - grid[:, level + 1 : level + 16].T).argmin(2)
-        assert len(np.unique(bins, axis=0)) == len(times), "hours of a week are told apart"
+        hours = np.abs(times[:, :, None] - grid[:, level + 1 : level + 16].T).argmin(2)
+        assert len(np.unique(hours, axis=0)) == len(times), "hours of a week are told apart"
         seen = {name: np.zeros(len(x), bool) for name in ("each", "all")}
         for _ in range(TREES):
             tree = lightgbm.Booster(model_str=grow(parts, bins, LEAVES, RATE))
