@@ -455,7 +455,7 @@ def test_a_row_of_units_may_have_brackets(tmp_path: Path) -> None:
     ("line", "kwh"),
     [
         *(("All values in Wh", 1e-3), ("Unit of measure: MW", 500), ("Values in kW;;", 0.5)),
-        *(("Unite;W", 5e-4), ("Values of 7 days", 1), ("Readings in order", 1)),
+        *(("Unite;W", 5e-4), ("-;[W]", 5e-4), ("Values of 7 days", 1), ("Readings in order", 1)),
         *(("Power (kW)", 0.5), ("Energy [Wh];", 1e-3), ("Messgröße;Leistung in kW", 0.5)),
         *(("Contract;6 kW", 1), ("Contract;6;kW", 1), ("Subscribed power (kW);6", 1)),
     ],

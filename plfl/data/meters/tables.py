@@ -524,7 +524,7 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
     name it as one, and short titles such as `Power (kW)`. The `6 kW` of a contract are none."""
     unit = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
     values = r"(?:all )?(?:values|readings|data|werte|valeurs|valores|valori)\b.*\b(?:in|en) "
-    pattern = re.compile(rf"(?:{unit}|{values})?(\w+)\W*", re.IGNORECASE)
+    pattern = re.compile(rf"(?:{unit}|{values})?\W?(\w+)\W*", re.IGNORECASE)
     is_about = re.compile(r"quantity|measur\w*|channel|kanal|messgr\w*|grandeur|magnitud|grandezza")
     amount = re.compile(
         r"(?<![\d.,])(?!(?:19|20)\d\d\b)\d[\d.,]*\s*[kM]?Wh?\b|\b[kM]?Wh?\b\W*[\d.,]+\W*$",
