@@ -375,7 +375,7 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
     for message in (
         "b.csv: line 22: 'x' is not a time in the format ISO8601",
         "b.csv: line 22: load '1kWh' is not a number",
-        "c.csv: no header followed by lines with a date",
+        "c.csv: no date was found in the first 300 lines",
         "e.csv: is empty",
         "d: all values are 1 kWh; data.meters.leave_out: [d]",
     ):

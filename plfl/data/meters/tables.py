@@ -500,9 +500,14 @@ def _header(
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
+    if not any(DATED.match(field) for row in rows[:_SAMPLE] for field in row):
+        raise DataError(
+            f"{path}: no date was found in the first {_SAMPLE} lines; write dates in digits, such "
+            "as 2023-01-31 13:00, in a column with a header"
+        )
     raise DataError(
         f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
-        "write one, or give its line in data.meters.header"
+        "write one, such as `time,load`, or give its line in data.meters.header"
     )
 
 
