@@ -10,11 +10,9 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ git \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/plfl
-COPY requirements.lock ./
-RUN grep --only-matching '^torch==[^ ]*' requirements.lock > torch.lock \
-    && pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
-        --requirement torch.lock \
-    && pip install --no-cache-dir --requirement requirements.lock
+COPY requirements.lock torch.lock ./
+RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu --requirement torch.lock \
+    && pip install --no-cache-dir --no-deps --require-hashes --requirement requirements.lock
 COPY . .
 RUN pip install --no-cache-dir --no-deps .
 ENV HOME=/tmp

@@ -10,7 +10,7 @@ CORES ?= all
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
-TORCH = $(shell grep '^torch==' requirements.lock)
+TORCH = --requirement torch.lock
 # Python files are compiled at the end, on all cores: pip would do it on one.
 INSTALL = $(BIN)/pip install --quiet --no-compile
 
@@ -20,7 +20,7 @@ help: ## list the targets
 setup: $(READY) ## install everything into .venv
 
 # Without an NVIDIA GPU a CPU build of PyTorch saves gigabytes; not every network reaches its index.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock torch.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@if nvidia-smi -L >/dev/null 2>&1; then \
@@ -32,7 +32,7 @@ $(READY): requirements.lock pyproject.toml
 			--index-url https://download.pytorch.org/whl/cpu $(TORCH) 2>/dev/null \
 		|| $(INSTALL) $(TORCH); \
 	fi
-	$(INSTALL) --no-deps --requirement requirements.lock
+	$(INSTALL) --no-deps --require-hashes --requirement requirements.lock
 	$(INSTALL) --no-deps --editable .
 	$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib plfl plfl_images plfl_reproductions || true
 	$(BIN)/python -m plfl.training.fused
@@ -106,8 +106,10 @@ gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it;
 screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
 
-# Updates requirements.lock; needs uv. Flower is not in the lock, but its versions fit those of the lock.
+# Updates the locks; needs uv. PyTorch's has no hashes: its CPU build is on an index of its own, and has others than
+# that of PyPI. Flower is not in the locks, but its versions fit theirs.
 lock:
 	both=$$(mktemp) && uv pip compile pyproject.toml --extra dev --extra deploy $(LOCKED) -o $$both && \
-	uv pip compile pyproject.toml --extra dev --constraint $$both $(LOCKED) \
-		| grep -vE '^(nvidia|cuda|triton)' > requirements.lock
+	grep '^torch==' $$both > torch.lock && \
+	uv pip compile pyproject.toml --extra dev --constraint $$both --generate-hashes $(LOCKED) \
+		| awk '/^[a-z]/ {keep = !/^(nvidia|cuda|triton|torch)/} keep' > requirements.lock

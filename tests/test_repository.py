@@ -55,7 +55,7 @@ def test_workflows_call_targets_that_exist(path: Path) -> None:
 
 
 def test_checks_before_a_commit_use_the_locked_versions() -> None:
-    locked = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+    locked = re.findall(r"^[\w.-]+==\S+", (ROOT / "requirements.lock").read_text("utf-8"), re.M)
     (repository,) = read(".pre-commit-config.yaml")["repos"]
     for hook in repository["hooks"]:
         assert set(hook["additional_dependencies"]) <= set(locked)

@@ -100,8 +100,8 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
 
 def test_the_lock_meets_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    locked = dict(line.split(" ")[0].split("==") for line in lines)
+    locks = ((ROOT / name).read_text("utf-8") for name in ("requirements.lock", "torch.lock"))
+    locked = dict(re.findall(r"^([\w.-]+)==(\S+)", "".join(locks), re.MULTILINE))
     for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
         requirement = Requirement(text)
         name = requirement.name.lower()
