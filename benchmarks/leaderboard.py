@@ -71,7 +71,9 @@ def page() -> str:
         version = f"[Version {task.version}](../tasks/{task.name}.yaml)"
         about = f"{task.question} {version}, {seeds}, {budget}."
         if task.digest is None:
-            about += " A draft: nobody has stated the digest of its data, from a bucket of NREL."
+            about += (
+                " A draft without rows: its data, in a bucket of NREL, could not be reached here."
+            )
         parts.append(f"## {task.name}\n\n{about}\n")
         if board is None:
             parts.append("No rows yet.\n")
