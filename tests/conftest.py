@@ -20,3 +20,10 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks of two sizes: tracing a model for every size takes long, and changes no bit."""
     if (module := sys.modules.get("plfl.training.stacked")) is not None:
         monkeypatch.setattr(module, "SIZES", (2, 8))
+
+
+@pytest.fixture(autouse=True)
+def nothing_plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the plug-ins of another one."""
+    if (module := sys.modules.get("plfl.plugins.registry")) is not None:
+        monkeypatch.setattr(module, "_plugged", {})

@@ -38,9 +38,8 @@ def example(guide: str, place: int = 0) -> str:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is plugged in before a test or after it."""
-    monkeypatch.setattr(registry, "_plugged", {})
+def no_packages() -> Iterator[None]:
+    """No package is plugged in before a test or after it."""
     plugins._packaged.cache_clear()
     yield
     plugins._packaged.cache_clear()
