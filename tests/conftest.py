@@ -23,7 +23,8 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the plug-ins of another one."""
+def plug_ins_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test plugs in is gone after it."""
     if (module := sys.modules.get("plfl.plugins.registry")) is not None:
-        monkeypatch.setattr(module, "_plugged", {})
+        before = {room: dict(algorithms) for room, algorithms in module._plugged.items()}
+        monkeypatch.setattr(module, "_plugged", before)

@@ -38,8 +38,9 @@ def example(guide: str, place: int = 0) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_packages() -> Iterator[None]:
-    """No package is plugged in before a test or after it."""
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is plugged in before a test or after it."""
+    monkeypatch.setattr(registry, "_plugged", {})
     plugins._packaged.cache_clear()
     yield
     plugins._packaged.cache_clear()
