@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -176,7 +176,7 @@ class Forecasters:
             )
         common = pd.DataFrame(by_name).dropna().mean().sort_values()
         if common.isna().all():
-            return replace(self._wanted(self.index, str(common.index[0])), why="as received")
+            return self._choice(self.index, str(common.index[0]), "as received")
         span = "all its readings" if is_short else "the last fifth of its readings"
         return self._least(self.index, common, f"least error of {span}, kWh")
 
@@ -256,20 +256,21 @@ class Forecasters:
         return pd.Series(errors | scored.set_index("baseline")["mase"].to_dict(), dtype=float)
 
     def _wanted(self, among: pd.DataFrame, wanted: str) -> Choice:
-        rows = among[among["name"] == wanted]
-        if rows.empty:
-            known = among["name"].drop_duplicates().tolist()
+        known = among["name"].drop_duplicates().tolist()
+        if wanted not in known:
             raise ResultsError(
                 f"--with {wanted}: {self.folder} keeps {', '.join(known) or 'none'}"
                 f"{did_you_mean(wanted, known)}"
             )
-        return Choice(wanted, self.folder / str(rows["file"].iloc[0]), "chosen with --with")
+        return self._choice(among, wanted, "chosen with --with")
 
     def _least(self, among: pd.DataFrame, errors: pd.Series[float], reason: str) -> Choice:
         """The forecaster of least error, which comes first among the `errors`."""
         others = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST].items()]
         why = f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(others)})" * bool(others)
-        name = str(errors.index[0])
+        return self._choice(among, str(errors.index[0]), why)
+
+    def _choice(self, among: pd.DataFrame, name: str, why: str) -> Choice:
         file = among.loc[among["name"] == name, "file"].iloc[0]
         return Choice(name, self.folder / str(file), why)
 

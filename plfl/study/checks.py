@@ -322,10 +322,13 @@ def of_joining(
                 "windows.scaling: 'pooled' would tell a federation the limits of clients that join "
                 f"later (sharing.{name}); set it to per_client"
             )
-        if scheme.history and (windows.history is not None or data.cuts or scheme.join == "raw"):
-            other = "with join: unseen" if scheme.join == "raw" else "without windows.history and"
-            other += " data.origins" * (scheme.join != "raw")
-            yield f"sharing.{name}.history: works only {other}; remove it"
+        if scheme.history and scheme.join == "raw":
+            yield f"sharing.{name}.history: works only with join: unseen; remove it"
+        elif scheme.history and (windows.history is not None or data.cuts):
+            yield (
+                f"sharing.{name}.history: works only without windows.history and data.origins; "
+                "remove it"
+            )
         if scheme.history and len({s.history for s in schemes.values() if s.history}) > 1:
             yield f"sharing.{name}.history: all schemes must have the same number of weeks"
         if federation.calibrates or federation.ema is not None:
