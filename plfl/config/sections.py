@@ -164,8 +164,8 @@ class Meters(Section):
     """The readings are those of a cumulative register: the load is their difference, spread evenly
     over missing readings of up to `max_gap` minutes."""
     add: str | None = None
-    """Registers whose names are equal without this regular expression, such as ` T[12]$` for those
-    of day and night, are added. A reading that one lacks is missing. Empty: none."""
+    """Registers whose names are equal once the match of this regular expression is removed, such as
+    ` T[12]$` for day and night, are added. A reading that one lacks is missing. Empty: none."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
@@ -583,7 +583,7 @@ class Scheme(Section):
     turns: int = Field(4, ge=2)
     """Groups of clients, which are unseen in turn."""
     history: int | None = Field(None, ge=1)
-    """With `unseen`: weeks that these know. No choice reads their scores."""
+    """With `unseen`: weeks of readings that these know. Their scores are used for no choice."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"
