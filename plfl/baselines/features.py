@@ -9,11 +9,11 @@ import numpy as np
 
 from plfl.baselines import naive
 from plfl.baselines.model import Floats, Rows
-from plfl.config.named import CALENDAR
-from plfl.data.dataset import WEEK, Dataset
+from plfl.config.named import CALENDAR, LAGS
+from plfl.data.dataset import Dataset
 from plfl.data.features import time_of_day, weekday
 
-SEASONS = (naive.DAY, 2 * naive.DAY, WEEK)
+SEASONS = tuple(days * naive.DAY for days in LAGS)
 """Day and week lags, in minutes before the target."""
 AROUND = range(-2, 3)
 """Offsets, in rows, around each lag."""

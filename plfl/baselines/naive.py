@@ -3,6 +3,7 @@
 import numpy as np
 
 from plfl.baselines.model import Fit, Floats, Predict, Rows
+from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 
 DAY = WEEK // 7
@@ -14,11 +15,12 @@ def persistence(dataset: Dataset) -> Predict:
     return lambda client, starts: dataset.persistence(starts)
 
 
-def seasonal(*seasons: int) -> Fit:
-    """The mean of the loads at each of the `seasons` (minutes) before the target."""
+def seasonal(name: str) -> Fit:
+    """The mean of the loads some days before the target: those of the baseline of this name."""
 
     def fit(dataset: Dataset) -> Predict:
         def predict(client: int, starts: Rows) -> Floats:
+            seasons = [days * DAY for days in STANDARD[name].days]
             loads = [last_season(dataset, client, starts, season) for season in seasons]
             return np.asarray(np.mean(loads, axis=0), float)
 
@@ -27,10 +29,10 @@ def seasonal(*seasons: int) -> Fit:
     return fit
 
 
-naive_day = seasonal(DAY)
-naive_week = seasonal(WEEK)
-naive_mean = seasonal(DAY, WEEK)
-naive_weeks = seasonal(WEEK, 2 * WEEK, 3 * WEEK, 4 * WEEK)
+naive_day = seasonal("naive_day")
+naive_week = seasonal("naive_week")
+naive_mean = seasonal("naive_mean")
+naive_weeks = seasonal("naive_weeks")
 
 
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:

@@ -195,6 +195,10 @@ Crosses = Literal["nothing", "models", "raw data"]
 """What a client sends to others."""
 
 
+LAGS = (1, 2, 7)
+"""Days before the target around which the baselines with day and week lags read loads."""
+
+
 @dataclass(frozen=True)
 class Standard:
     """A baseline of every study."""
@@ -211,28 +215,52 @@ class Standard:
     """What each client has to send."""
     covariates: bool = False
     """Whether it needs a study with covariates."""
+    days: tuple[int, ...] = ()
+    """Days before its target of the loads that it reads besides those of the look-back."""
     sends: ClassVar[str] = ""
+
+    @property
+    def reach(self) -> int:
+        """Minutes before its target of the earliest of these loads; 0: there are none."""
+        return 24 * 60 * max(self.days, default=0)
+
+    @property
+    def needs_a_week(self) -> bool:
+        """Whether it needs no training, and no more than a week of readings."""
+        return self.module == "naive" and self.reach <= 7 * 24 * 60
 
 
 STANDARD = {
     baseline.name: baseline
     for baseline in (
         Standard("persistence", "naive", "Persistence", "The load of the last input row."),
-        Standard("naive_day", "naive", "Seasonal naive (day)", "The load a day before the target."),
         Standard(
-            "naive_week", "naive", "Seasonal naive (week)", "The load a week before the target."
+            "naive_day",
+            "naive",
+            "Seasonal naive (day)",
+            "The load a day before the target.",
+            days=(1,),
+        ),
+        Standard(
+            "naive_week",
+            "naive",
+            "Seasonal naive (week)",
+            "The load a week before the target.",
+            days=(7,),
         ),
         Standard(
             "naive_mean",
             "naive",
             "Seasonal naive (mean of day and week)",
             "The mean of the loads a day and a week before the target.",
+            days=(1, 7),
         ),
         Standard(
             "naive_weeks",
             "naive",
             "Seasonal naive (mean of 4 weeks)",
             "The mean of the loads one, two, three and four weeks before the target.",
+            days=(7, 14, 21, 28),
         ),
         Standard(
             "linear",
@@ -254,6 +282,7 @@ STANDARD = {
             "Ridge, day and week lags",
             "Ridge regression that also sees the loads around one day, two days and a week "
             "before the target, one per client.",
+            days=LAGS,
         ),
         Standard(
             "lightgbm",
@@ -267,6 +296,7 @@ STANDARD = {
             "LightGBM, day and week lags",
             "Gradient-boosted trees that also see the loads around one day, two days and a "
             "week before the target and the target's calendar, one model per client.",
+            days=LAGS,
         ),
         Standard(
             "lightgbm_covariates",
@@ -283,6 +313,7 @@ STANDARD = {
             "One model of gradient-boosted trees with day and week lags, trained on the raw "
             "data of all clients in one place.",
             crosses="raw data",
+            days=LAGS,
         ),
     )
 }

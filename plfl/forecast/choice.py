@@ -16,7 +16,7 @@ from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.backtest import pairs, weekly
 from plfl.forecast.fitting import AS_RECEIVED
-from plfl.forecast.model import REACH, ForecastModel, load
+from plfl.forecast.model import ForecastModel, load
 from plfl.results.records import read_table
 from plfl.results.tables import Tables
 
@@ -156,9 +156,12 @@ class Forecasters:
         by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)
-            trains = model.baseline and STANDARD[name].module != "naive"
-            suits = minutes >= REACH.get(name, 0) + WEEK and not (trains and is_short)
-            if not (suits if model.baseline else "global" in model.models):
+            if model.baseline:
+                standard = STANDARD[name]
+                trains = standard.module != "naive"
+                if minutes < standard.reach + WEEK or (trains and is_short):
+                    continue
+            elif "global" not in model.models:
                 continue
             tried = model.adapt(before, client, 0 if is_short else epochs)
             forecasts = tried.predict(readings, client, early=True)

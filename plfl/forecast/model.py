@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.config.named import CALENDAR
+from plfl.config.named import CALENDAR, STANDARD
 from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
 from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted
@@ -37,12 +37,6 @@ from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
 
-REACH = {
-    **{"naive_day": WEEK // 7, "naive_week": WEEK, "naive_mean": WEEK, "naive_weeks": 4 * WEEK},
-    **{"ridge_lags": WEEK, "lightgbm_lags": WEEK},
-}
-"""Minutes before its target of the earliest reading that a baseline needs."""
-
 
 @dataclass(frozen=True)
 class ForecastModel(Contents):
@@ -59,7 +53,8 @@ class ForecastModel(Contents):
         before its first row are replaced by the last load, as in training."""
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
-        back = REACH.get(self.baseline, 0) // self.interval - windows.look_ahead
+        reach = STANDARD[self.baseline].reach if self.baseline else 0
+        back = reach // self.interval - windows.look_ahead
         return max(covariates.reach(windows.covariates, *sizes), back + 3 if back > 0 else 0)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:

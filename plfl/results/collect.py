@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE, naive
-from plfl.data.dataset import SPLITS, WEEK, Dataset
+from plfl.config.named import STANDARD
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import known
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
@@ -35,7 +36,7 @@ from plfl.tasks import metrics
 
 log = logging.getLogger(__name__)
 
-SEASONS = {"naive_day": naive.DAY, "naive_week": WEEK}
+SEASONS = {name: STANDARD[name].reach for name in ("naive_day", "naive_week")}
 """Lag of each seasonal naive forecast in minutes before its target."""
 
 

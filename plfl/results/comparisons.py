@@ -25,6 +25,7 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import rivals
+from plfl.config.named import STANDARD
 from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
@@ -50,12 +51,10 @@ BEST_ALONE = "the best without one"
 _RIVALS = {
     "the best LightGBM": [name for name in rivals() if name.startswith("lightgbm")],
     "the best ridge": ["ridge", "ridge_lags"],
-    "the best seasonal naive": ["naive_day", "naive_week", "naive_mean", "naive_weeks"],
+    "the best seasonal naive": [name for name in STANDARD if name.startswith("naive_")],
     "persistence": ["persistence"],
 }
 """Kinds of baselines that the best federation is compared with one by one."""
-OF_A_WEEK = ["persistence", "naive_day", "naive_week", "naive_mean"]
-"""Forecasts that need no more than a week of readings, and no training."""
 
 
 def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFrame:
@@ -181,7 +180,8 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
 
 def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What new clients receive against the best forecast that needs neither it nor training."""
-    naive = [f"{BASELINE}-{name}" for name in OF_A_WEEK if name in study.baselines.names]
+    names = [name for name in study.baselines.names if name in STANDARD]
+    naive = [f"{BASELINE}-{name}" for name in names if STANDARD[name].needs_a_week]
     for scheme in study.for_new if naive else ():
         if contest := duel(study, group, [scheme], naive):
             text = (
