@@ -15,6 +15,9 @@ from plfl.training.task import Engine
 from plfl_images import softmax
 from plfl_images.data.dataset import ImageDataset
 
+TOGETHER = 100
+"""Images that a model reads at a time: what its layers return then fits into the caches."""
+
 
 class CommonEvaluator:
     """Scores models on the images that all clients have in common.
@@ -46,8 +49,11 @@ class CommonEvaluator:
         models, model_of = distinct(rows)
         tables = []
         for split, starts in self.starts.items():
-            given = [torch.from_numpy(starts).to(rows.device)] * len(models)
-            outputs = torch.stack(self.engine.predict(models, given))
+            parts = [
+                torch.stack(self.engine.predict(models, [some.to(rows.device)] * len(models)))
+                for some in torch.from_numpy(starts).split(TOGETHER)
+            ]
+            outputs = torch.cat(parts, dim=1)
             scores = image_scores(cast("ImageDataset", dataset), starts, outputs, model_of)
             scores.insert(0, "client", dataset.clients)
             scores.insert(1, "split", split)

@@ -45,8 +45,9 @@ def train_cells(
     first. If another job trains the same cells, such as one that outlived its Snakemake, this job
     waits and uses the cells that the other finishes. `label`: its name in the log.
     """
-    _give_back_memory()
     used = choose(placed(study), study.model.kernel_form)
+    if used[0] == "fused":  # the arrays of a step of the stacked engine are large, and needed again
+        _give_back_memory()
     digests = _digests(study, cells, datasets, used)
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
