@@ -52,14 +52,14 @@ NUMBERS = {"score", "low", "high", "wape", "scaled_crps", "bytes_up", "bytes_dow
 
 def boards() -> list[tuple[BenchmarkTask, pd.DataFrame | None]]:
     """Every task with its leaderboard, if it has one."""
-    found = []
+    boards = []
     for path in sorted((ROOT / "tasks").glob("*.yaml")):
         task = opened(path)[1]
         assert task is not None
         file = ROOT / "leaderboard" / f"{task.name}.csv"
         board = pd.read_csv(file, keep_default_na=False, dtype=str) if file.exists() else None
-        found.append((task, board))
-    return found
+        boards.append((task, board))
+    return boards
 
 
 def page() -> str:

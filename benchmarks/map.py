@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 STUDIES = {
     "map-homes": "200 homes",
     "map-homes-40": "200 homes",
-    "map": "62 buildings of three sites",
+    "map": "132 buildings of three sites",
     "map-cambridge": "51 buildings of a fourth site",
 }
 """Studies in `config/`, and the panels that show them."""
@@ -52,15 +52,15 @@ SINGLE = (*ALONE, *WAYS["received"], "baseline-naive_day")
 
 def row(study: str, weeks: str, way: str, contest: Contest, alone: bool) -> dict[str, Any]:
     """What is known of a way of forecasting."""
-    found = {"study": study, "weeks": int(weeks), "way": way, "mase": contest.error(0)}
-    found |= {"wape": contest.wape(0), "sent_kb": contest.bytes(0) / 1000}
-    found["chosen"] = contest.label(0)
+    values = {"study": study, "weeks": int(weeks), "way": way, "mase": contest.error(0)}
+    values |= {"wape": contest.wape(0), "sent_kb": contest.bytes(0) / 1000}
+    values["chosen"] = contest.label(0)
     if alone:
-        return found
+        return values
     kept = ("difference", "low", "high", "lowest", "highest")
     names = ("lead", "low", "high", "least_without_a_site", "most_without_a_site")
-    told = contest.row
-    return found | {name: told.get(key) for name, key in zip(names, kept, strict=True)}
+    compared = contest.row
+    return values | {name: compared.get(key) for name, key in zip(names, kept, strict=True)}
 
 
 def table(results: Path) -> pd.DataFrame:
@@ -69,16 +69,16 @@ def table(results: Path) -> pd.DataFrame:
     for name in STUDIES:
         study = Study.load(ROOT / "config" / f"{name}.yaml")
         variants = [
-            one
-            for one in Variant.all_of(study, results / name)
-            if (results / name / one.label / "summary.csv").exists()
+            variant
+            for variant in Variant.all_of(study, results / name)
+            if (results / name / variant.label / "summary.csv").exists()
         ]
         if not variants:
             continue
         axis = next(axis for axis in study.axes if axis.key == "windows.history")
-        for weeks in sorted({one.place[axis.column] for one in variants}, key=int):
-            here = [one for one in variants if one.place[axis.column] == weeks]
-            ways = WAYS | {one: [one] for one in SINGLE}
+        for weeks in sorted({variant.place[axis.column] for variant in variants}, key=int):
+            here = [variant for variant in variants if variant.place[axis.column] == weeks]
+            ways = WAYS | {forecaster: [forecaster] for forecaster in SINGLE}
             for way, names in ways.items():
                 for states in ((), *([state] for state in study.data.states)):
                     if states and (way not in WAYS or len(study.data.states) == 1):
@@ -91,8 +91,8 @@ def table(results: Path) -> pd.DataFrame:
                         continue
                     if not contest.pairs:
                         continue  # it has no forecast of some windows
-                    table = row(name, weeks, way, contest, is_alone)
-                    rows.append({"site": states[0] if states else "all", **table})
+                    values = row(name, weeks, way, contest, is_alone)
+                    rows.append({"site": states[0] if states else "all", **values})
     return pd.DataFrame(rows)
 
 

@@ -70,11 +70,11 @@ def london(files: list[Path]) -> Iterator[tuple[str, pd.DataFrame]]:
             place = stamps.get_indexer(pd.to_datetime(rows["DateTime"].str[:19]))
             load = pd.to_numeric(rows["KWH/hh (per half hour)"], errors="coerce")
             known = (place >= 0) & load.notna().to_numpy()  # some rows are off the half hour
-            for home, own in pd.DataFrame({"at": place, "load": load})[known].groupby(
+            for home, readings in pd.DataFrame({"at": place, "load": load})[known].groupby(
                 rows["LCLid"]
             ):
                 series = homes.setdefault(str(home), np.full(len(stamps), np.nan, np.float32))
-                series[own["at"]] = own["load"]
+                series[readings["at"]] = readings["load"]
     table = pd.DataFrame({home: homes[home] for home in sorted(homes)}, stamps)
     good = (table.isna().mean() < 0.02) & ((table == 0).mean() < 0.05)
     good &= (table.diff() == 0).mean() < 0.2
@@ -88,15 +88,15 @@ def cambridge(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     of 72 hours.
     """
     stamps = pd.date_range("2018-01-01", "2019-12-31 23:00", freq="h", name="timestamp")
-    found = {}
+    loads = {}
     for building in sorted(folder.glob("building_data/processed_data/UCam_Building_b*")):
         files = [building / "electricity" / f"{year}.csv" for year in (2018, 2019)]
         if all(file.is_file() for file in files):
             years = [pd.read_csv(file, index_col=0, parse_dates=True).iloc[:, 0] for file in files]
             load = pd.concat(years).reindex(stamps)
             if load.notna().all() and (load == 0).mean() < 0.01 and longest_run(load) < 72:
-                found[building.name] = load
-    yield "cambridge/cambridge_2018_2019_hourly_kwh", pd.DataFrame(found, stamps)
+                loads[building.name] = load
+    yield "cambridge/cambridge_2018_2019_hourly_kwh", pd.DataFrame(loads, stamps)
 
 
 def tables(originals: Path) -> Iterator[tuple[str, pd.DataFrame]]:

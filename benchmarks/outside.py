@@ -44,19 +44,19 @@ Forecast = Callable[["Meter", Rows], np.ndarray]
 def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     """The variant of `config/map.yaml` with one cell and all baselines."""
     text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    found["name"] = f"outside-{site}"
-    found["data"] |= {"states": [site], "clients": METERS, "origins": [origin]}
-    zones = {k: v for k, v in found["data"]["meters"]["timezones"].items() if site in k.lower()}
-    found["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
-    found["windows"]["history"] = weeks
-    found["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
-    found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
-    del found["claims"], found["hyperparameters"]["method"], found["baselines"]["leave_out"]
+    raw: dict[str, Any] = yaml.safe_load(text)
+    raw["name"] = f"outside-{site}"
+    raw["data"] |= {"states": [site], "clients": METERS, "origins": [origin]}
+    zones = {k: v for k, v in raw["data"]["meters"]["timezones"].items() if site in k.lower()}
+    raw["data"]["meters"] |= {"exports": [str(table)], "timezones": zones}
+    raw["windows"]["history"] = weeks
+    raw["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
+    raw["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
+    del raw["claims"], raw["hyperparameters"]["method"], raw["baselines"]["leave_out"]
     named = ("lightgbm_others", "lightgbm_others_own")
     further = [{"name": "lightgbm_mean"}, *({"name": name, "turns": TURNS} for name in named)]
-    found["baselines"] |= {"leaves": 31, "max_bin": 63, "further": further}
-    return found
+    raw["baselines"] |= {"leaves": 31, "max_bin": 63, "further": further}
+    return raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +84,15 @@ class Meter:
 
     def back(self, steps: int) -> np.ndarray:
         """The load (R,) so many rows before, NaN before the history."""
-        found = np.full(len(self.load), np.nan)
-        found[self.first + steps :] = self.load[self.first : len(self.load) - steps]
-        return found
+        earlier = np.full(len(self.load), np.nan)
+        earlier[self.first + steps :] = self.load[self.first : len(self.load) - steps]
+        return earlier
 
     def lags(self, distances: list[int] = LAGS) -> np.ndarray:
         """Loads (R, D) before each target; the last known load before the history."""
-        found = np.stack([self.back(d) for d in distances], axis=1)
+        past = np.stack([self.back(d) for d in distances], axis=1)
         early = np.arange(len(self.load))[:, None] - distances < self.first
-        return np.where(early, self.back(1)[:, None], found)
+        return np.where(early, self.back(1)[:, None], past)
 
     @cached_property
     def look_back(self) -> np.ndarray:
@@ -155,7 +155,7 @@ class Meter:
 
 def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
     """The first meters of a wide table at an origin, with so many weeks of history."""
-    wide, found = pd.read_parquet(table), []
+    wide, read = pd.read_parquet(table), []
     for name in sorted(wide)[:METERS]:
         series = wide[name].loc[wide[name].first_valid_index() : wide[name].last_valid_index()]
         lonely = series.isna() & series.shift(1).notna() & series.shift(-1).notna()
@@ -164,8 +164,8 @@ def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
         test = int((stamps <= pd.Timestamp(origin)).sum())
         first = 0 if weeks is None else max(0, test - weeks * WEEK)
         held, load = max((test - first) // 5, DAY), series.to_numpy(float)[: test + TESTED]
-        found.append(Meter(name, load, stamps[: test + TESTED], first, test, held, held))
-    return found
+        read.append(Meter(name, load, stamps[: test + TESTED], first, test, held, held))
+    return read
 
 
 # -- baselines -----------------------------------------------------------------------------------
@@ -174,14 +174,14 @@ def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
 def seasonal(*distances: int) -> Forecast:
     """The mean of loads before the target; for a gap the load a season earlier counts."""
 
-    def one(meter: Meter, d: int) -> np.ndarray:
-        found, steps = meter.back(d), d
-        while (gap := np.isnan(found) & (np.arange(len(found)) - steps >= meter.first)).any():
+    def seasonal(meter: Meter, d: int) -> np.ndarray:
+        filled, steps = meter.back(d), d
+        while (gap := np.isnan(filled) & (np.arange(len(filled)) - steps >= meter.first)).any():
             steps += d
-            found = np.where(gap, meter.back(steps), found)
-        return found
+            filled = np.where(gap, meter.back(steps), filled)
+        return filled
 
-    return lambda meter, rows: np.mean([one(meter, d)[rows] for d in distances], axis=0)
+    return lambda meter, rows: np.mean([seasonal(meter, d)[rows] for d in distances], axis=0)
 
 
 def regression(design: Callable[[Meter], np.ndarray], ridge: bool, lagged: bool = False) -> Any:
@@ -263,11 +263,11 @@ class Trees:
 
     def _forecast(self, model: lightgbm.Booster, base: Forecast | None) -> Forecast:
         def forecast(meter: Meter, rows: Rows) -> np.ndarray:
-            found = np.asarray(model.predict(self.design(meter)[rows], num_threads=1))
+            outputs = np.asarray(model.predict(self.design(meter)[rows], num_threads=1))
             if not self.changes:
-                return found
+                return outputs
             start = 0 if base is None else self._scaled(meter, rows, base(meter, rows))
-            return np.asarray(meter.back(1)[rows] + meter.unit()[0] * (found + start))
+            return np.asarray(meter.back(1)[rows] + meter.unit()[0] * (outputs + start))
 
         return forecast
 
@@ -276,12 +276,12 @@ class Trees:
 
     def _part(self, members: list[Meter], part: str, base: Forecast | None) -> dict[str, Any]:
         each = [(m, m.rows(part)) for m in members]
-        found = {"data": np.concatenate([self.design(m)[rows] for m, rows in each])}
-        found["label"] = np.concatenate([self._scaled(m, at, m.load[at]) for m, at in each])
+        training = {"data": np.concatenate([self.design(m)[rows] for m, rows in each])}
+        training["label"] = np.concatenate([self._scaled(m, at, m.load[at]) for m, at in each])
         if base:
             start = [self._scaled(m, rows, base(m, rows)) for m, rows in each]
-            found["init_score"] = np.concatenate(start)
-        return found
+            training["init_score"] = np.concatenate(start)
+        return training
 
 
 def refit(members: list[Meter]) -> list[Meter]:
@@ -289,7 +289,7 @@ def refit(members: list[Meter]) -> list[Meter]:
     return [replace(meter, held=0) for meter in members]
 
 
-def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
+def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
     """Errors of all baselines: `baseline`, `client`, `split`, `mae`, `rmse`, `mase`.
 
     `whole`: the same meters with everything that they know before the test set.
@@ -307,18 +307,18 @@ def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
 
     def score(name: str, i: int, stages: Any) -> None:
         for part, meter, forecast in zip(
-            ("validation", "test"), (own[i], *refit([own[i]])), stages, strict=True
+            ("validation", "test"), (short[i], *refit([short[i]])), stages, strict=True
         ):
             rows.append(errors(meter, part, forecast) | {"baseline": name, "client": meter.name})
 
-    pooled = list(Trees(own).forecasts())
+    pooled = list(Trees(short).forecasts())
     single = [list(Trees([meter]).forecasts()) for meter in whole]
-    unseen = [{j for j in range(len(own)) if j % TURNS == turn} for turn in range(TURNS)]
+    unseen = [{j for j in range(len(short)) if j % TURNS == turn} for turn in range(TURNS)]
     others = [
         tuple(Trees([w for j, w in enumerate(whole) if j not in some]).forecasts())
         for some in unseen
     ]
-    for i, meter in enumerate(own):
+    for i, meter in enumerate(short):
         for name, distances in naive.items():
             score(name, i, [seasonal(*distances)] * 2)
         for name, fit in linear.items():
@@ -328,7 +328,7 @@ def baselines(own: list[Meter], whole: list[Meter]) -> pd.DataFrame:
         score("lightgbm_pooled", i, pooled)
         score("lightgbm_others", i, others[i % TURNS])
         score("lightgbm_others_own", i, Trees([meter], base=others[i % TURNS]).forecasts())
-        known = [*zip(*(one for j, one in enumerate(single) if j != i), strict=True)]
+        known = [*zip(*(other for j, other in enumerate(single) if j != i), strict=True)]
         stages = zip((meter, *refit([meter])), known, strict=True)
         score("lightgbm_mean", i, [mean_of_best(*stage) for stage in stages])
     return pd.DataFrame(rows)
@@ -347,19 +347,19 @@ def errors(meter: Meter, part: str, forecast: Forecast) -> dict[str, Any]:
     rows = meter.rows(part)
     error = meter.load[rows] - forecast(meter, rows)
     mae, scale = np.abs(error).mean(), np.abs(meter.load[rows] - meter.back(1)[rows]).mean()
-    found = {"mae": mae, "rmse": np.sqrt(np.square(error).mean()), "mase": mae / scale}
-    return {"split": part, **{name: float(value) for name, value in found.items()}}
+    measures = {"mae": mae, "rmse": np.sqrt(np.square(error).mean()), "mase": mae / scale}
+    return {"split": part, **{name: float(value) for name, value in measures.items()}}
 
 
 # -- comparison ----------------------------------------------------------------------------------
 
 
-def furthest(written: pd.DataFrame, found: pd.DataFrame) -> pd.Series:
+def furthest(written: pd.DataFrame, computed: pd.DataFrame) -> pd.Series:
     """The greatest relative difference of each baseline's errors; infinite if one is missing."""
     keys = ["baseline", "split", "client"]
-    both = [table.set_index(keys)[SCORES].sort_index() for table in (written, found)]
-    one, other = (table.reindex(both[0].index.union(both[1].index)) for table in both)
-    gap = ((one - other).abs() / other.abs()).where(~(one.isna() & other.isna()), 0)
+    both = [table.set_index(keys)[SCORES].sort_index() for table in (written, computed)]
+    first, second = (table.reindex(both[0].index.union(both[1].index)) for table in both)
+    gap = ((first - second).abs() / second.abs()).where(~(first.isna() & second.isna()), 0)
     return gap.fillna(np.inf).max(axis=1).groupby("baseline").max()
 
 
@@ -375,9 +375,9 @@ def check(folder: Path, site: str, origin: str, weeks: int) -> bool:
             [*plfl, str(results.relative_to(work) / "baselines.parquet")], cwd=work, check=True
         )
         written = pd.read_parquet(results / "baselines.parquet")
-    own, whole = meters(table, origin, weeks), meters(table, origin, None)
-    whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
-    gaps = furthest(written, baselines(own, whole))
+    short, whole = meters(table, origin, weeks), meters(table, origin, None)
+    whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, short, strict=True)]
+    gaps = furthest(written, baselines(short, whole))
     print(
         f"\n{site}, {origin}, {weeks} weeks: {len(written)} rows of {len(gaps)} baselines, "
         f"greatest difference {gaps.max():.1e} ({gaps.idxmax()})"

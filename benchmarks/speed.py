@@ -203,19 +203,19 @@ def by_model() -> dict[str, list[dict[str, float]]]:
     recipe = Study.load(CONFIG / "recipe.yaml").model_dump(mode="json", exclude_unset=True)
     recipe |= {"claims": [], "grid": {**recipe["grid"], "sharing": ["P1"]}}
     shared = {"sharing": {"P1": ["*"]}, "compute": {"device": "cpu"}}
-    found = {}
+    measured = {}
     for name in available_models():
         if name == OWN:
             continue
-        found[name] = []
+        measured[name] = []
         for raw in (PAPER, recipe):
             try:
                 setting = Setting.of({**raw, **shared, "model": {"name": name}})
             except ConfigError:
-                found[name].append({})
+                measured[name].append({})
             else:
-                found[name].append(rates(setting))
-    return found
+                measured[name].append(rates(setting))
+    return measured
 
 
 def by_method() -> dict[str, float]:
@@ -228,7 +228,7 @@ def by_method() -> dict[str, float]:
         {"client_opt": ["sgdm"], "options": {"sgdm": {"dampening": 0.9}}},
         {"sharing": ["P2"]},
     ]
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for name, method in methods.available().items():
         if method.only_task:
             continue
@@ -237,10 +237,10 @@ def by_method() -> dict[str, float]:
                 both = [_of_method(each, **changes) for each in ("fedopt", name)]
             except ConfigError:
                 continue
-            fedopt, own = _rounds(both)
-            found[name] = fedopt / own
+            fedopt, plugin = _rounds(both)
+            measured[name] = fedopt / plugin
             break
-    return found
+    return measured
 
 
 def _of_method(name: str, options: Mapping[str, Any] | None = None, **grid: Any) -> Setting:

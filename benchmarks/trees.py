@@ -26,23 +26,23 @@ from plfl.tasks import task_of
 def study(arguments: argparse.Namespace, weeks: int) -> Study:
     """A variant of a study of `config/` with one cell."""
     path = Path(__file__).parents[1] / "config" / f"{arguments.study}.yaml"
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    site, meters = arguments.site, found["data"]["meters"]
+    raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    site, meters = arguments.site, raw["data"]["meters"]
     table = arguments.folder.resolve() / Path(meters["exports"][0].format(state=site)).name
     zones = {k: v for k, v in meters.get("timezones", {}).items() if site in k.lower()}
-    found["data"] |= {"states": [site], "clients": arguments.meters, "origins": [arguments.origin]}
+    raw["data"] |= {"states": [site], "clients": arguments.meters, "origins": [arguments.origin]}
     meters |= {"exports": [str(table)], "timezones": zones}
-    found["windows"]["history"] = weeks
+    raw["windows"]["history"] = weeks
     # With unseen clients, the others have their whole history.
-    found["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
-    del found["claims"], found["hyperparameters"]["method"]
+    raw["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
+    del raw["claims"], raw["hyperparameters"]["method"]
     settings = {"trees": arguments.trees, "leaves": arguments.leaves, "max_bin": arguments.bins}
     turns: dict[str, Any] = {"turns": 2}
     further = [{"name": name} | turns for name in ("lightgbm_others", "lightgbm_federated")]
-    found["baselines"] |= settings | {"further": further}
-    found["baselines"]["leave_out"].remove("lightgbm_lags")
-    found["baselines"]["leave_out"] += ["naive_day", "naive_week"]
-    return Study.parse(found, path.name)
+    raw["baselines"] |= settings | {"further": further}
+    raw["baselines"]["leave_out"].remove("lightgbm_lags")
+    raw["baselines"]["leave_out"] += ["naive_day", "naive_week"]
+    return Study.parse(raw, path.name)
 
 
 def main() -> None:
@@ -58,14 +58,14 @@ def main() -> None:
     parser.add_argument("--bins", type=int, default=31)
     arguments = parser.parse_args()
     for weeks in arguments.weeks:
-        one = study(arguments, weeks)
-        data = sources.of(one.data).examples_of(one, arguments.site)
-        settings = one.baselines
+        variant = study(arguments, weeks)
+        data = sources.of(variant.data).examples_of(variant, arguments.site)
+        settings = variant.baselines
         further, left_out = settings.further, settings.leave_out
-        found = evaluate(
-            arguments.site, data, Boosting.of(settings), task_of(one), further, left_out
+        evaluated = evaluate(
+            arguments.site, data, Boosting.of(settings), task_of(variant), further, left_out
         )
-        table = found.scores.query("split == 'test'").groupby("baseline", sort=False)
+        table = evaluated.scores.query("split == 'test'").groupby("baseline", sort=False)
         means = table[["mase", "bytes"]].mean()
         means["bytes"] /= 1000
         print(f"{weeks} weeks")
