@@ -10,10 +10,11 @@ no split in them and ends the tree, which the caller throws away.
 """
 
 import ctypes
-import threading
 import zlib
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
+from itertools import count as numbered
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.federated.channel import Channel
-from plfl.federated.codecs.coder import Direction
 
 Floats: TypeAlias = NDArray[np.float64]
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -48,6 +48,10 @@ _GATHER = ctypes.CFUNCTYPE(None, c_void_p, c_int32, _SIZES, _SIZES, c_int, c_voi
 """The functions that LightGBM calls, as its `meta.h` declares them."""
 
 
+class GoneError(Exception):
+    """Another client is gone."""
+
+
 class Server:
     """Combines the messages of clients, which are threads of their own."""
 
@@ -57,30 +61,39 @@ class Server:
         self.clients = len(clients)
         self.failed: dict[int, Exception] = {}
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
+        self.is_left = False
+        """Whether a client is gone, so that no exchange is completed any more."""
         self._messages = [b""] * self.clients
         self._combine: Combine = list
-        self._barrier = threading.Barrier(self.clients, self._combine_all)
+        self._arrivals = numbered(1)
+        self._gates: list[SimpleQueue[None]] = [SimpleQueue() for _ in clients]
 
     def _combine_all(self) -> None:
         # One client does this while the others wait.
-        arrived = self._carried("up", self._messages)
-        self._messages = self._carried("down", self._combine(arrived))
-
-    def _carried(self, direction: Direction, messages: Sequence[bytes]) -> list[bytes]:
-        rows = [torch.frombuffer(bytearray(message), dtype=torch.uint8) for message in messages]
-        carried = self.channel.send_messages(direction, self.numbers, rows)
-        return [row.numpy().tobytes() for row in carried]
+        arrived = self.channel.send_messages("up", self.numbers, self._messages)
+        answers = self._combine(arrived)
+        self._messages = self.channel.send_messages("down", self.numbers, answers)
 
     def exchange(self, client: int, message: bytes, combine: Combine) -> bytes:
         """Send a message, wait for those of all other clients, and return the answer.
 
         Raises:
-            threading.BrokenBarrierError: a client is gone.
+            GoneError: a client is gone.
         """
+        if self.is_left:
+            raise GoneError
         # No client sends its next message before all have sent this one, and none is combined
         # before all clients have read the last answer.
         self._messages[client], self._combine = message, combine
-        self._barrier.wait()
+        if next(self._arrivals) % self.clients == 0:
+            self._combine_all()
+            self._gates[0].put(None)
+        # Each wakes the next one: if all woke at once, they would fight for the interpreter.
+        self._gates[client].get()
+        if client + 1 < self.clients:
+            self._gates[client + 1].put(None)
+        if self.is_left:
+            raise GoneError
         return self._messages[client]
 
     def add(self, client: int, numbers: Floats) -> Floats:
@@ -89,22 +102,24 @@ class Server:
 
     def leave(self) -> None:
         """A client is gone: every exchange from now on fails."""
-        self._barrier.abort()
+        self.is_left = True
+        for gate in self._gates:
+            gate.put(None)
 
     def check(self, client: int) -> None:
         """After LightGBM has grown a tree, raise what went wrong in its operations.
 
         Raises:
-            threading.BrokenBarrierError: another client is gone.
+            GoneError: another client is gone.
             Exception: this client failed.
         """
         if client in self.failed:
             raise self.failed[client]
-        if self._barrier.broken:
-            raise threading.BrokenBarrierError
+        if self.is_left:
+            raise GoneError
 
     def _give_up(self, client: int, error: Exception) -> None:
-        if not isinstance(error, threading.BrokenBarrierError):
+        if not isinstance(error, GoneError):
             self.failed[client] = error
             self.leave()
 
@@ -116,11 +131,12 @@ class Server:
         ) -> None:
             """The sum of all histograms; a client needs the features that it searches."""
             count, out, out_size = rest[:3]
-            parts = [slice(starts[k] // 8, (starts[k] + lengths[k]) // 8) for k in range(count)]
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
                 total = _summed(messages)
-                return [packed(total[part]) for part in parts]
+                begins = [starts[k] // 8 for k in range(count)]
+                parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
+                return [packed(part) if len(part) else NOTHING for part in parts]
 
             try:
                 message = packed(np.frombuffer(string_at(data, size), np.float64))
@@ -131,15 +147,15 @@ class Server:
                 memset(out, 0, out_size)
 
         def gather(
-            data: int, size: int, starts: Any, lengths: Any, count: int, out: int, out_size: int
+            data: int, size: int, _starts: Any, _lengths: Any, count: int, out: int, out_size: int
         ) -> None:
             """The messages of all clients; of splits, the best in the place of each."""
             combine = _best_splits if size == SPLITS else _joined
             try:
                 message = zlib.compress(string_at(data, size), LEVEL)
                 blocks = _blocks(self.exchange(client, message, combine))
-                for k in range(count):
-                    memmove(out + starts[k], blocks[k % len(blocks)], lengths[k])
+                everything = b"".join(blocks) * (count // len(blocks))
+                memmove(out, everything, len(everything))
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -151,6 +167,12 @@ def connect(count: int, client: int, functions: tuple[Any, Any]) -> None:
     """Let the LightGBM of this thread be one of `count` machines."""
     pointers = [ctypes.cast(function, c_void_p) for function in functions]
     call("LGBM_NetworkInitWithFunctions", count, client, *pointers)
+
+
+def silence() -> None:
+    """Let the LightGBM of this thread report errors only."""
+    # Each thread has a level of its own, which is set wherever LightGBM reads parameters.
+    call("LGBM_GetSampleCount", 1, b"verbosity=-1", ctypes.byref(c_int()))
 
 
 def disconnect() -> None:
@@ -192,6 +214,9 @@ def unpacked(message: bytes) -> Floats:
     half = -(-len(split) // 2)
     numbers[::2], numbers[1::2] = split[:half], split[half:]
     return numbers
+
+
+NOTHING = packed(np.empty(0))
 
 
 def _summed(messages: Sequence[bytes]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -12,9 +13,8 @@ from torch import Tensor
 
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
-from plfl.federated.trees import Loss, Part, binned, grow
+from plfl.federated.trees import Loss, Part, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
-from plfl.models.trees import NODE, leaves_of
 
 if TYPE_CHECKING:
     import lightgbm
@@ -31,12 +31,21 @@ class Table(NamedTuple):
     """Targets (W,) or (W, H), in scaled units."""
     data: lightgbm.Dataset
     """The windows in bins."""
+    learners: dict[Any, lightgbm.Booster]
+    """Of `Part`."""
     scores: dict[bytes, Tensor]
-    """Forecasts (W, O) by the last rows, by their bytes."""
+    """Forecasts (W, O) by the last rows, by their digests."""
 
 
-KEPT = 64
+KEPT = 32
 """Forecasts that a table keeps, for as many trainings side by side."""
+
+
+def digest(row: Tensor) -> bytes:
+    """What tells a row (P,) from others."""
+    return blake2b(row.numpy().tobytes(), digest_size=16).digest()
+
+
 _tables: WeakKeyDictionary[ClientData, dict[Any, Any]] = WeakKeyDictionary()
 
 
@@ -91,6 +100,7 @@ class Forester:
                         tables[k].y.reshape(len(tables[k].y), -1)[:, target].numpy(),
                         start=scores[k].reshape(len(scores[k]), -1)[:, o].numpy(),
                         data=tables[k].data,
+                        learners=tables[k].learners,
                     )
                     for k in some
                 ]
@@ -101,35 +111,27 @@ class Forester:
             if len(table.scores) >= KEPT:
                 del table.scores[next(iter(table.scores))]
             added = self._added(row, table.x, tree)
-            table.scores[row.numpy().tobytes()] = score + added.reshape(score.shape)
+            table.scores[digest(row)] = score + added.reshape(score.shape)
         return before
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:
         """Write the tree of LightGBM's `text` into rows (n, P)."""
-        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-        if fields["num_leaves"] == "1":
+        grown = Tree.of(text)
+        if not len(grown.feature):
             return  # there was no split
         group, place = self.slot(tree)
         views = self.layout.views(rows)
         # The largest number of single precision that is not above it parts the same inputs.
-        threshold = np.array(fields["threshold"].split(), float)
-        below = threshold.astype(np.float32)
-        below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)
-        named = {
-            "feature": fields["split_feature"].split(),
-            "threshold": below,
-            "left": fields["left_child"].split(),
-            "right": fields["right_child"].split(),
-            "value": fields["leaf_value"].split(),
-        }
-        for name, values in named.items():
-            numbers = torch.from_numpy(np.array(values, np.float32))
+        below = grown.threshold.astype(np.float32)
+        below = np.where(below > grown.threshold, np.nextafter(below, np.float32(-np.inf)), below)
+        for name, values in grown._replace(threshold=below)._asdict().items():
+            numbers = torch.from_numpy(values.astype(np.float32))
             views[f"{group}.{name}"][:, output, place, : len(numbers)] = numbers
 
     def _scores(self, row: Tensor, table: Table) -> Tensor:
         """Forecasts (W, O) of a row for training windows: the sum of its trees, one by one, so that
         it does not matter when they were added."""
-        if (known := table.scores.get(row.numpy().tobytes())) is not None:
+        if (known := table.scores.get(digest(row))) is not None:
             return known
         total = torch.zeros(len(table.x), len(self.losses))
         for tree in range(sum(self.layout.shapes[f"{group}.value"][1] for group in GROUPS)):
@@ -158,8 +160,9 @@ class Forester:
             engine = cast("Stacked", self.data.engine)
             sequence, covariates = engine.inputs(starts[None].to(engine.device))[:2]
             x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
+            x = x.T.contiguous().T  # a tree reads columns
             data = binned(x.numpy(), self.bins, self._bins)
-            self._kept[key] = Table(x, self.data.targets(starts).cpu(), data, {})
+            self._kept[key] = Table(x, self.data.targets(starts).cpu(), data, {}, {})
         table: Table = self._kept[key]
         return table
 
@@ -167,6 +170,9 @@ class Forester:
         """What a tree adds to the forecasts (W, O)."""
         group, place = self.slot(tree)
         views = self.layout.views(row[None])
-        nodes = [views[f"{group}.{name}"][0, :, place] for name in NODE]
-        leaves = leaves_of(nodes, x)
-        return views[f"{group}.value"][0, :, place].T.gather(0, leaves)
+        added = []
+        for output in range(len(self.losses)):
+            arrays = (views[f"{group}.{name}"][0, output, place].numpy() for name in Tree._fields)
+            grown = Tree(*arrays)
+            added.append(grown.value[grown.leaves(x.numpy())])
+        return torch.from_numpy(np.stack(added, 1))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import Floats, Server, connect, disconnect
+from plfl.federated.collectives import Floats, GoneError, Server, connect, disconnect, silence
 
 if TYPE_CHECKING:
     import lightgbm
@@ -63,6 +63,46 @@ class Part(NamedTuple):
     """Forecasts (W,) to which trees are added; None: 0."""
     data: lightgbm.Dataset | None = None
     """`x` in bins, if that is known."""
+    learners: dict[Any, lightgbm.Booster] | None = None
+    """The client's LightGBMs, by their settings: to make one takes longer than to grow a tree."""
+
+
+LEARNERS = 2
+"""LightGBMs that a client keeps."""
+
+
+class Tree(NamedTuple):
+    """A tree with its nodes (L − 1,), which lead to later ones only, and leaves (L,), as the model
+    `trees` names them."""
+
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    value: NDArray[Any]
+
+    @classmethod
+    def of(cls, text: str) -> Tree:
+        """The only tree of a model in LightGBM's format; without nodes if it has no split."""
+        fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        names = ("split_feature", "threshold", "left_child", "right_child", "leaf_value")
+        return cls(*(np.array(fields.get(name, "").split(), float) for name in names))
+
+    def leaves(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """The leaves (W,) of inputs (W, K); faster if each column is contiguous."""
+        leaves = np.zeros(len(x), int)
+        rows = {0: np.arange(len(x))}
+        for node, feature in enumerate(self.feature.astype(int)):
+            if node not in rows:
+                continue  # it is not used
+            here = rows.pop(node)
+            to_left = x[:, feature][here] <= self.threshold[node]
+            for child, some in ((self.left[node], to_left), (self.right[node], ~to_left)):
+                if child < 0:
+                    leaves[here[some]] = -1 - child
+                else:
+                    rows[child] = here[some]
+        return leaves
 
 
 def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
@@ -129,8 +169,6 @@ def grow(
 class Client(threading.Thread):
     """A client, its windows and its LightGBM, which grows the same tree as those of the others."""
 
-    booster: lightgbm.Booster
-
     def __init__(
         self,
         server: Server,
@@ -150,41 +188,58 @@ class Client(threading.Thread):
     def run(self) -> None:
         try:
             self._connected()
-        except threading.BrokenBarrierError:
+        except GoneError:
             pass  # another client is gone
         except Exception as error:
             self.failed = error
             self.server.leave()
 
     def _connected(self) -> None:
-        # Anything constructed here makes the LightGBM of this thread silent.
-        x = self.part.x if self.part.data is None else self.part.x[:1]
-        made = binned(x, self.given["max_bin"], self.bins)
-        data, count = self.part.data or made, self.server.clients
+        silence()
+        count = self.server.clients
         if count == 1:
-            return self._grow(self.given, data)
+            return self._grow({})
         functions = self.server.functions(self.rank)  # they have to exist while they are used
         connect(count, self.rank, functions)
         try:
-            self._grow(self.given | {"tree_learner": "data", "num_machines": count}, data)
+            self._grow({"tree_learner": "data", "num_machines": count})
         finally:
             disconnect()
 
-    def _grow(self, given: dict[str, Any], data: lightgbm.Dataset) -> None:
-        import lightgbm
-
-        x, y, start, _ = self.part
-        self.booster = lightgbm.Booster(given, data)
+    def _grow(self, machines: dict[str, Any]) -> None:
+        x, y, start = self.part[:3]
+        learner = self._learner(machines)
         scores = np.zeros(len(y)) if start is None else start
         known = self._slopes(scores, y), np.ones(len(y), np.float32)
-        is_last = self.booster.update(fobj=lambda *_: known)
+        is_last = learner.update(fobj=lambda *_: known)
         self.server.check(self.rank)
-        if not is_last and isinstance(self.loss, float):  # without any split the tree adds 0
-            leaves = np.asarray(self.booster.predict(x, pred_leaf=True, num_threads=1), int)[:, 0]
-            for leaf, value in enumerate(self._quantiles(leaves, y - scores)):
-                if not np.isnan(value):
-                    self.booster.set_leaf_output(0, leaf, given["learning_rate"] * float(value))
-        self.text = self.booster.model_to_string()
+        self.text = learner.model_to_string()
+        if isinstance(self.loss, float) and not is_last:  # without any split the tree adds 0
+            values = self._quantiles(Tree.of(self.text).leaves(x), y - scores)
+            if self.rank == 0:  # the others would write the same
+                for leaf, value in enumerate(values):
+                    if not np.isnan(value):
+                        learner.set_leaf_output(0, leaf, self.given["learning_rate"] * float(value))
+                self.text = learner.model_to_string()
+        if self.part.learners is not None and not is_last:
+            learner.rollback_one_iter()
+            self.part.learners[self._key] = learner
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.server.clients, self.rank, *self.given.values()
+
+    def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
+        """A LightGBM without trees: one that is kept, if there is, which must be put back."""
+        import lightgbm
+
+        kept = self.part.learners
+        if kept is not None and (known := kept.pop(self._key, None)):
+            return known
+        if kept is not None and len(kept) >= LEARNERS:
+            del kept[next(iter(kept))]
+        data = self.part.data or binned(self.part.x, self.given["max_bin"], self.bins)
+        return lightgbm.Booster(self.given | machines, data)
 
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:
         """The gradients (W,) of the loss."""

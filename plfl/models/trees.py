@@ -83,15 +83,17 @@ class Group(nn.Module):
 
 
 def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
-    """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1)."""
-    feature, threshold, left, right = nodes[0].long(), *nodes[1:]
-    place = torch.zeros_like(x[:, :1], dtype=torch.long).expand(-1, len(feature))
-    for _ in range(feature.shape[1]):
-        node = place.clamp(min=0)
-        to_left = x.gather(1, at(feature, node)) <= at(threshold, node)
-        after = torch.where(to_left, at(left, node), at(right, node)).long()
-        place = torch.where(place < 0, place, after)
-    return -1 - place
+    """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1).
+
+    As in LightGBM's trees, a node leads to later ones only.
+    """
+    feature, threshold, left, right = nodes
+    place = torch.zeros_like(left[:, 0]).expand(len(x), -1)
+    for node in range(feature.shape[1]):
+        to_left = x[:, feature[:, node].long()] <= threshold[:, node]
+        after = torch.where(to_left, left[:, node], right[:, node])
+        place = torch.where(place == node, after, place)
+    return (-1 - place).long()
 
 
 def at(table: Tensor, places: Tensor) -> Tensor:

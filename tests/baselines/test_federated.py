@@ -20,7 +20,7 @@ from plfl.data.dataset import Dataset
 from plfl.federated import collectives
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import Server, connect, disconnect, packed, unpacked
-from plfl.federated.trees import SETTINGS, Client, Part, binned, grow
+from plfl.federated.trees import SETTINGS, Client, Part, Tree, binned, grow
 from tests.helpers.outside import dataset
 
 FEW = Boosting(trees=6, leaves=(8,), max_bin=31)
@@ -136,6 +136,19 @@ def test_runs_have_equal_bits_and_bytes() -> None:
     traffic, again = (channel.close_round() for channel in channels)
     np.testing.assert_equal(traffic, again)
     assert all((counts > 0).all() for counts in traffic.values())
+
+
+def test_a_learner_that_is_kept_grows_the_same_trees() -> None:
+    keeping = [part._replace(learners={}) for part in parts()]
+    assert forest(keeping) == forest(parts())
+    assert all(len(part.learners or ()) == 1 for part in keeping)
+
+
+def test_a_tree_as_arrays_has_the_leaves_of_lightgbm() -> None:
+    some = [part._replace(x=part.x.astype(np.float32)) for part in parts()]
+    text, x = forest(some, trees=1)[0], pooled(some).x
+    expected = lightgbm.Booster(model_str=text).predict(x, pred_leaf=True)[:, 0]
+    np.testing.assert_array_equal(Tree.of(text).leaves(x), expected)
 
 
 def test_what_crosses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
