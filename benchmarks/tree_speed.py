@@ -1,0 +1,115 @@
+"""Processor time and memory of trees that clients grow by messages, beside pooled LightGBM.
+
+    python -m benchmarks.tree_speed FOLDER    # of the wide tables: three sites with 132 buildings
+    python -m benchmarks.tree_speed FOLDER --study map-homes --sites london --origin 2013-12-04
+
+Windows and features are those of `config/trees.yaml`. Both sides grow the same number of trees from
+the same rows, one site after the other, each in a process of its own. The time is that of all
+cores; for the clients it includes making the rows. The memory is the peak of the whole process. The
+pooled side has the settings of the baseline `lightgbm_pooled`.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import torch
+import yaml
+
+from plfl.baselines.trees import PARAMETERS
+from plfl.data import sources
+from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import Channel
+from plfl.federated.client_data import ClientData
+from plfl.layout import ParameterLayout
+from plfl.methods.boosting import Boosting
+from plfl.study import Study
+
+TREES, LEAVES, BINS, RATE = 60, 15, 31, 0.3
+SIZES = {"fox": 38, "panther": 80, "bear": 14, "london": 200}
+"""Meters of each site."""
+
+
+def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, ParameterLayout]]:
+    """The clients' data of each site."""
+    folder = Path(__file__).parents[1] / "config"
+    raw, base = (
+        yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+        for name in ("trees", given.study)
+    )
+    raw["data"], raw["windows"]["history"] = base["data"], given.weeks
+    meters = raw["data"]["meters"]
+    meters["exports"] = [str(given.folder.resolve() / Path(meters["exports"][0]).name)]
+    zones = meters.get("timezones", {}).items()
+    meters["timezones"] = {k: v for k, v in zones if any(s in k.lower() for s in given.sites)}
+    raw["data"] |= {"states": given.sites, "origins": [given.origin]}
+    raw["data"]["clients"] = {site: SIZES[site] for site in given.sites}
+    raw["grid"]["sharing"] = ["P1"]
+    for name in ("sharing", "tuning", "baselines"):
+        del raw[name]
+    study = Study.parse(raw, "trees.yaml")
+    for site in given.sites:
+        data = sources.of(study.data).examples_of(study, site).refit()
+        yield Trainer.of(study, data).client_data(1), study.layout
+
+
+def pooled(data: ClientData, layout: ParameterLayout) -> float:
+    """Grows trees from the rows of all clients; returns the time at which they are there."""
+    forester = Boosting(bins=BINS).forester(data, layout)
+    tables = [forester._table(client)[:2] for client in range(len(data.windows))]
+    x, y = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+    started, settings = time.process_time(), {"num_leaves": LEAVES, "learning_rate": RATE}
+    lightgbm.train(PARAMETERS | settings | {"max_bin": BINS}, lightgbm.Dataset(x, y), TREES)
+    return started
+
+
+def by_messages(data: ClientData, layout: ParameterLayout) -> float:
+    """Lets the clients grow trees together; returns the time at which it began."""
+    started, count = time.process_time(), len(data.windows)
+    forester = Boosting(bins=BINS, rate=RATE).forester(data, layout)
+    rows, channel = torch.zeros(count, layout.width), Channel(0, count)
+    for tree in range(TREES):
+        forester.add(rows, range(count), tree, channel)
+    up = channel.close_round()["bytes_up"].mean()
+    print(f"  {up / 1e6:.3f} MB sent per client; sum of the model {float(rows[0].double().sum())}")
+    return started
+
+
+def measured(given: argparse.Namespace, side: Any, answers: Any) -> None:
+    torch.set_num_threads(1)
+    windows, clients, seconds = 0, 0, 0.0
+    for data, layout in federations(given):
+        seconds -= side(data, layout) - time.process_time()
+        windows, clients = windows + int(data.windows.sum()), clients + len(data.windows)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    answers.put((clients, windows, seconds, peak))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--study", default="map")
+    parser.add_argument("--sites", nargs="+", default=["fox", "panther", "bear"])
+    parser.add_argument("--origin", default="2017-12-03")
+    parser.add_argument("--weeks", type=int, help="of history; all by default")
+    given, spawned = parser.parse_args(), multiprocessing.get_context("spawn")
+    answers, results = spawned.Queue(), []
+    for side in (pooled, by_messages):
+        process = spawned.Process(target=measured, args=(given, side, answers))
+        process.start()
+        results.append(answers.get())
+        process.join()
+        clients, windows, seconds, peak = results[-1]
+        text = f"{clients} meters, {windows} windows: {seconds:.1f} s, peak {peak:.2f} GB"
+        print(side.__name__, text, flush=True)
+    print(f"ratio {results[1][2] / results[0][2]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
