@@ -289,6 +289,23 @@ def test_an_update_keeps_what_is_better_and_forecasts_with_it(
     assert scores["first"][0] == "2024-01-25 00:15:00" and scores["forecasts"][0] == 192
 
 
+def test_programs_are_of_what_forecasts(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project.folder)
+    assert plfl_command(["forecast", "results/own", "meters/North/a.csv"]) == 0
+    chosen = next(x for x in capsys.readouterr().err.splitlines() if x.startswith("a: "))
+    assert plfl_command(["export", "results/own", "--client", "a", "--to", "a.onnx"]) == 0
+    assert chosen in capsys.readouterr().err
+    assert plfl_command(["export", "results/own", "--with", "naive_day", "--to", "all"]) == 0
+    assert "b: naive_day, chosen with --with" in capsys.readouterr().err
+    assert sorted(path.name for path in Path("all").iterdir()) == ["a.onnx", "b.onnx", "c.onnx"]
+    for path, reason in (("x.onnx", "name a folder"), ("x.pt2", "ends in .onnx")):
+        one = ["--client", "a"] * (path == "x.pt2")
+        assert plfl_command(["export", "results/own", "--to", path, *one]) == 2
+        assert reason in capsys.readouterr().err
+
+
 def test_two_updates_are_one(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,13 @@ def target_weekday(dataset: Dataset, starts: Rows) -> Floats:
 
 def further(dataset: Dataset) -> list[int]:
     """Columns of the study's inputs other than the load and the calendar."""
-    return [j for j, name in enumerate(dataset.columns.tolist()) if j and name not in CALENDAR]
+    columns = dataset.columns.tolist()
+    return [columns.index(name) for name in further_of(columns)]
+
+
+def further_of(columns: Sequence[str]) -> list[str]:
+    """The names of these among the columns, of which the first is the load."""
+    return [name for name in columns[1:] if name not in CALENDAR]
 
 
 def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:

@@ -1,5 +1,5 @@
 """`plfl forecast`: forecasts of trained models from files of new readings; and `plfl export`: a
-model as a program that needs no plfl, or clients as arrays."""
+forecaster as a program that needs no plfl, or clients as arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError
 from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, for_each_meter
@@ -26,17 +27,21 @@ plfl forecast results/own/models/all-P2.safetensors export.csv --client school -
 """
 
 EXPORT = """
-plfl export results/own/models/all-P2.safetensors --client school --to school.pt2
+plfl export results/own --client school --to school.onnx
+plfl export results/own --with lightgbm_lags --to programs
 plfl export results/own/models/all-P2.safetensors --client school --to school.onnx
 plfl export clients config/demo.yaml --to arrays
 """
+
+
+BEST = "or a results folder: each meter gets what was best for it on validation"
 
 
 def add(commands: Commands) -> None:
     """Add `forecast` and `export` to the commands of `plfl`."""
     about = "forecast the next hours of meters, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
-    add_model(parser, "or a results folder: each meter gets what was best for it on validation")
+    add_model(parser, BEST)
     parser.add_argument(
         "new",
         type=Path,
@@ -45,13 +50,7 @@ def add(commands: Commands) -> None:
         help="files of readings, or folders of them, in the layout of the study's meters",
     )
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
-    parser.add_argument(
-        "--with",
-        dest="wanted",
-        default="",
-        metavar="NAME",
-        help="of a results folder: the forecaster, such as P2 or lightgbm_lags",
-    )
+    _add_with(parser)
     parser.add_argument(
         "--new",
         dest="newcomer",
@@ -89,11 +88,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     about = (
-        "write a trained model as a program for PyTorch or as ONNX; or, with the word `clients`, "
-        "the clients of a study as arrays"
+        "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "
+        "`clients`, the clients of a study as arrays"
     )
     parser = add_parser(commands, "export", about, EXPORT, export)
-    add_model(parser)
+    add_model(parser, BEST)
+    _add_with(parser)
     text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
     parser.add_argument(
@@ -101,12 +101,17 @@ def add(commands: Commands) -> None:
         type=Path,
         required=True,
         metavar="PATH",
-        help="file to write: .pt2 or .onnx; for clients, a folder",
+        help="file to write: .onnx; or a folder, for all meters; for clients, a folder",
     )
-    parser.add_argument("--client", help="name of the meter; not needed if there is only one")
+    parser.add_argument("--client", help="name of the meter; default: all")
     parser.add_argument("--variant", default="", help="label of a variant of the study")
     text = "of clients: all readings before the test set, although `windows.history` is shorter"
     parser.add_argument("--whole", action="store_true", help=text)
+
+
+def _add_with(parser: argparse.ArgumentParser) -> None:
+    text = "of a results folder: the forecaster, such as P2 or lightgbm_lags"
+    parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -161,8 +166,19 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
         )
     if not options.newcomer and (options.save is not None or options.epochs is not None):
         raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
+    _check_with(options, is_folder)
+
+
+def _check_with(options: argparse.Namespace, is_folder: bool) -> None:
     if options.wanted and not is_folder:
         raise DataError("--with: chooses among the forecasters of a results folder; name one")
+
+
+def _chosen(kept: Forecasters, client: str, wanted: str) -> ForecastModel:
+    """The model for a meter that took part; a line says why."""
+    choice = kept.of(client, wanted)
+    print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
+    return kept.model(choice.file)
 
 
 def _model(
@@ -174,11 +190,7 @@ def _model(
 ) -> ForecastModel:
     """The model for a meter; of a results folder, a line says why."""
     if not options.newcomer:
-        if kept is None:
-            return reader
-        choice = kept.of(client, options.wanted)
-        print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
-        return kept.model(choice.file)
+        return _chosen(kept, client, options.wanted) if kept else reader
     logging.basicConfig(format="%(message)s")
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
     if kept is None:
@@ -218,11 +230,22 @@ def export(options: argparse.Namespace) -> None:
         raise PlflError(
             f"export: {options.study} is one file too many; `plfl export clients` takes a study"
         )
+    from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
 
-    load(options.file).export(options.to, options.client, options.model)
-    reader = "an ONNX runtime" if options.to.suffix == ".onnx" else "torch.export.load"
-    print(f"wrote {options.to}; read it with {reader}")
+    kept = Forecasters(options.file) if options.file.is_dir() else None
+    _check_with(options, kept is not None)
+    model = kept.any_model if kept else load(options.file)
+    known = [*kept.clients] if kept else model.clients
+    clients = [options.client] if options.client else known
+    if options.to.suffix and len(clients) > 1:
+        raise DataError("--to: name a folder for the programs of all meters, or one with --client")
+    for client in clients:
+        path = options.to if options.to.suffix else options.to / f"{quote(client, safe=' ')}.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        of_client = _chosen(kept, client, options.wanted) if kept else model
+        of_client.export(path, client, options.model)
+        print(f"wrote {path}")
 
 
 def _clients(options: argparse.Namespace) -> None:

@@ -175,12 +175,17 @@ def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Flo
     known one at the same time of day, `day` rows or a multiple earlier. A load before the client's
     first row is replaced by y_l.
     """
-    rows = range(-around, series.windows.horizons + around)
-    steps = [d - series.windows.look_ahead - j for d in distances for j in rows]
-    steps = [n if n >= 0 else n % day for n in steps]
+    steps = lag_steps(series.windows, distances, around, day)
     loads = np.stack([series.back(n) for n in steps], axis=1)
     zero = series.load[:, None] if series.windows.is_relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)
+
+
+def lag_steps(windows: Windows, distances: Sequence[int], around: int, day: int) -> list[int]:
+    """The rows before the last input row of the loads of `lags`."""
+    rows = range(-around, windows.horizons + around)
+    steps = [d - windows.look_ahead - j for d in distances for j in rows]
+    return [n if n >= 0 else n % day for n in steps]
 
 
 def level(series: Series, unit: Unit) -> Floats:
@@ -216,8 +221,13 @@ def encoding(series: Series, edges: Floats) -> Floats:
 
 def _encoded(series: Series) -> list[Floats]:
     """The four numbers of `encoding`."""
-    before = [1, series.windows.look_ahead, series.windows.look_back - 1]
-    return [series.load, *(series.load - series.back(steps) for steps in before)]
+    steps = encoded_steps(series.windows)
+    return [series.load, *(series.load - series.back(n) for n in steps)]
+
+
+def encoded_steps(windows: Windows) -> list[int]:
+    """The rows before the last input row of the loads that `encoding` compares with the last."""
+    return [1, windows.look_ahead, windows.look_back - 1]
 
 
 def _quantiles(series: Series, bins: int) -> Floats:

@@ -83,7 +83,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Tree:
-        """The only tree of a model in LightGBM's format; without nodes if it has no split."""
+        """A tree of a model in LightGBM's format; without nodes if it has no split."""
         fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         names = ("split_feature", "threshold", "left_child", "right_child", "leaf_value")
         return cls(*(np.array(fields.get(name, "").split(), float) for name in names))

@@ -197,8 +197,7 @@ class ForecastModel(Contents):
             row = self._row(client, model)
             (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
             return task.predictions(dataset, 0, starts, outputs.double().numpy())
-        if model != "local":
-            raise DataError(f"{self.name}: a baseline has no {model} model; leave out --model")
+        self._check_model(model)
         levels = len(task.levels) if isinstance(task, Quantiles) else 0
         return restore(self.baseline, self.fitted[client], dataset, levels)(0, starts)
 
@@ -275,17 +274,18 @@ class ForecastModel(Contents):
 
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.datetime64]]:
-        """The inputs of an exported model for all forecasts of `predict`.
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.datetime64]]:
+        """What an exported program reads for all forecasts of `predict`.
 
         Args:
             frame: the readings of a client, see `predict`.
             client: its name; not needed if there is only one.
 
         Returns:
-            The rows (W, T, F) of the windows in the units of the data, their covariates (W, G), and
-            the stamps that they forecast, (W,) or (W, H) of several horizons. Windows that touch a
-            gap are left out.
+            The rows (W, R, F) of the windows in the units of the data, NaN before the first
+            reading; the minutes (W,) since Monday 00:00 of their last readings; and the stamps that
+            they forecast, (W,) or (W, H) of several horizons. The last `later` rows are those until
+            the last target. Windows that touch a gap are left out.
 
         Raises:
             DataError: see `predict`.
@@ -293,23 +293,27 @@ class ForecastModel(Contents):
         client = self._client(client)
         self._check(frame, client)
         table, dataset, last = self._windows(frame, client)
-        rows = last[:, None] + np.arange(1 - dataset.look_back, 1)
+        values, rows = table.to_numpy(float), self.look_back
+        values = np.concatenate([np.full((rows, values.shape[1]), np.nan), values])
+        read = last[:, None] + 1 + np.arange(rows + self._later)
+        stamps = table.index.to_numpy("datetime64[s]")
         targets = dataset.target_rows(last - (dataset.look_back - 1))
-        stamps = table.index.to_numpy("datetime64[s]")[targets]
-        return table.to_numpy(float)[rows], dataset.covariates[last], stamps
+        monday = np.datetime64("2024-01-01", "m")
+        minutes = (stamps[last].astype("datetime64[m]") - monday).astype(np.int64) % WEEK
+        return values[read], minutes, stamps[targets]
 
     def export(
         self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
     ) -> None:
-        """Write the model of a client as a program for PyTorch (.pt2) or as ONNX (.onnx).
+        """Write the forecaster of a client as a program for ONNX runtimes.
 
-        The program is a function of the windows' rows and covariates, see `inputs`. It returns
+        The program is a function of readings and the time of the last one, see `inputs`. It returns
         loads in kWh per interval: sorted quantiles with their widths added, or point forecasts,
-        with widths between the ends of their intervals. `about.json`, an extra file in a .pt2
-        and a metadata property in an .onnx, describes them.
+        with widths between the ends of their intervals. `about.json`, a property of the file's
+        metadata, describes them.
 
         Args:
-            path: the file; `torch.export.load` reads a .pt2.
+            path: the file, which ends in .onnx.
             client: the client; not needed if there is only one.
             model: `local`, or `global` with the shared parameters as the server sends them.
 
@@ -319,15 +323,19 @@ class ForecastModel(Contents):
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
+        from plfl.forecast.programs import Network, Program, of_baseline
 
-        if self.baseline:
-            raise PlflError(
-                f"{self.name}: only networks become programs for PyTorch or ONNX; use "
-                "`plfl forecast`, or the text of its trees in the file (arrays trees_0, …)"
-            )
         client = self._client(client)
+        self._check_model(model)
+        scaling, widths = self.scalings[client], self._widths(client, model)
+        if self.baseline:
+            forecaster = of_baseline(self, client)
+        else:
+            module = network_of(self.study, self.shape).module()
+            torch.nn.utils.vector_to_parameters(self._row(client, model), module.parameters())
+            forecaster = Network(self, scaling, module)
         about = {
-            "cell": str(self.cell),
+            "forecaster": self.name,
             "client": client,
             "model": model,
             "columns": self.columns,
@@ -337,9 +345,13 @@ class ForecastModel(Contents):
             "task": self.study.task.settings,
             "output": "kWh per interval",
         }
-        row = self._row(client, model)
-        of_client = self.scalings[client], self._widths(client, model)
-        export(Path(path), self.study, self.shape, row, *of_client, about)
+        program = Program(self, scaling, forecaster, self.look_back, widths).eval()
+        export(Path(path), program, self._later, about)
+
+    @property
+    def _later(self) -> int:
+        """Rows after the last reading that a forecast reads."""
+        return self.study.windows.farthest if self._knows_future else 0
 
     @property
     def shape(self) -> WindowShape:
@@ -381,6 +393,10 @@ class ForecastModel(Contents):
                 )
             )
         return later, dataset, last
+
+    def _check_model(self, model: Model) -> None:
+        if self.baseline and model != "local":
+            raise DataError(f"{self.name}: a baseline has no {model} model; leave out --model")
 
     def _row(self, client: str, model: Model) -> torch.Tensor:
         if model not in self.models:

@@ -88,7 +88,7 @@ def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
     As in LightGBM's trees, a node leads to later ones only.
     """
     feature, threshold, left, right = nodes
-    place = torch.zeros_like(left[:, 0]).expand(len(x), -1)
+    place = torch.zeros_like(left[:, 0]).expand(x.shape[0], -1)
     for node in range(feature.shape[1]):
         to_left = x[:, feature[:, node].long()] <= threshold[:, node]
         after = torch.where(to_left, left[:, node], right[:, node])
@@ -98,4 +98,5 @@ def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
 
 def at(table: Tensor, places: Tensor) -> Tensor:
     """The entries (B, M) of a table (M, L) at places (B, M)."""
-    return table.expand(places.shape[0], -1, -1).gather(2, places[..., None])[..., 0]
+    rows = torch.arange(table.shape[0], device=table.device) * table.shape[1]
+    return table.flatten()[rows + places]

@@ -117,10 +117,12 @@ class Quantiles(LoadTask):
         ends = torch.zeros(quantiles.shape[1:], dtype=quantiles.dtype)
         for i, (low, high) in enumerate(self.intervals.values()):
             ends[:, low], ends[:, high] = -widths[:, i], widths[:, i]
-        middle = self.middle
-        quantiles = quantiles + ends
-        below = quantiles[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)
-        return torch.cat([below, quantiles[..., middle:].cummax(-1).values[..., 1:]], -1)
+        columns = [*(quantiles + ends).unbind(-1)]
+        for i in range(self.middle - 1, -1, -1):  # ONNX knows no cummin
+            columns[i] = torch.minimum(columns[i], columns[i + 1])
+        for i in range(self.middle + 1, len(columns)):
+            columns[i] = torch.maximum(columns[i], columns[i - 1])
+        return torch.stack(columns, -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats

@@ -58,7 +58,7 @@ COMMANDS = [
     "track results/foreign",
     "cells results/foreign/study.json",
     "forecast foreign.safetensors meters/a.csv",
-    "export foreign.safetensors --client a --to a.pt2",
+    "export foreign.safetensors --client a --to a.onnx",
 ]
 
 

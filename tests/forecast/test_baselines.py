@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import plfl
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError
 from plfl.baselines.trees import Boosting
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
@@ -86,5 +86,3 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     assert errors[0].abs().mean() < errors[1].abs().mean()
     new.save("new.safetensors")
     pd.testing.assert_frame_equal(load("new.safetensors").predict(readings), found)
-    with pytest.raises(PlflError, match="only networks"):
-        model.export("a.pt2", "a")

@@ -2,36 +2,79 @@
 
 import itertools
 import json
-import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+import plfl
 from plfl.base.errors import ConfigError, PlflError
-from plfl.data.windows import Scaling
-from plfl.forecast.export import Forecasting, traced
-from plfl.forecast.model import load
+from plfl.forecast.export import traced
+from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.programs import Network, Program
 from plfl.layout import WindowShape
+from plfl.pipeline.models import keep_baseline
 from plfl.plugins.registry import algorithms
-from plfl.tasks.forecast import Forecast
-from tests.forecast.test_model import MLP, RECIPE, study_of
+from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
 from tests.forecast.test_model import trained as train_to
 from tests.helpers.refusals import naming
 
 QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
 
 
+FUTURE = [{"name": "known_future", "features": ["time_index"]}]
+
+
+def exported(model: ForecastModel) -> onnxruntime.InferenceSession:
+    """The program of the client `a`."""
+    model.export("a.onnx", "a")
+    session = onnxruntime.InferenceSession("a.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["about.json"])
+    assert about["client"] == "a" and about["columns"] == model.columns
+    assert about["readings"] == ["windows", model.look_back + model._later, len(model.columns)]
+    return session
+
+
+def run(
+    session: onnxruntime.InferenceSession, model: ForecastModel, readings: pd.DataFrame
+) -> tuple[NDArray[np.float64], NDArray[np.datetime64]]:
+    """What it makes of readings, a row per window, and the first stamp that each forecasts."""
+    rows, minutes, stamps = model.inputs(readings, "a")
+    arrays = {"readings": rows, "minute": minutes}
+    arrays = {node.name: arrays[node.name] for node in session.get_inputs()}
+
+    def some(part: slice) -> NDArray[np.float64]:
+        return np.asarray(session.run(None, {name: rows[part] for name, rows in arrays.items()})[0])
+
+    loads = some(slice(None))
+    for part in (slice(3, 4), slice(5, 12)):  # any number of windows
+        np.testing.assert_allclose(some(part), loads[part], rtol=1e-6)
+    return loads, stamps.reshape(len(stamps), -1)[:, 0]
+
+
+def predicted(model: ForecastModel, readings: pd.DataFrame) -> NDArray[np.float64]:
+    """The result of `predict` in the form of that of `run`."""
+    forecasts, horizons = model.predict(readings, "a"), model.study.windows.horizons
+    kept = list(forecasts.filter(like="forecast_")) or ["forecast"]
+    if "forecast_lower" in kept:
+        kept.insert(1, "forecast")
+    shape = (-1,) if len(kept) == horizons == 1 else (-1, horizons)
+    shape += (len(kept),) * (len(kept) > 1)
+    return forecasts[kept].to_numpy().reshape(shape)
+
+
 @pytest.mark.parametrize(
     "blocks",
     [
         {"windows": RECIPE, "model": MLP},
-        {"windows": {"target": "change"}, "model": {"name": "linear"}},
+        {"windows": RECIPE | {"target": "load", "covariates": FUTURE}, "model": MLP},
+        {"windows": {"look_back": 3}},
         {"model": {"name": "linear"}, "task": {"conformal": "personal"}},
         {"windows": {"horizons": 2}, "model": MLP, "task": QUANTILES | {"conformal": "personal"}},
     ],
@@ -39,68 +82,56 @@ QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
 def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     train_to(study_of(**blocks), Path("m.safetensors"))
     model = load("m.safetensors")
-    model.export("a.pt2", "a")
-    readings = model.read(Path("meters/a.csv"))[-1000:]
-    expected = model.predict(readings, "a")
-    rows, covariates, stamps = model.inputs(readings, "a")
-    np.testing.assert_array_equal(stamps.ravel(), expected.index)
-    kept = list(expected.filter(like="forecast_")) or ["forecast"]
-    if "forecast_lower" in kept:
-        kept.insert(1, "forecast")
-    shape = stamps.shape[1:] or (1,) * (len(kept) > 1)
-    shape += (len(kept),) * (len(kept) > 1)
-    forecasts = expected[kept].to_numpy().reshape(len(rows), -1)
-    files = {"about.json": ""}
-    with mock.patch.dict(sys.modules, {name: None for name in sys.modules if "plfl" in name}):
-        program = torch.export.load("a.pt2", extra_files=files).module()
-    about = json.loads(files["about.json"])
-    assert about["client"] == "a" and about["columns"] == model.columns
-    assert about["readings"] == ["windows", *rows.shape[1:]]
-    # Any number of windows.
-    for some in (slice(None), slice(3, 4), slice(5, 12)):
-        loads = program(torch.from_numpy(rows[some]), torch.from_numpy(covariates[some]))
-        found = loads.detach().numpy()
-        assert found.shape[1:] == shape
-        np.testing.assert_allclose(found.reshape(len(found), -1), forecasts[some], rtol=1e-5)
+    readings = model.read(Path("meters/a.csv"))
+    session = exported(model)
+    for some in (readings[-800:], readings[-50:]):  # lags of a week are known, and are not
+        wanted = predicted(model, some)
+        np.testing.assert_allclose(run(session, model, some)[0], wanted, rtol=1e-5)
+    with naming(PlflError, ".onnx"):
+        model.export("a.pt2", "a")
 
 
 def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
     train_to(study_of(model=MLP, task=QUANTILES | {"conformal": "adaptive"}), Path("m.safetensors"))
     model = load("m.safetensors")
-    model.export("a.pt2", "a")
     readings = model.read(Path("meters/a.csv"))
-    rows, covariates, _ = model.inputs(readings, "a")
-    program = torch.export.load("a.pt2").module()
-    found = program(torch.from_numpy(rows), torch.from_numpy(covariates)).detach().numpy()
-    forecasts = model.predict(readings, "a")
-    known = (forecasts["made_at"] <= model.scalings["a"].known).to_numpy()
-    ends = forecasts.filter(regex="forecast_").to_numpy()[:, [0, -1]]
-    np.testing.assert_allclose(found[known][:, 0, [0, -1]], ends[known], rtol=1e-5)
-    assert not np.allclose(found[~known][:, 0, [0, -1]], ends[~known], rtol=1e-5)
+    found = run(exported(model), model, readings)[0][:, 0, [0, -1]]
+    wanted = predicted(model, readings)[:, 0, [0, -1]]
+    made_at = model.predict(readings, "a")["made_at"]
+    known = (made_at <= model.scalings["a"].known).to_numpy()
+    np.testing.assert_allclose(found[known], wanted[known], rtol=1e-5)
+    assert not np.allclose(found[~known], wanted[~known], rtol=1e-5)
+
+
+QUARTILES = {"name": "quantiles", "levels": [0.25, 0.5, 0.75], "conformal": "personal"}
+SEVERAL = {"windows": {**RECIPE, "horizons": 3}, "task": QUARTILES}
 
 
 @pytest.mark.parametrize(
-    "blocks",
-    [{"windows": {"look_back": 3}}, {"windows": {"horizons": 3}, "model": MLP, "task": QUANTILES}],
+    ("names", "blocks"),
+    [
+        (["naive_weeks", "lightgbm"], {"windows": {"look_ahead": 2}}),
+        (["persistence", "linear", "ridge"], {"windows": {"horizons": 2}}),
+        (["ridge_lags", "lightgbm_lags", "lightgbm_covariates"], SEVERAL),
+    ],
 )
-def test_onnx_gives_the_same_forecasts(blocks: dict[str, Any]) -> None:
-    train_to(study_of(**blocks), Path("m.safetensors"))
-    model = load("m.safetensors")
-    model.export("a.onnx", "a")
-    readings = model.read(Path("meters/a.csv"))[-200:]
-    rows, covariates, _ = model.inputs(readings, "a")
-    forecasts = model.predict(readings, "a")
-    kept = list(forecasts.filter(like="forecast_")) or ["forecast"]
-    session = onnxruntime.InferenceSession("a.onnx")
-    about = json.loads(session.get_modelmeta().custom_metadata_map["about.json"])
-    assert about["columns"] == model.columns
-    arrays = {"readings": rows, "covariates": covariates}
-    given = {node.name: arrays[node.name] for node in session.get_inputs()}
-    (found,) = session.run(None, given)
-    expected = forecasts[kept].to_numpy().reshape(found.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    with naming(PlflError, ".onnx"):
-        model.export("a.pt", "a")
+def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
+    """What they forecast is what `predict` has from LightGBM itself."""
+    study = study_of(**blocks, model=MLP, baselines={"trees": 5, "leaves": 7})
+    write_tables(5 * ROWS // 2)
+    dataset = plfl.load_dataset(study, "XX")
+    for name in names:
+        keep_baseline(study, "XX", name, dataset, Path("m.safetensors"))
+        model = load("m.safetensors")
+        readings = model.read(Path("meters/a.csv"))
+        readings.iloc[500:540] = np.nan
+        wanted = predicted(model, readings)
+        stamps = model.predict(readings, "a").index[:: model.study.windows.horizons]
+        loads, first = run(exported(model), model, readings)
+        known = np.isfinite(loads.reshape(len(loads), -1)).all(axis=1)
+        assert known.sum() > 0.9 * len(wanted)  # a program cannot read what is too long ago
+        wanted = wanted[stamps.get_indexer(first[known])]
+        np.testing.assert_allclose(loads[known], wanted, rtol=1e-9, err_msg=name)
 
 
 NETWORKS = algorithms("plfl.models").keys() - {"own_module", "cnn", "cnn44", "resnet18_gn"}
@@ -110,14 +141,17 @@ NETWORKS = algorithms("plfl.models").keys() - {"own_module", "cnn", "cnn44", "re
     ("name", "relative"), [*zip(sorted(NETWORKS), itertools.cycle([False, True]), strict=False)]
 )
 def test_every_model_can_be_exported(name: str, relative: bool) -> None:
+    windows = {"look_back": 8, "target": "change" if relative else "load"}
     model = algorithms("plfl.models")[name]()
-    shape = WindowShape(2, 8, 0 if model.problems(WindowShape(2, 8, 3)) else 3)  # type: ignore[attr-defined]
-    module = model.network(shape).module()  # type: ignore[attr-defined]
-    one = np.ones(2)
-    program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative, Forecast()).eval()
-    readings, covariates = torch.rand(4, 8, 2).double(), torch.rand(4, shape.covariates)
-    expected = program(readings, covariates)
-    found = traced(program, shape, name).module()(readings, covariates)
+    takes = not model.problems(WindowShape(4, 8, 2))  # type: ignore[attr-defined]
+    if takes:
+        windows["covariates"] = [{"name": "level"}]
+    train_to(study_of(windows=windows, model=MLP), Path("m.safetensors"))
+    module = model.network(WindowShape(4, 8, 2 * takes)).module()  # type: ignore[attr-defined]
+    program = program_of(load("m.safetensors"), module)
+    readings, minutes = program.offset + program.scale * torch.rand(4, 8, 4), torch.arange(4)
+    expected = program(readings, minutes)
+    found = traced(program, 8).module()(readings, minutes)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -126,7 +160,11 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
         def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
             return sequence[:, -1, 0] + len(sequence)
 
-    one = np.ones(2)
-    program = Forecasting(Count(), Scaling(one, one, one, one, []), False, Forecast())
-    with naming(ConfigError, "mine", "plfl forecast"):
-        traced(program, WindowShape(2, 3), "mine")
+    train_to(study_of(), Path("m.safetensors"))
+    with naming(ConfigError, "lstm3-mlp4", "plfl forecast"):
+        traced(program_of(load("m.safetensors"), Count()), 12)
+
+
+def program_of(model: ForecastModel, module: nn.Module) -> Program:
+    scaling = model.scalings["a"]
+    return Program(model, scaling, Network(model, scaling, module), model.look_back).eval()

@@ -87,7 +87,7 @@ def test_the_commands_and_the_program_of_the_guide_run(
     exec(program, names)
     exec(alone, names)
     expected = names["forecasts"]["forecast"]
-    np.testing.assert_allclose(names["loads"].detach().numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(names["loads"], expected, rtol=1e-5)
     assert names["columns"] == ["load", "time_index", "weekday"]
     assert list(names["forecasts"]) == ["forecast", "made_at", "outside"]
     assert (

@@ -45,11 +45,11 @@ TRAINED: dict[str, tuple[CellResult, bytes]] = {}
 """What studies came to, with their files of models: several tests have the same study."""
 
 
-def write_tables() -> None:
+def write_tables(rows: int = ROWS) -> None:
     """Write the meters `a`, `b` and `c`."""
     folder = Path("meters")
     folder.mkdir(exist_ok=True)
-    for name, table in tiny.tables(3, ROWS).items():
+    for name, table in tiny.tables(3, rows).items():
         named = table.rename(columns={"load": "kWh", "temperature": "out"})
         named.to_csv(folder / f"{name}.csv", index_label="timestamp")
 

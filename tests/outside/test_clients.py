@@ -97,5 +97,5 @@ def test_what_has_no_arrays_is_refused(write: Write, capsys: pytest.CaptureFixtu
         assert file["X_train"].shape[1:] == (4, 1)
     assert main(["export", "clients", "--to", "arrays"]) == 2
     assert "needs a study" in capsys.readouterr().err
-    assert main(["export", "x.safetensors", str(study), "--to", "x.pt2"]) == 2
+    assert main(["export", "x.safetensors", str(study), "--to", "x.onnx"]) == 2
     assert "too many" in capsys.readouterr().err

@@ -1,0 +1,291 @@
+"""The forecasters of a results folder as modules of PyTorch, which read the readings themselves.
+
+Whatever a forecaster is, its module gets the last R readings of a meter and the time of the last
+one, makes of them what `plfl.data.covariates` or `plfl.baselines` make, and returns loads in kWh.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from plfl.baselines import features as designs
+from plfl.config.named import STANDARD
+from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform
+from plfl.data import covariates
+from plfl.data.dataset import WEEK
+from plfl.data.features import SMALLEST, time_of_day, weekday
+from plfl.data.windows import Scaling
+from plfl.experiments.stored_baselines import Arrays
+from plfl.federated.trees import Tree
+from plfl.forecast.contents import Contents
+from plfl.models.trees import Group
+from plfl.tasks import task_of
+
+DAY = WEEK // 7
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a forecaster knows of B windows: their readings, and when the last one was taken."""
+
+    model: Contents
+    loads: Tensor
+    """Loads (B, R) in kWh per interval, float64; NaN where they are unknown."""
+    scaled: Tensor
+    """The readings (B, R, F) as float32, scaled as in training."""
+    later: Tensor
+    """The same of the rows after them, up to the last target, if some are known in advance."""
+    minute: Tensor
+    """Minutes (B,) since Monday 00:00 of the last reading, whole numbers."""
+
+    @property
+    def last(self) -> Tensor:
+        """The last loads (B, 1)."""
+        return self.loads[:, -1:]
+
+    @property
+    def look_back(self) -> Tensor:
+        """The loads (B, T) of the look-back."""
+        return self.loads[:, -self.model.study.windows.look_back :]
+
+    def back(self, steps: Sequence[int]) -> Tensor:
+        """The loads (B, K) these numbers of rows before the last one; NaN if they are unknown."""
+        end = self.loads.shape[1] - 1
+        inside = [0 <= n <= end for n in steps]
+        places = [end - n if known else end for n, known in zip(steps, inside, strict=True)]
+        return torch.where(torch.tensor(inside), self.loads[:, places], torch.nan)
+
+    def back_or_last(self, steps: Sequence[int]) -> Tensor:
+        """As `back`, with the last load instead of those that are unknown."""
+        loads = self.back(steps)
+        return torch.where(loads.isnan(), self.last, loads)
+
+    @property
+    def ahead(self) -> list[int]:
+        """Rows from the last one to each target."""
+        windows = self.model.study.windows
+        return [windows.look_ahead + h for h in range(windows.horizons)]
+
+    def calendar(self, harmonics: int) -> Tensor:
+        """The targets' times of day and days of the week (B, H, 2 · harmonics + 7)."""
+        monday = np.datetime64("2024-01-01", "m")
+        times = time_of_day(monday + np.arange(DAY), harmonics)
+        days = weekday(monday + DAY * np.arange(7))
+        minutes = torch.tensor([rows * self.model.interval for rows in self.ahead])
+        at = (self.minute[:, None] + minutes) % WEEK
+        return torch.cat([torch.from_numpy(times)[at % DAY], torch.from_numpy(days)[at // DAY]], 2)
+
+    def inputs(self, names: Sequence[str]) -> Tensor:
+        """Scaled inputs (B, K) at the last row, as float64."""
+        return self.scaled[:, -1, [self.model.columns.index(name) for name in names]].double()
+
+    @property
+    def further(self) -> Tensor:
+        """The scaled inputs (B, K) other than the load and the calendar."""
+        return self.inputs(designs.further_of(self.model.columns))
+
+    @property
+    def season_lags(self) -> Tensor:
+        """The loads (B, H, 15) of `plfl.baselines.features.season_lags`."""
+        rows = [season // self.model.interval for season in designs.SEASONS]
+        steps = [n - a - ahead for ahead in self.ahead for n in rows for a in designs.AROUND]
+        return self.back_or_last(steps).reshape(-1, len(self.ahead), len(steps) // len(self.ahead))
+
+    def for_each(self, values: Tensor) -> Tensor:
+        """Values (B, K) that are the same for all targets (B, H, K)."""
+        return values[:, None].expand(-1, len(self.ahead), -1)
+
+    def covariates(self, scaling: Scaling) -> Tensor:
+        """The covariates (B, G) of `plfl.data.covariates`, as float32."""
+        transforms = self.model.study.windows.covariates
+        parts = [
+            self._transformed(transform, torch.from_numpy(estimates), scaling).float()
+            for transform, estimates in zip(transforms, scaling.covariates, strict=True)
+        ]
+        return torch.cat(parts, 1) if parts else self.scaled[:, 0, :0]
+
+    def _transformed(self, transform: Transform, estimates: Tensor, scaling: Scaling) -> Tensor:
+        windows, interval = self.model.study.windows, self.model.interval
+        match transform:
+            case Lags():
+                distances = transform.distances(interval)
+                steps = covariates.lag_steps(windows, distances, transform.around, DAY // interval)
+                zero = self.last if windows.is_relative else torch.from_numpy(scaling.offset[:1])
+                return (self.back_or_last(steps) - zero) / torch.from_numpy(scaling.scale[:1])
+            case Level():
+                return level(estimates, self.last)
+            case Calendar():
+                return self.calendar(transform.harmonics)[:, 0]
+            case Encoding():
+                earlier = self.back_or_last(covariates.encoded_steps(windows))
+                numbers = torch.cat([self.last, self.last - earlier], 1)
+                above, width = numbers[:, :, None] - estimates[:, :-1], estimates.diff(dim=1)
+                ramps = (above / torch.where(width > 0, width, 1)).clamp(0, 1)
+                return torch.where(width > 0, ramps, (above > 0).double()).flatten(1)
+            case KnownFuture():
+                columns = [self.model.columns.index(name) for name in transform.features]
+                first = windows.look_ahead - 1
+                rows = self.later[:, first : first + windows.horizons]
+                return rows[:, :, columns].flatten(1)
+            case _:
+                assert_never(transform)
+
+
+def level(unit: Tensor, loads: Tensor) -> Tensor:
+    """`Unit.level` of loads (B, 1), given the numbers of the unit as a tensor: in an exported
+    program, a number of Python would have single precision."""
+    share = (loads / unit[1]).clamp(min=SMALLEST)
+    return torch.cat([(loads - unit[1]) / unit[2], share.log()], 1)
+
+
+class Program(nn.Module):
+    """The forecaster of a client with all that it makes of readings."""
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        model: Contents,
+        scaling: Scaling,
+        forecaster: Callable[[Past], Tensor],
+        rows: int,
+        widths: NDArray[np.float64] | None = None,
+    ):
+        """`rows`: the readings of a window up to the last one. The `widths` are in units of the
+        scaled load."""
+        super().__init__()
+        self.model, self.forecaster, self.rows = model, forecaster, rows
+        self.widths = None if widths is None else torch.from_numpy(widths * scaling.scale[0])
+        self.register_buffer("offset", torch.from_numpy(scaling.offset))
+        self.register_buffer("scale", torch.from_numpy(scaling.scale))
+
+    def forward(self, readings: Tensor, minute: Tensor) -> Tensor:
+        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q).
+        The readings (B, R, F) are float64, in the units of the data; see `Past` for the minute."""
+        scaled = ((readings - self.offset) / self.scale).float()
+        rows = self.rows
+        past = Past(self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute)
+        return task_of(self.model.study).exported(self.forecaster(past), self.widths)
+
+
+class Network(nn.Module):
+    """A network with its scaling."""
+
+    def __init__(self, model: Contents, scaling: Scaling, module: nn.Module):
+        super().__init__()
+        windows = model.study.windows
+        self.module, self.relative = module, windows.is_relative
+        self.look_back = windows.look_back
+        self.scaling = scaling
+
+    def forward(self, past: Past) -> Tensor:
+        """Loads (B,), or (B, O) of several outputs."""
+        sequence = past.scaled[:, -self.look_back :]
+        if self.relative:
+            load = sequence[:, :, :1] - sequence[:, -1:, :1]
+            sequence = torch.cat([load, sequence[:, :, 1:]], 2)
+        outputs: Tensor = self.module(sequence, past.covariates(self.scaling)).double()
+        loads = torch.from_numpy(self.scaling.scale[:1]) * outputs
+        if not self.relative:
+            return torch.from_numpy(self.scaling.offset[:1]) + loads
+        return (past.last if outputs.dim() > 1 else past.last[:, 0]) + loads
+
+
+class Boosters(nn.Module):
+    """LightGBM's trees with what they read."""
+
+    def __init__(self, name: str, stored: Arrays, scaling: Scaling):
+        super().__init__()
+        self.name, self.scaling = name, scaling
+        self.unit = torch.from_numpy(stored["unit"])
+        texts = [stored[f"trees_{k}"].tobytes().decode() for k in range(len(stored) - 1)]
+        trees = [[Tree.of(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
+        sizes = [len(tree.value) for output in trees for tree in output]
+        self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
+        for o, output in enumerate(trees):
+            for t, tree in enumerate(output):
+                for key, values in tree._asdict().items():
+                    table = getattr(self.trees, key).data
+                    table[o, t, : len(values)] = torch.from_numpy(values)
+
+    def forward(self, past: Past) -> Tensor:
+        """Loads (B,), or (B, H) of several targets; quantiles (B, H, Q)."""
+        read, horizons = self._features(past), len(past.ahead)
+        if horizons > 1:
+            number = torch.arange(horizons, dtype=read.dtype)[:, None]
+            read = torch.cat([number.expand(read.shape[0], -1, -1), read], 2)
+        loads = self.trees(read.flatten(0, 1)).unflatten(0, (-1, horizons))
+        if self.name != "lightgbm":
+            loads = past.last[:, None] + self.unit[0] * loads
+        return one_target(loads[..., 0]) if loads.shape[2] == 1 else loads
+
+    def _features(self, past: Past) -> Tensor:
+        """What trees read of windows (B, H, K)."""
+        if self.name == "lightgbm":
+            return past.for_each(
+                torch.cat([past.look_back, past.inputs(past.model.columns[1:])], 1)
+            )
+        changes = (past.look_back - past.last) / self.unit[0]
+        if self.name == "lightgbm_covariates":
+            covariates = past.covariates(self.scaling).double()
+            return past.for_each(torch.cat([changes, covariates, past.further], 1))
+        lags = (past.season_lags - past.last[:, None]) / self.unit[0]
+        parts = [past.for_each(changes), lags, past.for_each(level(self.unit, past.last))]
+        return torch.cat([*parts, past.calendar(4), past.for_each(past.further)], 2)
+
+
+def one_target(loads: Tensor) -> Tensor:
+    """Loads (B, H), or (B,) of a single target."""
+    return loads[:, 0] if loads.shape[1] == 1 else loads
+
+
+def naive(name: str, past: Past) -> Tensor:
+    """A past load, or the mean of several, (B,) or (B, H)."""
+    seasons = [days * DAY // past.model.interval for days in STANDARD[name].days]
+    each = [_season(past, season) for season in seasons] or [past.for_each(past.last)[..., 0]]
+    return one_target(torch.stack(each).mean(0))
+
+
+def _season(past: Past, season: int) -> Tensor:
+    """The loads (B, H) of `plfl.baselines.naive.last_season`."""
+    steps = [season - ahead for ahead in past.ahead]
+    loads = past.back(steps)
+    for more in range(season, past.loads.shape[1], season):
+        earlier = past.back([n + more if n >= 0 else -1 for n in steps])
+        loads = torch.where(loads.isnan(), earlier, loads)
+    return loads
+
+
+def regression(name: str, fitted: Tensor, past: Past) -> Tensor:
+    """The forecasts of `plfl.baselines.linear.restored`, (B,) or (B, H)."""
+    if name == "linear":
+        changes, fitted = past.look_back[:, :-1] - past.last, fitted.reshape(len(fitted), -1)
+        return one_target(past.last + fitted[0] + changes @ fitted[1:])
+    means, weights = fitted[:, 1:].unflatten(1, (2, -1)).unbind(1)
+    parts = [past.for_each(past.look_back), past.calendar(1), past.for_each(past.further)]
+    read = torch.cat(parts + [past.season_lags] * (name == "ridge_lags"), 2)
+    moved = fitted[:, 0] + ((read[..., : weights.shape[1]] - means) * weights).sum(2)
+    return one_target(past.last + moved)
+
+
+def of_baseline(model: Contents, client: str) -> Callable[[Past], Tensor]:
+    """The forecaster of a client by a stored baseline."""
+    name, stored = model.baseline, model.fitted[client]
+    module = STANDARD[name].module
+    if module == "trees":
+        return Boosters(name, stored, model.scalings[client])
+    forecaster: Callable[[Past], Tensor] = partial(naive, name)
+    if module == "linear":
+        forecaster = partial(regression, name, torch.from_numpy(stored["coefficients"]))
+    if "residuals" not in stored:
+        return forecaster
+    residuals = torch.from_numpy(stored["residuals"])
+    horizons = model.study.windows.horizons
+    return lambda past: forecaster(past).reshape(-1, horizons, 1) + residuals
