@@ -117,6 +117,7 @@ def _add_with(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print or write the forecasts; what else there is to say goes to the standard error. Returns
     the exit status."""
+    from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
     from plfl.forecast.output import Form, as_csv, write
@@ -152,7 +153,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"wrote {options.out}", file=sys.stderr)
     if not problems:
         return 0
-    print(f"{len(forecasts)} meters are forecast, not all: see above", file=sys.stderr)
+    left_out = counted(len(problems), "problem")
+    print(f"{counted(len(forecasts), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
     return INCOMPLETE
 
 

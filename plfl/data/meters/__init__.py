@@ -197,7 +197,10 @@ def _all_of(
     left_out = [name for name in exports.names if name not in exports.meters]
     if left_out and not exports.problems:
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
-        notes.append(f"{path}: {', '.join(left_out[:3])}{more}: not among the study's meters")
+        notes.append(
+            f"{path}: {', '.join(left_out[:3])}{more}: not among the study's meters; "
+            "`plfl forecast --new` forecasts new ones"
+        )
     _tell(notes)
     return tables
 
