@@ -43,7 +43,9 @@ def test_folder_of_pfllib(write: Write, monkeypatch: pytest.MonkeyPatch) -> None
     run(monkeypatch, "pfllib_folder.py", str(write()), "Meters")
     with np.load("Meters/train/2.npz", allow_pickle=True) as file:
         data = file["data"].tolist()  # as PFLlib reads it
-    assert data["x"].shape == (len(data["y"]), 12)
+    client = plfl.clients("own.yaml")[2]
+    assert data["x"].shape == (len(client.y_train) + len(client.y_val), 12)
+    assert data["y"][:, 0].tolist() == [*client.y_train, *client.y_val]
 
 
 def test_folder_of_fl_bench(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +56,7 @@ def test_folder_of_fl_bench(write: Write, monkeypatch: pytest.MonkeyPatch) -> No
     for client, indices in zip(plfl.clients("own.yaml"), partition["data_indices"], strict=True):
         for part, own in indices.items():
             np.testing.assert_array_equal(rows[own], client.flat(part))
-            np.testing.assert_array_equal(targets[own], getattr(client, f"y_{part}"))
+            np.testing.assert_array_equal(targets[own, 0], getattr(client, f"y_{part}"))
 
 
 def test_dataset_of_appfl(write: Write) -> None:
