@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plfl.base.errors import PlflError, did_you_mean
+from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser
 
 if TYPE_CHECKING:  # they import pandas
@@ -54,16 +54,8 @@ def add(commands: Commands) -> None:
 def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
     """The study that the options name, and its task if it is one."""
     from plfl.outside.frozen import opened as read
-    from plfl.pipeline.shipped import root
 
-    shipped = root() / "tasks" / f"{options.study}.yaml"
-    if not (options.study.exists() or shipped.exists() or options.study.suffix):
-        tasks = sorted(path.stem for path in shipped.parent.glob("*.yaml"))
-        raise PlflError(
-            f"{options.study}: no file, and no frozen task; these are {', '.join(tasks)}"
-            f"{did_you_mean(str(options.study), tasks)}"
-        )
-    study, task = read(options.study if options.study.exists() or not shipped.exists() else shipped)
+    study, task = read(options.study)
     return study.variant(options.variant) if options.variant else study, task
 
 
@@ -97,8 +89,11 @@ def run(options: argparse.Namespace) -> None:
             raise PlflError(f"score: {task.name}: {exceeded[options.method]}; no row is added")
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
-    append(rows, file, begun=root() / file)
-    print(f"{file}: {len(rows)} rows added")
+    methods = append(rows, file, begun=root() / file)
+    for row in rows:
+        print(
+            f"{file}: {row['method']} is row {methods.index(row['method']) + 1} of {len(methods)}"
+        )
 
 
 def _of_predictions(

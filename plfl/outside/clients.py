@@ -136,8 +136,8 @@ class Client:
 
 
 def clients(study: Study | str | Path, whole: bool = False) -> list[Client]:
-    """The clients of a study of loads, or of the file of a study or of a frozen task, in its order,
-    at each of its origins; fetches or generates its data if needed.
+    """The clients of a study of loads, or of what `opened` finds, in its order, at each of its
+    origins; fetches or generates its data if needed.
 
     Clients of one origin train together: those of a later one have readings of its test set.
 
@@ -145,7 +145,7 @@ def clients(study: Study | str | Path, whole: bool = False) -> list[Client]:
     then trained again on `train` and `val` together.
 
     Args:
-        study: or the name of its file.
+        study: or its file, or the file or name of a frozen task.
         whole: with all readings before the test set, although `windows.history` is shorter. These
             are the arrays of the others, from whom a client with this short history learns.
 

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from plfl.base.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError, DataError, PlflError, did_you_mean
 from plfl.config.messages import explain, read
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
+from plfl.pipeline.shipped import root
 from plfl.plugins.registry import Section
 from plfl.study import Study
 
@@ -97,12 +98,22 @@ class BenchmarkTask(Section):
 
 
 def opened(path: str | Path) -> tuple[Study, BenchmarkTask | None]:
-    """The study in a file, and the task if it is the file of one.
+    """The study in a file, or the frozen task in a file or of a name, with its study.
 
     Raises:
         ConfigError: see `Study.load` and `BenchmarkTask.parse`.
+        PlflError: it is neither a file nor the name of a task.
     """
-    raw = read(path) if Path(path).is_file() else None
+    path = Path(path)
+    if not (path.suffix or path.exists()):
+        tasks = {task.stem: task for task in sorted((root() / "tasks").glob("*.yaml"))}
+        if str(path) not in tasks:
+            raise PlflError(
+                f"{path}: no file, and no frozen task; these are {', '.join(tasks)}"
+                f"{did_you_mean(str(path), list(tasks))}"
+            )
+        path = tasks[str(path)]
+    raw = read(path) if path.is_file() else None
     if isinstance(raw, Mapping) and "digest" in raw:
         task = BenchmarkTask.parse(raw, str(path))
         return task.parsed, task

@@ -33,9 +33,9 @@ COLUMNS = [
 """Columns of a leaderboard (docs/leaderboard.md)."""
 
 
-def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> None:
-    """Add rows to a leaderboard; the best comes first. A row replaces an older one of the same
-    method. A file that does not exist begins with the rows of `begun`, if that exists.
+def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> list[str]:
+    """Add rows to a leaderboard; return its methods, the best first. A row replaces an older one of
+    the same method. A file that does not exist begins with the rows of `begun`, if that exists.
 
     Raises:
         PlflError: the file has other columns.
@@ -49,6 +49,7 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
     with atomic(file) as temporary:
         board.to_csv(temporary, index=False)
+    return board["method"].tolist()
 
 
 def row_of(submission: Mapping[str, Any], **scores: Any) -> dict[str, Any]:

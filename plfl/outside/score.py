@@ -205,10 +205,9 @@ def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, where
     made = np.broadcast_to(dataset.stamps[dataset.persistence_rows(starts)][:, None], stamps.shape)
     index = pd.DataFrame({"made_at": made.ravel(), "stamp": stamps.ravel()})
     keys = ["stamp"] if stamps.shape[1] == 1 else ["made_at", "stamp"]
-    if rows.duplicated(keys).any():
-        raise DataError(
-            f"{where}: has two forecasts for {rows[rows.duplicated(keys)].iloc[0][keys]}"
-        )
+    if (double := rows.duplicated(keys)).any():
+        first = ", ".join(f"{key} {rows.loc[double, key].iloc[0]}" for key in keys)
+        raise DataError(f"{where}: has two forecasts for {first}; write one")
     whole = index[keys].merge(rows, on=keys, how="left", indicator=True)
     missing = int((whole["_merge"] != "both").sum())
     if missing or len(rows) != len(index):

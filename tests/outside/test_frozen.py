@@ -37,6 +37,12 @@ def test_tasks_are_valid() -> None:
         assert task.clients == sum(map(task.parsed.data.clients_of, task.parsed.data.states))
 
 
+def test_a_task_is_found_by_its_name() -> None:
+    assert opened("sample")[1] == task_of(ROOT / "tasks" / "sample.yaml")
+    with pytest.raises(PlflError, match="did you mean 'sample'"):
+        opened("sampel")
+
+
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_leaderboards_are_valid(file: Path) -> None:
     task = task_of(ROOT / "tasks" / f"{file.stem}.yaml")

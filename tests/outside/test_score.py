@@ -114,7 +114,10 @@ def test_origins_are_scored_together(write: Write) -> None:
         (lambda t: t.assign(client=t["client"] + "x"), ["no predictions for a"]),
         (lambda t: t.assign(stamp=t["stamp"] + pd.Timedelta("15min")), ["a:", "stamp_test"]),
         (lambda t: t.iloc[1:], ["a:", "forecasts, of which"]),
-        (lambda t: pd.concat([t, t.iloc[:1]]), ["a: has two forecasts for"]),
+        (
+            lambda t: pd.concat([t, t.iloc[:1]]),
+            ["a: has two forecasts for stamp 20", "; write one"],
+        ),
         (lambda t: t.assign(forecast=t["forecast"].where(t.index > 0)), ["missing or infinite"]),
         (lambda t: t.assign(forecast="much"), ["no number"]),
         (lambda t: t.drop(columns="stamp"), ["no column stamp"]),
@@ -138,4 +141,5 @@ def test_a_row_of_a_leaderboard(write: Write, capsys: pytest.CaptureFixture[str]
     board = pd.read_csv("board.csv")
     assert board["method"].tolist() == ["mine", "again"]
     assert board["score"].between(board["low"], board["high"]).all()
-    assert "rank " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "rank " in said and "again is row 2 of 2" in said
