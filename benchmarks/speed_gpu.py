@@ -4,7 +4,7 @@
     python benchmarks/speed_gpu.py --device cpu --models 2 4 --steps 4 # to try it
 
 The paper's model and minibatches, as in `speed`. Prints a table, each number as soon as it is
-known, and the constants of plfl/experiments/effort.py.
+known.
 """
 
 import argparse
@@ -25,8 +25,7 @@ MODELS = (12, 240, 2_400, 14_400)
 REPEATS = 3
 FEW = 2
 """Models of the plain loop, whose rate does not depend on their number."""
-GRAPHS = "stacked, CUDA graphs"
-WAYS = ("plain loop", "stacked, kernel by kernel", GRAPHS, "fused, all cores")
+WAYS = ("plain loop", "stacked, kernel by kernel", "stacked, CUDA graphs", "fused, all cores")
 
 
 def seconds(train: Callable[[LocalTask], object], of: Callable[[], LocalTask]) -> float:
@@ -86,23 +85,14 @@ def main() -> None:
     print(f"{gpu}; {torch.get_num_threads()} cores; PyTorch {torch.__version__}")
     print(f"\n| models | {' | '.join(WAYS)} | most memory, GiB |")
     print("|---" * (len(WAYS) + 2) + "|")
-    setting, of_graphs = Setting.of(PAPER), {}
+    setting = Setting.of(PAPER)
     for count in sorted(options.models):
         print(f"| {count:,} |", end="", flush=True)
         most = 0.0
-        for way, (rate, memory) in zip(
-            WAYS, row(setting, device, count, options.steps), strict=True
-        ):
+        for rate, memory in row(setting, device, count, options.steps):
             print(f" {rate:,.0f} |", end="", flush=True)
             most = max(most, memory)
-            if way == GRAPHS:
-                of_graphs[count] = rate
         print(f" {most:.1f} |", flush=True)
-    few, many = min(of_graphs), max(of_graphs)
-    print(
-        f"\nplfl/experiments/effort.py: GPU = {1 / of_graphs[many]:.2g} from {many:,} models, "
-        f"LAUNCHES = {few / of_graphs[few]:.2g} from {few:,}"
-    )
 
 
 if __name__ == "__main__":

@@ -1002,7 +1002,7 @@ class Compute(Section):
     """Use of the machine. Only `device` and `engine` can change the results."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where models are trained: `cpu`, `cuda`, or `auto`: on a GPU if that is faster."""
+    """Where models are trained: `cpu`, `cuda`, or `auto`: on a GPU if there is one."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
     engine: Literal["auto", "fused", "stacked"] = "auto"

@@ -1,6 +1,5 @@
 """The amount of work in a study, computed from its configuration alone, without data."""
 
-import os
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -16,13 +15,6 @@ windows: the gates of the LSTM in 12 steps, then the MLP."""
 FEW_STEPS = 60_000
 """Local steps of the paper's model that a core takes in about five seconds. Jobs with fewer steps
 of all clients spend more time on starting than on training."""
-CORE, WITHOUT_KERNEL = 100e-6, 6
-"""Seconds that a core needs for a local step of the paper's model in the native kernel (61 to 132
-µs measured on two processors), and the factor by which it is slower without the kernel."""
-GPU, LAUNCHES = 4e-6, 0.5e-3
-"""Seconds that a GPU needs per model for a local step of many of the paper's models, and the least
-for a step of any number of models: `benchmarks/speed_gpu.py` prints both. These are of an H100 with
-PyTorch 2.11, measured before steps were replayed as graphs."""
 DRIVER = Path("/dev/nvidiactl")
 """This file exists where processes have a GPU. Looking for it is faster than importing torch."""
 
@@ -64,22 +56,16 @@ def stack_of(study: Study) -> str:
     compute, one = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack
-    if compute.device == "cuda" or (compute.device == "auto" and _suits_a_gpu(one)):
+    has_gpu = DRIVER.exists() and not version("torch").endswith("+cpu")
+    if not one.model.only_method and (
+        compute.device == "cuda" or (compute.device == "auto" and has_gpu)
+    ):
         return "study"
     of_state = Counter[str]()
     for cell in one.cells:
         of_state[cell.state] += one.trials(cell) * one.data.clients_of(cell.state)
     steps = max(of_state.values()) * one.federation.rounds * local_steps(one) * cost_of_step(one)
     return "state" if steps <= FEW_STEPS else "sharing"
-
-
-def _suits_a_gpu(study: Study) -> bool:
-    """Whether there is a GPU that trains all cells of a study together faster than the CPU does."""
-    if not DRIVER.exists() or version("torch").endswith("+cpu"):
-        return False
-    together = study.compute.model_copy(update={"stack": "study"})
-    whole = study.model_copy(update={"compute": together})
-    return faster_device(whole, os.cpu_count() or 1)[0] == "cuda"
 
 
 def side_by_side(study: Study) -> int:
@@ -90,18 +76,3 @@ def side_by_side(study: Study) -> int:
         clients = drawn_of(study.data.clients_of(cell.state), study.federation.participation)
         models[tuple(getattr(cell, axis) for axis in same)] += study.trials(cell) * clients
     return max(models.values())
-
-
-def faster_device(study: Study, cores: int) -> tuple[str, str]:
-    """`cuda` or `cpu`, whichever is faster at the local steps of a job, and a sentence that says
-    why. `cores`: how many cores of the CPU train."""
-    if study.model.only_method:
-        return "cpu", "trees grow there"
-    models, cost = side_by_side(study), cost_of_step(study)
-    here = models * cost * CORE * (1 if study.model.kernel_form else WITHOUT_KERNEL) / cores
-    there = max(LAUNCHES, models * cost * GPU)
-    return (
-        "cuda" if there < here else "cpu",
-        f"a step of {models:,} models takes about {1e3 * there:.2g} ms on a GPU and "
-        f"{1e3 * here:.2g} ms on {cores} cores of the CPU",
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,7 +10,6 @@ import torch
 from plfl.config.sections import Compute, FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.experiments.effort import faster_device
 from plfl.experiments.evaluation import Evaluator, Examiner
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -26,8 +23,6 @@ from plfl.study.combinations import Candidate
 from plfl.tasks import Task, task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,13 +85,9 @@ class Trainer:
 
 
 def placed(study: Study) -> Compute:
-    """How the jobs of a study use this machine; `device: auto` is replaced by the faster device."""
-    compute = study.compute
-    if compute.device != "auto" or not torch.cuda.is_available():
-        return compute
-    device, why = faster_device(study, os.cpu_count() or 1)
-    log.info("compute.device: auto is %s: %s", device, why)
-    return compute.model_copy(update={"device": device})
+    """How the jobs of a study use this machine: trees grow on the CPU."""
+    device = "cpu" if study.model.only_method else study.compute.device
+    return study.compute.model_copy(update={"device": device})
 
 
 def network_of(study: Study, shape: WindowShape) -> Network:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.experiments import effort, trainer, workload
+from plfl.experiments import effort, workload
 from plfl.experiments.effort import PAPER_STEP, cost_of_step, local_steps, side_by_side, stack_of
 from plfl.study import Study
 from tests.helpers import tiny
@@ -62,10 +62,8 @@ def test_short_trainings_and_those_on_a_gpu_are_one_job(
     monkeypatch.setattr(effort, "version", lambda package: "2.13.0+cpu")
     assert stack_of(of_two_schemes()) == "state"
     monkeypatch.setattr(effort, "version", lambda package: "2.13.0")
-    for cores, stack in ((1, "study"), (10_000, "sharing")):
-        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        assert stack_of(of_two_schemes(10_000)) == stack
-        assert stack_of(of_two_schemes(10_000, device="cpu")) == "sharing"
+    assert stack_of(of_two_schemes()) == "study"
+    assert stack_of(of_two_schemes(10_000, device="cpu")) == "sharing"
 
 
 @pytest.mark.parametrize(
@@ -74,18 +72,6 @@ def test_short_trainings_and_those_on_a_gpu_are_one_job(
 def test_models_of_a_job_train_side_by_side(stack: str, cells: int) -> None:
     of = of_two_schemes(states=["XX", "YY"], stack=stack)
     assert side_by_side(of) == cells * of.data.most_clients
-
-
-def test_auto_takes_the_faster_device_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert trainer.placed(of_two_schemes(device="cpu")).device == "cpu"
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    for cores, device in ((1, "cuda"), (10_000, "cpu")):
-        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        with caplog.at_level("INFO"):
-            assert trainer.placed(of_two_schemes()).device == device
-        assert f"compute.device: auto is {device}: a step of" in caplog.text
 
 
 @pytest.mark.parametrize("study", [of_loads(), of_images()], ids=["loads", "images"])

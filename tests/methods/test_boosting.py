@@ -14,9 +14,8 @@ from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
-from plfl.experiments.effort import faster_device
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.trainer import Trainer, placed
 from plfl.federated.trees import SETTINGS, binned
 from plfl.forecast.model import load
 from plfl.results.records import CellResult
@@ -213,6 +212,6 @@ def test_what_makes_no_sense_is_refused(blocks: dict[str, Any], text: str) -> No
 
 
 def test_it_trains_no_network_and_on_no_gpu() -> None:
-    assert faster_device(study(), 1)[0] == "cpu"
+    assert placed(study()).device == "cpu"
     with pytest.raises(ConfigError, match="needs the model trees"):
         study(model={"name": "mlp", "hidden": [4]})
