@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.base.rounding import drawn_of
-from plfl.config.sections import Data, FederationSettings, Tuning, Windows
+from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.layout import WindowShape
 from plfl.tasks import (
     CorrectedDistillation,
@@ -58,7 +58,7 @@ class Classify(Task):
         return {"clients": [data.most_clients, skew_of(data).model_dump(mode="json")]}
 
     def problems(
-        self, data: Data, windows: Windows, federation: FederationSettings, tuning: Tuning
+        self, data: Data, windows: Windows, federation: FederationSettings
     ) -> Iterator[str]:
         source, skew = _source_of(data), skew_of(data)
         if len(data.states) != 1:
@@ -80,11 +80,6 @@ class Classify(Task):
             yield (
                 "federation.keep: 'best' needs the local models after every evaluated round, but "
                 "those of classifiers are scored after the last round only; set it to last"
-            )
-        if tuning.halve_after:
-            yield (
-                "tuning.halve_after: needs the local models before the last round, but those of "
-                "classifiers are scored after the last round only; remove it"
             )
         labels = drawn_of(data.most_clients, federation.participation) * skew.s
         aware = federation.selection == "data_aware" and skew.split == "sort_and_partition"

@@ -17,7 +17,7 @@ from pydantic import (
 
 from plfl.config.messages import refusal
 from plfl.config.named import Named, chosen
-from plfl.config.sections import Data, FederationSettings, Tuning, Windows
+from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -143,7 +143,7 @@ class TaskRules(Named):
         return WindowShape(*sizes, self.outputs(windows.horizons))
 
     def problems(
-        self, data: Data, windows: Windows, federation: FederationSettings, tuning: Tuning
+        self, data: Data, windows: Windows, federation: FederationSettings
     ) -> Iterator[str]:
         """Why it cannot be trained with these settings, one line for each problem."""
         return iter(())

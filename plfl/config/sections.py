@@ -847,9 +847,6 @@ class Tuning(Section):
     trials: int | None = Field(None, ge=1)
     """Combinations that each cell tries, drawn as a Latin hypercube if there are more. null: all,
     which must then be equally many for every cell."""
-    halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
-    """Fractions of the rounds after which the worse half of each cell's trials is dropped
-    (successive halving, Jamieson and Talwalkar 2016). Empty: none is dropped."""
 
     @field_validator("search")
     @classmethod
@@ -868,13 +865,6 @@ class Tuning(Section):
                     "tuned here"
                 )
         return tried
-
-    @field_validator("halve_after")
-    @classmethod
-    def _increases(cls, fractions: list[float]) -> list[float]:
-        if fractions != sorted(set(fractions)):
-            raise ValueError("it must increase; sort the list and remove duplicates")
-        return fractions
 
     @property
     def rounds(self) -> list[int]:

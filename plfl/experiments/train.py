@@ -17,7 +17,7 @@ from plfl.data.examples import Examples
 from plfl.experiments.parts import CellPart, Plan, plans
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices, halved
+from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
@@ -68,11 +68,11 @@ def train(
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
     tried = [trial for same in twins.values() for trial in makes.of(same)]
-    finished = _Job(makes.trainer, tried, progress, checkpoint).run()
+    _Job(makes.trainer, tried, progress, checkpoint).run()
     last = study.federation.rounds
-    kept = choices(finished, study.tuning.rounds or [last])
-    best = best_groups(finished, kept)
-    trained = _trained_again(makes, finished, kept, checkpoint) if study.retrains else finished
+    kept = choices(tried, study.tuning.rounds or [last])
+    best = best_groups(tried, kept)
+    trained = _trained_again(makes, tried, kept, checkpoint) if study.retrains else tried
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
         trials = [trial for trial in tried if trial.cells is same]
@@ -131,7 +131,7 @@ class _Trials:
 
 def _trained_again(
     tried: _Trials,
-    finished: list[Trial],
+    trials: list[Trial],
     kept: Mapping[str, Mapping[Model, TunedChoice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
@@ -147,18 +147,17 @@ def _trained_again(
     makes = _Trials(tried.trainer, whole)
     again: dict[tuple[Cell, TunedChoice], Trial] = {}
     before: dict[Trial, Trial] = {}
-    for trial in finished:
+    for trial in trials:
         for choice in kept[trial.group].values():
             key = trial.cells[0], choice
             if trial.candidate.tuned == choice.tuned and key not in again:
                 again[key] = makes.one(trial.cells, trial.candidate, choice.rounds)
                 before[again[key]] = trial
-    trials = list(again.values())
-    _Job(makes.trainer, trials, lambda t: None, checkpoint, is_final=True).run()
-    for trial in trials:
+    _Job(makes.trainer, list(again.values()), lambda t: None, checkpoint, is_final=True).run()
+    for trial in again.values():
         for recorder, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
             recorder.take_validation(chosen, trial.until, tried.study.federation.rounds)
-    return trials
+    return list(again.values())
 
 
 class _Job:
@@ -183,23 +182,15 @@ class _Job:
         chooses = self.study.retrains and not is_final
         self.tried = self.study.tuning.rounds if chooses else []
 
-    def run(self) -> list[Trial]:
-        """Train from round 1 or the checkpoint; return the trials that reach the last round."""
+    def run(self) -> None:
+        """Train from round 1 or the checkpoint."""
         after = 0 if self.is_final else self._resume()
-        rungs = self.study.rungs
-        if self.is_final:
-            rungs = sorted({trial.until for trial in self.trials})
-        for end in rungs:
-            if self.is_final:
-                self.running = [trial for trial in self.trials if trial.until >= end]
+        for end in sorted({trial.until for trial in self.trials}):
+            self.running = [trial for trial in self.trials if trial.until >= end]
             if after < end:
-                rounds = range(after + 1, end + 1)
                 federations = [part.federation for part in self._parts]
-                run(federations, self.trainer.engine, rounds, self._report)
+                run(federations, self.trainer.engine, range(after + 1, end + 1), self._report)
                 after = end
-            if end < self.settings.rounds and not self.is_final:
-                self.running = halved(self.running, end)
-        return self.running
 
     @property
     def _parts(self) -> list[CellPart]:
@@ -248,8 +239,8 @@ class _Job:
             return t == trial.until
         if self.tried:
             wished = self.settings.evaluate_every and self.settings.evaluates(t)
-            return bool(wished) or t in self.tried or t in self.study.rungs
-        return self.settings.evaluates(t) or t in self.study.rungs
+            return bool(wished) or t in self.tried or t == self.settings.rounds
+        return self.settings.evaluates(t)
 
     def _record(self, trial: Trial, part: CellPart, recorder: Recorder, finished: Round) -> None:
         """Record a finished round of a part of a `trial`."""

@@ -71,17 +71,6 @@ class Trial:
         }
 
 
-def halved(trials: list[Trial], t: int) -> list[Trial]:
-    """The better half of each group's candidates after round `t`, group by group."""
-    kept: list[Trial] = []
-    for tried in _groups(trials).values():
-        better = better_half([_validation(tried, t, model) for model in MODELS])
-        going_on = [list(tried)[i] for i in better]
-        every = [trial for same in tried.values() for trial in same]
-        kept += [trial for trial in every if trial.candidate.tuned in going_on]
-    return kept
-
-
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, TunedChoice]]:
     """The choice of each group for each model, among its candidates and numbers of `rounds`."""
     chosen: dict[str, dict[Model, TunedChoice]] = {}
@@ -95,7 +84,7 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model,
 
 def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoice]]) -> set[str]:
     """The group of each state and sharing scheme whose local models are best on validation, given
-    the trials that were trained to the end.
+    all trials.
 
     A scheme without any finite score has none. `kept`: see `choices`.
     """
@@ -130,17 +119,3 @@ def least(scores: Iterable[float]) -> int:
     """The candidate with the least score; the first one if no score is finite."""
     values = np.array(list(scores))
     return int(np.where(np.isnan(values), np.inf, values).argmin())
-
-
-def better_half(scores: Sequence[Sequence[float]]) -> list[int]:
-    """Indices, ascending, of the better half of the candidates, rounded up, in successive halving,
-    given the scores of each model (rows) with each candidate (columns).
-
-    A candidate counts by the better of its ranks, so the best candidate of each model stays. A
-    score that is not finite ranks last.
-    """
-    table = np.array(scores)
-    ranks = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1, kind="stable")
-    ranks[~np.isfinite(table)] = table.shape[1]
-    order = np.argsort(ranks.min(axis=0), kind="stable")
-    return sorted(order[: -(-len(order) // 2)].tolist())

@@ -1,6 +1,5 @@
 """The cost of a study before it runs: client-steps, bytes, and an estimate of the time."""
 
-import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -90,13 +89,9 @@ def _message(study: Study, chain: Chain | None, lengths: list[int]) -> int:
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
     """The total number of rounds that the trials of a cell train, and how many of these are
     scored."""
-    trained = scored = 0
-    for after, end in itertools.pairwise([0, *study.rungs]):
-        trained += trials * (end - after)
-        evaluated = {t for t in range(after + 1, end) if study.federation.evaluates(t)}
-        scored += trials * len(evaluated | {end})
-        trials = -(-trials // 2)
-    return trained, scored
+    rounds = study.federation.rounds
+    evaluated = [t for t in range(1, rounds + 1) if study.federation.evaluates(t)]
+    return trials * rounds, trials * len(evaluated)
 
 
 def measured_speed(study: Study) -> float:

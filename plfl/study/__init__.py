@@ -199,7 +199,7 @@ class Study(Section):
             return
         methods, algorithms = self.combinations.methods, self.combinations.algorithms
         yield from checks.of_data(data)
-        yield from task.problems(data, windows, federation, self.tuning)
+        yield from task.problems(data, windows, federation)
         yield from checks.of_selection(task, data, federation)
         yield from checks.of_local_work(federation)
         yield from checks.of_privacy(federation, data, algorithms)
@@ -480,14 +480,6 @@ class Study(Section):
         tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
         return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
 
-    @property
-    def rungs(self) -> list[int]:
-        """Rounds after which trials are compared, including the last round."""
-        rounds = self.federation.rounds
-        chooses = bool(self.tuning.search or self.tuning.alone)
-        ends = {round(share * rounds) for share in self.tuning.halve_after if chooses}
-        return [*sorted(ends - {0, rounds}), rounds]
-
     # -- a cell ----------------------------------------------------------------------------------
 
     def is_alone(self, cell: Cell) -> bool:
@@ -533,8 +525,6 @@ class Study(Section):
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
-        if len(self.rungs) > 1:  # these rounds are scored, too
-            settings["rungs"] = self.rungs
         used: list[Algorithm] = [self.client_optimiser(cell)]
         if not alone:
             used += [self.server_optimiser(cell), self.method(cell)]

@@ -331,32 +331,3 @@ def test_every_cell_has_as_many_trials_and_their_steps_are_counted() -> None:
         # Trials × rounds × clients × steps.
         assert set(result.records["trial_steps"]) == {4 * 3 * 3 * 4}
     assert workload(study)["client_steps"].tolist() == [4 * 3 * 3 * 4] * 3
-
-
-def test_halving_keeps_the_better_half_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained: list[tuple[int, range]] = []
-    run = experiment.run
-
-    def counting(some: list[Any], engine: Any, rounds: range, report: Any) -> None:
-        trained.append((len(some), rounds))
-        run(some, engine, rounds, report)
-
-    monkeypatch.setattr(experiment, "run", counting)
-    study = tiny.study(tuning=TUNING | {"halve_after": [0.3, 0.7]})
-    cell = tiny.cell("XX-P1-fedopt-adam-fedavg-10", study)
-    halved = train(study, [cell], DATASET)[cell].records
-    assert trained == [(4, range(1, 2)), (2, range(2, 3)), (1, range(3, 4))]
-    assert set(halved["trial_steps"]) == {(4 + 2 + 1) * 3 * 4}
-    assert workload(study).set_index("sharing").loc["P1", "client_steps"] == (
-        (4 + 2 + 1) * 3 * 4 * len([c for c in study.cells if c.sharing == "P1"])
-    )
-    left = list(COMBINATIONS)
-    tables = {rates: single(rates, [10], every=1) for rates in COMBINATIONS}
-    for t, count in ((1, 2), (2, 1)):
-        ranked = [
-            sorted(left, key=lambda rates, m=model: validation(tables[rates], m, t))  # type: ignore[misc]
-            for model in ("local", "global")
-        ]
-        rank = {rates: min(order.index(rates) for order in ranked) for rates in left}
-        left = sorted(left, key=rank.__getitem__)[:count]
-    assert set(zip(halved["lr"], halved["server_lr"], strict=True)) == set(left)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.trials import better_half, least
+from plfl.experiments.trials import least
 from plfl.study import Study, combinations
 
 LR = {"client_opt.*.lr": [1e-3, 1e-2]}
@@ -132,14 +132,6 @@ def test_a_latin_hypercube_takes_each_value_as_often() -> None:
 def test_the_least_score_is_chosen_and_what_diverged_is_not() -> None:
     assert least([np.inf, 2.0, 1.0, np.nan]) == 2
     assert least([np.inf, np.nan]) == 0
-
-
-def test_the_best_of_each_model_is_in_the_better_half() -> None:
-    local, both = [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]
-    assert better_half([local, local]) == [0, 1, 2]
-    assert better_half([local, both]) == [0, 1, 4]
-    assert better_half([[np.inf, 1.0], [np.inf, 1.0]]) == [1]
-    assert better_half([[3.0, 1.0, 2.0], [np.inf] * 3]) == [1, 2]  # a model that always diverged
 
 
 def test_seeds_train_together_where_they_choose_together() -> None:

@@ -92,15 +92,3 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
     train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, key, 0))
     assert rounds == [1, 2, 3, 4, 5]
     assert ("is damaged" in caplog.text) == (damage not in ("key", "absent"))
-
-
-def test_halving_goes_on_with_the_same_candidates(tmp_path: Path) -> None:
-    tuning = {
-        "search": {"client_opt.*.lr": [1e-3, 1e-2, 3e-2], "server_opt.*.lr": [0.5, 1.0]},
-        "alone": {"client_opt.*.lr": [1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 3e-2]},
-        "halve_after": [0.2, 0.6],
-    }
-    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]}
-    study = tiny.study(tuning=tuning, grid=grid, federation={"rounds": 5})
-    for after in (3, 4):
-        resumed(study, DATASET, tmp_path / str(after), after)

@@ -154,7 +154,6 @@ def test_seeds_have_partitions_of_their_own() -> None:
         ({"grid": {"method": ["moon"]}}, "features to penultimate"),
         ({"windows": {"look_back": 4}}, "windows: look_back have no effect on images"),
         ({"federation": {"keep": "best"}}, "federation.keep: 'best' needs the local models"),
-        ({"tuning": {"halve_after": [0.5]}}, "tuning.halve_after: needs the local models"),
         ({"model": {"name": "lstm_mlp", "blocks": None}}, "model"),
         (
             {"federation": {"selection": "data_aware"}},

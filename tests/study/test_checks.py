@@ -157,7 +157,7 @@ OF_KEYS: dict[str, Any] = {
     "task.levls": {"task": {"name": "quantiles", "levls": 1}},
     "task.conformal": {"task": {"name": "quantiles", "conformal": "mine"}},
     "windows.split": {"windows": {"split": [0.5, 0.1, 0.1]}},
-    "tuning.halve_after": {"tuning": {"halve_after": [0.5, 0.5]}},
+    "tuning.trials": {"tuning": {"trials": 0}},
 }
 """Configurations with one key each that is not valid by itself, by that key."""
 OF_AXES: dict[str, Any] = {
