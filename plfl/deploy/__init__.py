@@ -7,7 +7,7 @@ what one endpoint sends, the other receives. No update rule is implemented here.
 - `flower`: Flower's commands; `server_app` and `client_app`: the two ends of Flower
 - `host`: processes, a socket and private files of one machine; `keys`: who is who
 - `folders`: the folders of a deployed cell, and the names of the files in the server's folder
-- `server_host`: the server's SuperLink and ServerApp: started, watched, restarted
+- `server_host`: the server's SuperLink and ServerApp: started, watched
 - `client_host`: the long-lived process of one building, and its SuperNode
 - `local`: a complete federation on this machine, and its comparison with the simulator
 - `forecasts`: a building's forecasts for a third party

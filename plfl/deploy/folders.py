@@ -20,8 +20,6 @@ CHECKPOINT = "checkpoint"
 """Folder in the server's folder: the state after the last completed round."""
 APP_LOCK = "server-app.lock"
 """File of the server's folder: locked by a ServerApp for as long as it lives."""
-APP_STARTED = "server-app.started"
-"""File of the server's folder: created by a ServerApp once it holds its lock."""
 
 
 @dataclass(frozen=True)

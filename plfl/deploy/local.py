@@ -35,8 +35,6 @@ from plfl.study import Cell, Study
 
 PATIENCE = 900.0
 """Seconds to wait for the clients; long, because the machine may be busy."""
-USER_ERROR = 2
-"""Exit status of a command after an error that the user can fix."""
 ASKED = "asked"
 """Temporary column of the records, through which every client that was sent a message has a row."""
 
@@ -70,26 +68,17 @@ def federate(
         return [*words, "--keys", str((keys / part).resolve()), *options]
 
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
-
-        def start(name: str) -> None:
-            options = ["--building", name, "--server", f"127.0.0.1:{port}"]
-            client = command("client", f"clients/{name}", *options)
-            processes.start(name, client, folder=folders.root)
-
         options = [f"--{key}={value}" for key, value in asdict(policy).items()]
         serving = command("server", "server", "--port", port, *options)
         server = processes.start("server", serving, folder=folders.root, shown=True)
         for name in names:
-            start(name)
+            options = ["--building", name, "--server", f"127.0.0.1:{port}"]
+            client = command("client", f"clients/{name}", *options)
+            processes.start(name, client, folder=folders.root)
         report(f"{folders.cell}: a server and {len(names)} clients; logs in {processes.logs}")
         while (code := server.poll()) is None:
             for name in names:
-                status = processes.running[name].poll()
-                if status == USER_ERROR:
-                    processes.check(name)
-                elif status is not None:
-                    report(f"client {name} ended with status {status}; restarting it")
-                    start(name)
+                processes.check(name)
             time.sleep(PAUSE)
         if code:
             raise PlflError(f"the server ended with status {code}; see its messages above")

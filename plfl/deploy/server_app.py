@@ -23,7 +23,6 @@ from plfl.deploy.client_app import FIELD, RECORD, message_in
 from plfl.deploy.flower import FOLDER
 from plfl.deploy.folders import (
     APP_LOCK,
-    APP_STARTED,
     CHECKPOINT,
     OUTCOME,
     PLAN,
@@ -62,7 +61,6 @@ def main(grid: Grid, _context: Context) -> None:
     logging.getLogger("plfl").setLevel(logging.INFO)
     # Wait until an earlier ServerApp has ended: only one may use the checkpoint.
     with hold(folder / APP_LOCK):
-        (folder / APP_STARTED).touch()
         write_text(folder / OUTCOME, json.dumps(_outcome(grid, folder)))
 
 
@@ -144,10 +142,13 @@ class FlowerGrid:
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
         end = time.monotonic() + timeout
-        sent = {
-            self._push(node, self.seals[node].close(data), timeout, kind): node
-            for node, data in messages.items()
-        }
+        sent = {}
+        for node, data in messages.items():
+            content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[node].close(data)})})
+            # The time to live includes the answer. It must not end before the timeout.
+            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
+            (number,) = self.grid.push_messages([message])
+            sent[number] = node
         answers: dict[Node, bytes] = {}
         while sent and time.monotonic() < end:
             for reply in self.grid.pull_messages(list(sent)):
@@ -167,23 +168,3 @@ class FlowerGrid:
             if sent:
                 time.sleep(POLL)
         return answers
-
-    def _push(self, node: Node, data: bytes, timeout: float, kind: str) -> str:
-        """Send a message and return its id; send it again if the SuperLink dies meanwhile.
-
-        It then raises an exception of a private part of Flower.
-        """
-        end = time.monotonic() + timeout
-        content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
-        while True:
-            # The time to live includes the answer. It must not end before the timeout.
-            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
-            try:
-                (message_id,) = self.grid.push_messages([message])
-            except Exception as error:
-                if time.monotonic() > end:
-                    raise
-                log.warning("node %s: %s Sending the message again.", node, error)
-                time.sleep(POLL)
-            else:
-                return str(message_id)

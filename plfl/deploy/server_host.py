@@ -1,7 +1,8 @@
 """The server's machine: a SuperLink, and a SuperExec with the ServerApp that runs the rounds.
 
-The processes are started, watched, restarted after a crash, and ended together. Other machines
-reach the SuperLink only through a gate, which is a thread of this process.
+The processes are started, watched and ended together. A server that is started again continues
+after the last completed round. Other machines reach the SuperLink only through a gate, which is a
+thread of this process.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from plfl.base.errors import PlflError
 from plfl.base.files import hold, write_text
 from plfl.deploy import flower
 from plfl.deploy.folders import (
-    APP_LOCK,
-    APP_STARTED,
     CHECKPOINT,
     OUTCOME,
     PLAN,
@@ -49,14 +48,13 @@ if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
 
 log = logging.getLogger(__name__)
 
-MAX_RESTARTS = 6
-"""A server gives up after this many restarts of its processes."""
 START = 300.0
 """Seconds within which a SuperLink must listen."""
-APP_START = 60.0
-"""Seconds to wait for a ServerApp to start before asking Flower for its status."""
+STATUS = 60.0
+"""Seconds between two questions to Flower whether the ServerApp still runs."""
 FORWARD = 120.0
 """Seconds within which a SuperLink has to answer a request."""
+AGAIN = "start the server again: it continues after the last completed round"
 PLAIN = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
 FLEET = "/v1/fleet/"
@@ -65,7 +63,7 @@ parts, such as starting a run or registering a key, do not."""
 
 
 class ServerProcesses:
-    """The processes of a server in `folder`; each is restarted if it dies."""
+    """The processes of a server in `folder`."""
 
     def __init__(self, group: Processes, folder: Path, keys: ServerKeys) -> None:
         self.group, self.folder, self.keys = group, folder, keys
@@ -73,12 +71,11 @@ class ServerProcesses:
         self.home = folder / "flower"
         """Folder for Flower's own files."""
         self.database = self.home / "link.db"
-        """State of the SuperLink, from which it continues after a restart."""
+        """State of the SuperLink."""
         self.nodes: dict[int, str] = {}
         """Names of the clients by the node ids of their keys."""
         self.run = ""
         """Flower's id of the run."""
-        self.restarts = 0
         self._secret = new_secret(self.home)
         self._environment = flower.environment(self.home, **{flower.FOLDER: str(folder.resolve())})
 
@@ -98,10 +95,8 @@ class ServerProcesses:
 
     def start_rounds(self) -> None:
         """Start a ServerApp, which continues after the last saved round."""
-        (self.folder / APP_STARTED).unlink(missing_ok=True)
-        if "superexec" not in self.group.running:
-            command = flower.superexec(self.link, self._secret)
-            self.group.start("superexec", command, self._environment)
+        command = flower.superexec(self.link, self._secret)
+        self.group.start("superexec", command, self._environment)
         self.run = flower.start_run(self.link, self.home)
 
     def remove_database(self) -> None:
@@ -109,25 +104,30 @@ class ServerProcesses:
         for path in self.home.glob(f"{self.database.name}*"):
             path.unlink()
 
-    def count_restart(self, reason: str) -> None:
-        """Count and log a restart."""
-        self.restarts += 1
-        if self.restarts > MAX_RESTARTS:
-            raise PlflError(
-                f"{reason}, after {MAX_RESTARTS} restarts; {self.group.log('superlink')} ends "
-                f"with\n{self.group.tail('superlink')}\n{self.group.log('superexec')} ends with\n"
-                f"{self.group.tail('superexec')}"
-            )
-        log.warning("%s; restarting it", reason)
+    def check(self) -> None:
+        """Check that the processes still run.
 
-    def died(self, name: str) -> bool:
-        """Whether a process has died. If so, end the rest of its session and count a restart."""
-        code = self.group.running[name].poll()
-        if code is None:
-            return False
-        self.group.stop(name)
-        self.count_restart(f"{name} ended with status {code}")
-        return True
+        Raises:
+            PlflError: one has ended.
+        """
+        try:
+            for name in ("superlink", "superexec"):
+                self.group.check(name)
+        except PlflError as error:
+            raise PlflError(f"{error}\n{AGAIN}") from None
+
+    def check_rounds(self) -> None:
+        """Check that the ServerApp still runs, or has written its outcome.
+
+        Raises:
+            PlflError: it has ended without one.
+        """
+        state = flower.status(self.run, self.home)
+        if state.startswith("finished") and not (self.folder / OUTCOME).exists():
+            raise PlflError(
+                f"the ServerApp ended ({state}); {self.group.log('superexec')} ends with\n"
+                f"{self.group.tail('superexec')}\n{AGAIN}"
+            )
 
 
 def serve(
@@ -141,8 +141,8 @@ def serve(
     """Run a server for a cell until the last round is done; `report` is called after each round.
 
     Raises:
-        PlflError: the ServerApp reports an error, the processes die too often, or another server
-            uses the folder. No process is left running.
+        PlflError: the ServerApp reports an error, a process has died, or another server uses the
+            folder. No process is left running.
     """
     flower.require()
     folder = folders.server
@@ -166,7 +166,7 @@ def serve(
         write_text(folder / PLAN, json.dumps(plan))
         processes.start_rounds()
         _watch(processes, folders, report)
-        # Only after the results are written: a restarted ServerApp needs the checkpoint.
+        # Only after the results are written: a server that is started again needs it.
         shutil.rmtree(folder / CHECKPOINT)
         (folder / RELEASES).unlink(missing_ok=True)
 
@@ -203,8 +203,7 @@ def running_superlink(
 def _watch(
     processes: ServerProcesses, folders: CellFolders, report: Callable[[RoundSummary], None]
 ) -> None:
-    """Report the rounds until the ServerApp has written its outcome; restart processes that
-    died."""
+    """Report the rounds until the ServerApp has written its outcome."""
     reported, asked = 0, time.monotonic()
     folder, outcome = folders.server, folders.server / OUTCOME
     while True:
@@ -219,34 +218,11 @@ def _watch(
             for note in result["notes"]:
                 log.warning("%s", note)
             return
-        if processes.died("superlink"):
-            processes.start_link()
-        # The ServerApp ends together with the SuperExec.
-        gone = processes.died("superexec")
-        if not gone and _is_gone(folder) and not outcome.exists():
-            gone = True
-            processes.count_restart("the ServerApp ended")
-        has_started = (folder / APP_STARTED).exists()
-        if not (gone or has_started) and time.monotonic() - asked > APP_START:
-            state = flower.status(processes.run, processes.home)
-            gone, asked = state.startswith("finished"), time.monotonic()
-            if gone:
-                processes.count_restart(f"the ServerApp did not start ({state})")
-        if gone:
-            processes.start_rounds()
+        processes.check()
+        if time.monotonic() - asked > STATUS:
+            processes.check_rounds()
             asked = time.monotonic()
         time.sleep(PAUSE)
-
-
-def _is_gone(folder: Path) -> bool:
-    """Whether a ServerApp has started and ended, for any reason: its lock is then free."""
-    if not (folder / APP_STARTED).exists():
-        return False
-    try:
-        hold(folder / APP_LOCK, busy="a ServerApp is running").release()
-    except PlflError:
-        return False
-    return True
 
 
 @contextmanager

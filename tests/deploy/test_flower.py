@@ -61,7 +61,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
         assert f"client {NAME}: the server" in processes.tail("stranger")
         assert "refuses it" in processes.tail("stranger")
         assert "[code: 2001]" in processes.tail("keyless", 500)
-        assert not server.died("superlink")
+        server.group.check("superlink")
         # What wants no credentials is not passed on, neither here nor in disguise.
         trusted = ssl.create_default_context(cafile=own / "ca.crt")
         for path in ("control/list-runs", "fleet/../control/list-runs", "fleet/%2e%2e/runtime/x"):
@@ -93,22 +93,6 @@ def exchange(monkeypatch):
         return server_app.FlowerGrid(grid, names, seals).exchange(messages, 0.2, "train")
 
     return exchange
-
-
-def test_a_message_that_was_lost_with_the_superlink_is_sent_again(exchange):
-    from plfl.deploy.client_app import message_in
-
-    asked = []
-
-    def push(messages):
-        asked.extend(messages)
-        if len(asked) == 1:
-            raise RuntimeError("the SuperLink died")
-        return [str(len(asked))]
-
-    grid = SimpleNamespace(push_messages=push, pull_messages=lambda numbers: [])
-    assert exchange(grid, {7: b"one", 8: b"two"}) == {}
-    assert [message_in(message) for message in asked] == [b"one", b"one", b"two"]
 
 
 @pytest.mark.parametrize("together", [True, False])
