@@ -47,7 +47,6 @@ DESCRIPTIONS = {
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     "requirements.txt": "versions of the software that ran the study",
-    "targets.csv": "scores of each target of a window",
     "index.csv": "which cell each file of models belongs to",
 }
 """What the files of a crate contain, by name."""

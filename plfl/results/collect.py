@@ -1,5 +1,5 @@
 """Collect the files of single cells into the tables of a study, with their means over clients: the
-rows of summary.csv and targets.csv."""
+rows of summary.csv."""
 
 from __future__ import annotations
 
@@ -103,26 +103,19 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of forecasters into `folder`, except the summary, which is returned."""
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
-    targets: list[pd.DataFrame] = []
-
-    def take(records: pd.DataFrame) -> None:
-        summaries.append(summarise(records, source, target))
-        is_last = records["round"] == study.federation.rounds
-        scored = records[is_last & (records["split"] == "test")]
-        targets.append(by_target(scored, [*CELL, "model"]))
-
     cells = files.cells.values()
-    join_tables([part.records for part in cells], folder / "records.parquet", take)
+    records = [part.records for part in cells]
+    join_tables(
+        records,
+        folder / "records.parquet",
+        lambda t: summaries.append(summarise(t, source, target)),
+    )
     join_tables([part.forecasts for part in cells], folder / "forecasts.parquet")
     join_tables([part.errors for part in (*cells, *files.baselines)], folder / "errors.parquet")
     compared: list[pd.DataFrame] = []
     scores = [part.records for part in files.baselines]
     join_tables(scores, folder / "baselines.parquet", compared.append)
     join_tables([part.forecasts for part in files.baselines], folder / "baseline_forecasts.parquet")
-    if study.windows.horizons > 1:
-        test = pd.concat(compared).query("split == 'test'").rename(columns={"baseline": "method"})
-        by_horizon = by_target(test, ["state", "method"]).assign(sharing=BASELINE, model=BASELINE)
-        write_csv(pd.concat([*targets, by_horizon], ignore_index=True), folder / "targets.csv")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in files.datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     of_baselines = summarise_baselines(pd.concat(compared), source)
@@ -225,27 +218,6 @@ def further_scores(table: pd.DataFrame) -> list[str]:
     """The scores over all targets that a table has besides `mase`, `mae` and `rmse`."""
     wanted = re.compile(r"nrmse|wape|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
     return [str(column) for column in table if wanted.fullmatch(str(column))]
-
-
-def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Scores of each target, one row per target and combination of `keys`, means over clients.
-
-    Columns: `keys`, `rows_ahead`, and the scores that the table has for single targets; empty if
-    windows have one target. See `plfl.tasks.metrics.of_split`.
-    """
-    matches = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
-    columns = [match for match in matches if match]
-    means = scored.groupby(keys, sort=False)[[match[0] for match in columns]].mean()
-    tables = [
-        means[[match[0] for match in columns if int(match[2]) == rows]]
-        .rename(columns=lambda name: str(name).rpartition("_h")[0])
-        .assign(rows_ahead=rows)
-        for rows in dict.fromkeys(int(match[2]) for match in columns)
-    ]
-    if not tables:
-        return pd.DataFrame()
-    table = pd.concat(tables).sort_index(kind="stable").reset_index()
-    return table[[*keys, "rows_ahead", *(c for c in table if c not in (*keys, "rows_ahead"))]]
 
 
 def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:

@@ -137,19 +137,6 @@ class Tables:
                 .reset_index(drop=True)
             )
 
-    @cached_property
-    def targets(self) -> pd.DataFrame | None:
-        """Test scores of each target of a window; None if windows have one.
-
-        One row per cell and model, or baseline (`method` is its name), and target: `rows_ahead`,
-        and means over clients, see `plfl.results.collect.by_target`. A deployed study has none.
-        """
-        path = Path(self.folder) / "targets.csv"
-        if self.study.windows.horizons == 1 or not path.is_file():
-            return None
-        with _readable(path):
-            return pd.read_csv(path, keep_default_na=False, na_values=[""])
-
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """`columns` of the rows of records.parquet that match the values of `equal`."""
         return self._rows("records.parquet", columns, equal)

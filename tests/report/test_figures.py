@@ -81,7 +81,6 @@ def test_a_study_has_the_figures_in_which_it_has_something_to_show() -> None:
     assert "fig3_mase" in available(_study(grid=grid | {"client_opt": ["adam", "sgd"]}))
     assert "ranks" not in available(_study(grid=grid | {"sharing": ["P1"]}))
     assert "fig2_bytes" not in available(_study(grid=grid | {"sharing": ["P3"]}))
-    assert "horizons" in available(_study(windows={"horizons": 4}))
     assert set(figures._CONDITIONS) <= set(available()), "all of plfl without a study"
 
 

@@ -35,7 +35,6 @@ def _several(study: Study, axes: list[str]) -> bool:
 _CONDITIONS: dict[str, Callable[[Study], bool]] = {
     "fig2_bytes": lambda study: bool(study.federated),
     "fig3_mase": lambda study: _several(study, ["method", "client_opt", "server_opt"]),
-    "horizons": lambda study: study.windows.horizons > 1,
     "ranks": lambda study: _several(study, ["sharing", "method", "client_opt"]),
 }
 """When a study has a figure; it always has one that is not in this table."""
@@ -75,13 +74,9 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def shown(tables: Tables) -> dict[str, tuple[str, ...]]:
-    """The figures of a study, except those that need tables which its results lack.
-
-    A deployed study keeps no targets, and publishers may have removed the readings.
-    """
-    kept = {"week": tables.keeps_forecasts, "horizons": tables.targets is not None}
+    """The figures of a study, except that of forecasts if publishers have removed the readings."""
     every = available(tables.study).items()
-    return {name: stems for name, stems in every if kept.get(name, True)}
+    return {name: stems for name, stems in every if name != "week" or tables.keeps_forecasts}
 
 
 def caption(name: str, study: Study | None = None) -> str:
