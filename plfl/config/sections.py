@@ -984,8 +984,6 @@ class Tracking(Section):
 
     enabled: bool = True
     """Log the study into `mlruns.db`, or to `MLFLOW_TRACKING_URI`, if MLflow is installed."""
-    target_mase: float = Field(1.0, gt=0)
-    """Test MASE, mean over clients; the rounds and bytes to reach it are reported."""
 
 
 class Compute(Section):

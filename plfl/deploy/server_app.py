@@ -117,7 +117,7 @@ def write_results(
     records = result.records.reindex(
         columns=[*result.records, *{"mae", "mase", "rmse"}.difference(result.records)]
     )
-    summary = summarise(records, study.data.source, study.tracking.target_mase)
+    summary = summarise(records, study.data.source)
     about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
     conclude(folder, summary, about, git_commit(), {"flwr": flower.require()})
 

@@ -49,7 +49,6 @@ CURVES = {"validation": "val", "test": "test"}
 SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
 TOTALS = [*SENT[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
-TOTALS += [f"{cost}_to_target" for cost in ("rounds", "bytes", "seconds")]
 """Columns of summary.csv with the cost of a whole training."""
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -101,14 +101,14 @@ class JobFiles:
 
 def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of forecasters into `folder`, except the summary, which is returned."""
-    source, target = study.data.source, study.tracking.target_mase
+    source = study.data.source
     summaries: list[pd.DataFrame] = []
     cells = files.cells.values()
     records = [part.records for part in cells]
     join_tables(
         records,
         folder / "records.parquet",
-        lambda t: summaries.append(summarise(t, source, target)),
+        lambda t: summaries.append(summarise(t, source)),
     )
     join_tables([part.forecasts for part in cells], folder / "forecasts.parquet")
     join_tables([part.errors for part in (*cells, *files.baselines)], folder / "errors.parquet")
@@ -170,13 +170,12 @@ GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 """Columns of the hyperparameters of a training and of the cost of selecting them; see `records`."""
 
 
-def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
+def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
     """Test scores of every cell and model at the last round.
 
     Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
     is undefined where the persistence error is zero. A cell with a forecast that is not finite has
-    diverged: its scores are NaN at that round. The costs of a training are in total, and until its
-    test MASE reaches the `target` (1: that of persistence); see `costs`.
+    diverged: its scores are NaN at that round. The costs of a training are in total; see `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
     training = [*CELL, "model"]
@@ -185,7 +184,6 @@ def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.Dat
     scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
     summary = scored.groupby(training, sort=False).tail(1).reset_index(drop=True)
     summary = summary.join(costs(records), on=training)
-    summary = summary.join(costs_to_target(records, test, target), on=training)
     summary["diverged"] = summary["mae_mean"].isna()
     summary["data"] = source
     first = [*CELL, "model", "round"]
@@ -275,46 +273,10 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
         waiting = (there["round_seconds"] - there["seconds"]).groupby(
             [there[axis] for axis in _TRAINING]
         )
-        seconds = _of_rounds(train).groupby(_TRAINING).sum()
+        rounds = train.groupby([*_TRAINING, "round"])["round_seconds"].first()
+        seconds = rounds.groupby(_TRAINING).sum()
         costs = costs.assign(seconds=seconds, waiting=waiting.mean())
     return costs
 
 
-def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:
-    """Duration of each round in seconds, by training and round."""
-    rounds: pd.Series[float] = train.groupby(_ROUND)["round_seconds"].first()
-    return rounds
-
-
-def costs_to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.DataFrame:
-    """The costs of each training until its test MASE reaches the target, by cell and model.
-
-    `test`: test scores over clients: the cell, `model`, `round` and `mase_mean`.
-
-    Returns:
-        `rounds_to_target`, `bytes_to_target` (all clients, both directions) and, if time is
-        simulated, `seconds_to_target`; NaN if no evaluated round reaches the target.
-    """
-    train = records[records["split"] == "train"]
-    sent = (train["bytes_down"] + train["bytes_up"]).groupby([train[a] for a in _ROUND]).sum()
-    spent = sent.rename("bytes_to_target").to_frame()
-    if "round_seconds" in records:
-        spent["seconds_to_target"] = _of_rounds(train)
-    spent = spent.groupby(_TRAINING).cumsum()
-    reached = test[test["mase_mean"] <= target].groupby(_TRAINING)["round"].min()
-    first = reached.rename("rounds_to_target").reset_index()
-    # A round without participants has no rows: the costs so far are those of the previous round.
-    sorted_by = "rounds_to_target"
-    prices = pd.merge_asof(
-        first.sort_values(sorted_by),
-        spent.reset_index().sort_values("round"),
-        left_on=sorted_by,
-        right_on="round",
-        by=_TRAINING,
-    ).drop(columns="round")
-    every = pd.MultiIndex.from_frame(test[_TRAINING].drop_duplicates())
-    return prices.set_index(_TRAINING).reindex(every)
-
-
 _TRAINING = [*CELL, "model"]
-_ROUND = [*_TRAINING, "round"]
