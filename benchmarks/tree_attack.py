@@ -17,7 +17,7 @@ import lightgbm
 import numpy as np
 
 from benchmarks.trees import study
-from plfl.baselines.trees import Windows, _lagged
+from plfl.baselines.trees import TreeWindows, _lagged
 from plfl.data import sources
 from plfl.federated.trees import Part, binned, grow
 
@@ -59,7 +59,7 @@ def main() -> None:
     for weeks in given.weeks:
         of = study(given, weeks)
         data = sources.of(of.data).examples_of(of, given.site).refit()
-        windows = Windows(data, _lagged, True)
+        windows = TreeWindows(data, _lagged, True)
         tables = [windows.part("train", None, [i])[:2] for i in range(len(data.clients))]
         parts = [Part(x, y, np.zeros(len(y))) for x, y in tables]
         grid = windows.public(BINS)

@@ -12,8 +12,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows, by_set
-from plfl.config.sections import Baselines, Calendar, Lags, Level
-from plfl.config.sections import Windows as Settings
+from plfl.config.sections import Baselines, Calendar, Lags, Level, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.features import Unit
@@ -81,7 +80,7 @@ Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
 """Features (W, K) of windows with one target, given the client's number, start rows and units."""
 
 
-class Model(NamedTuple):
+class TreeModel(NamedTuple):
     """A trained model."""
 
     stages: tuple[Predict, ...]
@@ -141,18 +140,18 @@ def shared_by(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Ro
                 yield dataset.whole.of(others), others, late
 
 
-def of_pooled(dataset: Dataset, boosting: Boosting, turns: int | None) -> dict[int, Model]:
+def of_pooled(dataset: Dataset, boosting: Boosting, turns: int | None) -> dict[int, TreeModel]:
     """For each client, a model of pooled raw data (see `shared_by`)."""
-    models: dict[int, Model] = {}
+    models: dict[int, TreeModel] = {}
     for members, _, some in shared_by(dataset, turns):
         models |= dict.fromkeys(some.tolist(), trained(members, dataset, boosting))
     return models
 
 
-def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, Model]) -> Predict:
+def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, TreeModel]) -> Predict:
     """Forecasts by models of clients, to which each adds trees that it trains on its own data."""
 
-    def added(client: int, model: Model) -> Model:
+    def added(client: int, model: TreeModel) -> TreeModel:
         base = [lambda _, starts, below=below: below(client, starts) for below in model.stages]
         return trained(dataset.of(np.array([client])), dataset, boosting, base=base)
 
@@ -160,7 +159,7 @@ def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, Model]) 
     return forecasts(dataset, added_to, boosting)
 
 
-def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, Model]:
+def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, TreeModel]:
     """The models of a baseline that trains one for each client, by the client's number."""
     return {
         i: trained(dataset.of(np.array([i])), dataset, boosting, *_OWN[name])
@@ -173,12 +172,12 @@ def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, leve
     model, given the unit of its loads and the number of levels."""
     import lightgbm
 
-    windows = Windows(dataset, *_OWN[name], (unit,))
+    windows = TreeWindows(dataset, *_OWN[name], (unit,))
     boosters = [lightgbm.Booster(model_str=text) for text in texts]
     return partial(_predict, windows, boosters, levels > 0, None)
 
 
-def forecasts(dataset: Dataset, models: Mapping[int, Model], boosting: Boosting) -> Predict:
+def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: Boosting) -> Predict:
     """Forecasts by the models of clients, given by number; NaN for a client without a model."""
 
     def of_stage(stage: int, client: int, starts: Rows) -> Floats:
@@ -192,7 +191,7 @@ def forecasts(dataset: Dataset, models: Mapping[int, Model], boosting: Boosting)
 
 
 @dataclass(frozen=True)
-class Windows:
+class TreeWindows:
     """The windows of a dataset as features and targets of trees."""
 
     dataset: Dataset
@@ -265,7 +264,7 @@ class Windows:
     def public(self, rows: int) -> Floats:
         """Values (rows, K) of the features of `_lagged` from public knowledge alone."""
         transforms = [Lags(name="lags"), Level(name="level"), Calendar(name="calendar")]
-        windows = Settings(look_back=self.dataset.look_back, covariates=transforms)
+        windows = Windows(look_back=self.dataset.look_back, covariates=transforms)
         columns = [covariates.public(windows, 1, rows)]
         if len(self.views) > 1:
             columns.insert(0, np.arange(rows, dtype=float)[:, None] % len(self.views))
@@ -288,7 +287,7 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-Grow: TypeAlias = Callable[[Windows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
+Grow: TypeAlias = Callable[[TreeWindows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
 """A replacement of `boosted`."""
 
 
@@ -300,7 +299,7 @@ def trained(
     changes: bool = True,
     base: Sequence[Predict] = (),
     grow: Grow | None = None,
-) -> Model:
+) -> TreeModel:
     """One model, trained on the windows of `members`, that forecasts windows of `scored`: loads, or
     their `changes` from the last load.
 
@@ -311,7 +310,7 @@ def trained(
 
     def stage(k: int, chosen: list[Chosen]) -> tuple[list[Any], Predict]:
         known = [members, scored] if not k else [members.refit(), scored.refit()]
-        windows, theirs = (Windows(features, design, changes) for features in known)
+        windows, theirs = (TreeWindows(features, design, changes) for features in known)
         below = base[k] if base else None
         boosters = (grow or boosted)(windows, boosting, chosen, below)
         return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
@@ -321,11 +320,11 @@ def trained(
     if members.is_rehearsal:
         boosters, again = stage(1, [Chosen.of(booster) for booster in boosters])
         stages = (rehearsed, again)
-    return Model(stages, tuple(booster.model_to_string() for booster in boosters))
+    return TreeModel(stages, tuple(booster.model_to_string() for booster in boosters))
 
 
 def _predict(
-    windows: Windows,
+    windows: TreeWindows,
     boosters: Sequence[Any],
     quantiles: bool,
     base: Predict | None,
@@ -393,7 +392,7 @@ class Chosen(NamedTuple):
 
 
 def boosted(
-    windows: Windows,
+    windows: TreeWindows,
     boosting: Boosting,
     chosen: Sequence[Chosen],
     base: Predict | None,

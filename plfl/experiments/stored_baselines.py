@@ -55,7 +55,7 @@ def fit(name: str, dataset: Dataset, boosting: trees.Boosting) -> tuple[list[Arr
     return stored, fits(boosting)[name](dataset)
 
 
-def _trees(model: trees.Model, unit: Unit) -> Arrays:
+def _trees(model: trees.TreeModel, unit: Unit) -> Arrays:
     texts = {
         f"trees_{k}": np.frombuffer(text.encode(), np.uint8) for k, text in enumerate(model.texts)
     }

@@ -28,7 +28,7 @@ from plfl.federated.privacy.mechanism import Privacy
 from plfl.layout import ParameterLayout, head_mask
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
-from plfl.optimizers.server import Server, ServerOpt
+from plfl.optimizers.server import ServerOpt, ServerState
 from plfl.training.task import Average, Moments
 
 Kind = TypeVar("Kind")
@@ -110,7 +110,7 @@ class Federation:
     """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them. Personal parameters exist only here."""
-    server: Server = field(init=False)
+    server: ServerState = field(init=False)
     state: MethodState = field(init=False, default_factory=MethodState)
     """What the method keeps between rounds. Its functions get it, typed, as an argument."""
     channel: Channel = field(init=False)
@@ -132,7 +132,7 @@ class Federation:
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.local = self.initial.expand(len(names), -1).clone()
-        self.server = Server(server_opt, self.x0, len(names))
+        self.server = ServerState(server_opt, self.x0, len(names))
         shared = self.shared.cpu()
         lengths = [int(shared[some].sum()) for some in self.layout.slices.values()]
         coder = None

@@ -105,7 +105,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
-class Forest:
+class ForestPlot:
     """The plot."""
 
     scale: Scale
@@ -117,7 +117,7 @@ class Forest:
     """The data that most comparisons are based on."""
 
 
-def forest(study: Study, comparisons: pd.DataFrame) -> Forest | None:
+def forest(study: Study, comparisons: pd.DataFrame) -> ForestPlot | None:
     """The plot of the comparisons of a study; None if there are none."""
     if comparisons.empty:
         return None
@@ -130,7 +130,7 @@ def forest(study: Study, comparisons: pd.DataFrame) -> Forest | None:
         HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
         for about, rows in comparisons.groupby("about", sort=False)
     }
-    return Forest(scale, groups, bool((comparisons["verdict"] != "").any()), most)
+    return ForestPlot(scale, groups, bool((comparisons["verdict"] != "").any()), most)
 
 
 def _row(row: pd.Series, scale: Scale) -> ComparisonRow:

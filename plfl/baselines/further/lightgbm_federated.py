@@ -32,7 +32,7 @@ class LightgbmFederated(Further):
     """As of `lightgbm_others`; null: all take part."""
 
     def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
-        models: dict[int, trees.Model] = {}
+        models: dict[int, trees.TreeModel] = {}
         sent: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, some in trees.shared_by(dataset, self.turns):
             growing = Growing(len(numbers))
@@ -56,7 +56,7 @@ class Growing:
 
     def __call__(
         self,
-        windows: trees.Windows,
+        windows: trees.TreeWindows,
         boosting: trees.Boosting,
         chosen: Sequence[trees.Chosen],
         base: Predict | None,

@@ -39,7 +39,7 @@ class LightgbmMean(Further):
                         _mean_of_best(predicts, data, client, boosting.levels)
                         for data, predicts in zip(known, by_stage, strict=False)
                     ]
-                    means[client] = trees.Model(tuple(stages), of_clients[client].size)
+                    means[client] = trees.TreeModel(tuple(stages), of_clients[client].size)
         return Trained(
             trees.forecasts(dataset, means, boosting), [model.size for model in of_clients]
         )

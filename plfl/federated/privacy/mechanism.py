@@ -31,7 +31,7 @@ from torch import Tensor
 
 from plfl.config.sections import FederationSettings
 from plfl.federated.channel import Channel
-from plfl.optimizers.server import Server, weighted_sum
+from plfl.optimizers.server import ServerState, weighted_sum
 from plfl.training.batches import stream
 
 Normals = Callable[[int, int], NDArray[np.float64]]
@@ -100,7 +100,7 @@ class Privacy:
             self.received[clients] = bound
 
     def aggregate(
-        self, channel: Channel, server: Server, t: int, clients: Tensor, updates: Tensor
+        self, channel: Channel, server: ServerState, t: int, clients: Tensor, updates: Tensor
     ) -> None:
         """Let `clients` (n,) clip and send their `updates` (n, d_s), and the server step."""
         bounds = self.received[clients]
@@ -112,11 +112,13 @@ class Privacy:
 
     # -- the server's side
 
-    def step_alone(self, server: Server, t: int) -> None:
+    def step_alone(self, server: ServerState, t: int) -> None:
         """Step in a round in which no update has arrived: along the noise alone."""
         self._step(server, t, server.x.new_zeros(0, len(server.x)), server.x.new_zeros(0))
 
-    def _step(self, server: Server, t: int, updates: Tensor, within: Tensor | None = None) -> None:
+    def _step(
+        self, server: ServerState, t: int, updates: Tensor, within: Tensor | None = None
+    ) -> None:
         """Step along the mean of the `updates` (n, d_s) that arrived.
 
         They are clipped again, since a faulty client, or the decoding of its message, may exceed C.

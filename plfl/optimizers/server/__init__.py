@@ -47,7 +47,7 @@ class ServerOpt(Algorithm):
         raise NotImplementedError
 
 
-class Server:
+class ServerState:
     """The shared parameters, at first `x0` (d_s,), and how they step."""
 
     def __init__(self, opt: ServerOpt, x0: Tensor, clients: int):
