@@ -128,26 +128,26 @@ class _Screen:
 
         No time left is shown, because jobs differ too much: see `plfl cells` for a range.
         """
-        shown = self.err.isatty()
+        shown, before = self.err.isatty(), ""
         form = "{desc} |{bar:10}| {elapsed}{postfix}"
         with tqdm(
             file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not shown
         ) as bar:
             while not self.stop.wait(0.5 if shown else EVERY):
-                rounds = {_label(about): _rounds(about) for about in [*self.running.values()]}
-                jobs = ", ".join(
+                jobs = {_label(about): _rounds(about) for about in [*self.running.values()]}
+                named = [
                     f"{label} (round {at[0]} of {at[1]})" if at else label
-                    for label, at in rounds.items()
-                )
-                progress = f"{name}: {self.done} of {self.planned} jobs done"
-                if not shown:
-                    say(f"{progress}; now: {jobs}" if jobs else progress)
-                    continue
+                    for label, at in jobs.items()
+                ]
                 # A round of training is a part of its job.
-                bar.n = self.done + sum(at[0] / at[1] for at in rounds.values() if at)
+                bar.n = self.done + sum(at[0] / at[1] for at in jobs.values() if at)
                 bar.total = self.planned
-                bar.set_postfix_str(jobs, refresh=False)
-                bar.set_description_str(progress)
+                bar.set_postfix_str(", ".join(named), refresh=False)
+                bar.set_description_str(f"{name}: {self.done} of {self.planned} jobs done")
+                line = f"{bar.desc}; now: {', '.join(named)}".removesuffix("; now: ")
+                if not shown and line != before:
+                    say(line)
+                before = line
 
 
 def _label(about: dict[str, Any]) -> str:
