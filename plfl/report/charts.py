@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -18,11 +19,11 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from plfl.report.figures.convergence import curves
-from plfl.report.figures.week import forecasts, unbroken
-from plfl.results.records import MODELS
+from plfl.base.errors import ResultsError
+from plfl.results.records import CELL, MODELS, REMEDY
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, scheme
+from plfl.study import Cell
 
 MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
@@ -306,3 +307,59 @@ def _numbers(values: Sequence[float] | pd.Series[float]) -> list[float | None]:
 def _number(value: float) -> float | None:
     """A number with four digits; None if it is not finite."""
     return float(f"{value:.4g}") if np.isfinite(value) else None
+
+
+def curves(tables: Tables) -> pd.DataFrame:
+    """Validation MASE over the rounds of each ClientOpt with its best ServerOpt, by `state`,
+    `sharing`, `optimiser` (method and ClientOpt in print), `model` and `round`.
+
+    `mase` is the mean over clients and seeds; NaN from the round in which a client's error is not
+    finite. A client whose persistence error is zero has no MASE and is left out. `server_opt` is
+    the one of lowest validation MASE of the local models at the last round. Where clients train
+    alone, there are local models only.
+    """
+    study, keys = tables.study, [*CELL[:-1], "model", "round"]
+    records = tables.records([*CELL, "model", "round", "mae", "mase"], split="validation")
+    rounds = records.assign(finite=np.isfinite(records["mae"])).groupby(keys)
+    table = rounds["mase"].mean().where(rounds["finite"].all()).reset_index()
+    last = tables.scores("local")["validation_mase"].fillna(np.inf)
+    names = [name for name in CELL[:-1] if name != "server_opt"]
+    best = last.loc[last.groupby(names, sort=False).idxmin()].reset_index()[CELL[:-1]]
+    table = best.merge(table, on=CELL[:-1])  # in the order of the study
+    alone = [
+        study.combinations.trains_alone(*pair)
+        for pair in table[["sharing", "method"]].itertuples(index=False)
+    ]
+    table = table[~(np.array(alone, bool) & (table["model"] == "global"))]
+    sides = table[["method", "client_opt"]].itertuples(index=False)
+    return table.assign(optimiser=[tables.client_side(*side) for side in sides])
+
+
+def forecasts(tables: Tables, cell: Cell, baseline: str | None, **client: str) -> pd.DataFrame:
+    """A week of all clients of a cell's state, or of one `client`: `client`, `stamp`, the lines
+    that there are, and the ends of intervals.
+
+    Raises:
+        ResultsError: the tables lack the week.
+    """
+    columns = [column for pair in tables.intervals.values() for column in pair]
+    wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
+    week = tables.forecasts(wanted, **client, **asdict(cell))
+    about = "".join(f"client {name} and " for name in client.values())
+    if week.empty:
+        path = tables.folder / "forecasts.parquet"
+        raise ResultsError(f"{path}: has no rows for {about}cell {cell}; {REMEDY}")
+    if baseline is None:
+        return week
+    equal = {"state": cell.state, "baseline": baseline, **client}
+    other = tables.baseline_forecasts(["client", "stamp", "forecast"], **equal)
+    if other.empty:
+        path = tables.folder / "baseline_forecasts.parquet"
+        raise ResultsError(f"{path}: has no rows for {about}baseline {baseline}; {REMEDY}")
+    other = other.rename(columns={"forecast": "baseline"})
+    return week.merge(other, on=["client", "stamp"], how="left")
+
+
+def unbroken(week: pd.DataFrame, minutes: int) -> pd.DataFrame:
+    """A week with a row for every interval, so that lines stop where windows touch a gap."""
+    return week.set_index("stamp").asfreq(f"{minutes}min").reset_index()

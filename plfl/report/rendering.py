@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
-from plfl.report.figures import caption, shown
+from plfl.report import figures
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, method_label, spaced
 
@@ -113,11 +113,11 @@ class Shown:
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, Shown]:
     """The figures of a study by name, drawn as SVG files in `folder`."""
-    figures = {}
-    for name, stems in shown(tables).items():
-        text = caption(name, tables.study)
-        figures[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
-    return figures
+    shown = {}
+    for name, stems in figures.available(tables.study).items():
+        text = figures.caption(name, tables.study)
+        shown[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
+    return shown
 
 
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')

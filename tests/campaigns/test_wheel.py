@@ -24,7 +24,7 @@ def test_a_plugin_runs_in_all_jobs_and_a_change_trains_again(tmp_path: Path) -> 
     installed.plfl("study", "mine/own.yaml")
     results = installed.work / "results" / "own"
     assert "Half" in (results / "index.html").read_text()
-    assert (installed.work / "figures" / "own" / "week.svg").is_file()
+    assert (installed.work / "figures" / "own" / "fig1_loads.svg").is_file()
     assert "Nothing to be done" in installed.plfl("study", "mine/own.yaml", "--dry-run")
     with (folder / "mine.py").open("a") as file:
         file.write("# A change.\n")

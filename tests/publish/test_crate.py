@@ -114,15 +114,11 @@ def test_an_archive_has_the_files_of_the_folder(
         publish(results, tmp_path / "one.zip", cited, DAY)
 
 
-def two_figures(study: Study | None = None) -> dict[str, tuple[str, ...]]:
-    """The one figure that shows readings, and another; drawing all of them takes long."""
-    return {"fig2_bytes": ("fig2_bytes",), "week": ("week",)}
-
-
 def test_readings_of_own_meters_stay(
     cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plfl.report.figures.available", two_figures)
+    drawn_figures = {"fig2_bytes": ("fig2_bytes",)}  # drawing all of them takes long
+    monkeypatch.setattr("plfl.report.figures.available", lambda study=None: drawn_figures)
     results = finished(tmp_path, OWN)
     shown = pd.read_parquet(results / "forecasts.parquet")
     report = (results / "index.html").read_text(encoding="utf-8")

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ResultsError
 from plfl.report import charts
 from plfl.report.charts import as_script, library
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
+from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
 SEEDS = fake_results.SMALL | {
@@ -121,3 +123,11 @@ def test_without_readings_there_is_no_week(tmp_path: Path) -> None:
     forecasts = pd.read_parquet(tmp_path / "forecasts.parquet")
     forecasts[:0].to_parquet(tmp_path / "forecasts.parquet")
     assert "week" not in charts.charts(Tables(tmp_path))["specs"]
+
+
+def test_missing_forecasts_are_an_error(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    table = pd.read_parquet(tmp_path / "baseline_forecasts.parquet")
+    table.assign(state="nowhere").to_parquet(tmp_path / "baseline_forecasts.parquet")
+    with naming(ResultsError, "baseline_forecasts.parquet", "has no rows"):
+        charts.charts(Tables(tmp_path))

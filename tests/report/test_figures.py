@@ -23,13 +23,13 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from scipy import stats
 
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError
 from plfl.report import figures
-from plfl.report.figures import available, draw, shown
+from plfl.report.figures import available, draw
 from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
-from plfl.results.records import CELL, MODELS
+from plfl.results.records import MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, shares
@@ -62,7 +62,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.fixture(scope="module")
 def drawn(results: Results) -> Drawn:
-    """A figure of a synthetic study, drawn once: `drawn("week", "SMALL", …)`, as `results`."""
+    """A figure of a synthetic study, drawn once: `drawn("ranks", "SMALL", …)`, as `results`."""
     return cache(lambda name, config, *diverged: draw(name, results(config, *diverged)))
 
 
@@ -75,21 +75,11 @@ def _study(**blocks: Any) -> Study:
 
 def test_a_study_has_the_figures_in_which_it_has_something_to_show() -> None:
     grid = fake_results.TINY["grid"]
-    assert set(available(_study())) == {
-        "convergence", "fig1_loads", "fig2_bytes", "ranks", "week"
-    }  # fmt: skip
+    assert set(available(_study())) == {"fig1_loads", "fig2_bytes", "ranks"}
     assert "fig3_mase" in available(_study(grid=grid | {"client_opt": ["adam", "sgd"]}))
     assert "ranks" not in available(_study(grid=grid | {"sharing": ["P1"]}))
     assert "fig2_bytes" not in available(_study(grid=grid | {"sharing": ["P3"]}))
     assert set(figures._CONDITIONS) <= set(available()), "all of plfl without a study"
-
-
-def test_a_figure_is_left_out_if_the_readings_were(tmp_path: Path) -> None:
-    tables = fake_results.write(tmp_path, fake_results.TINY)
-    assert set(shown(tables)) == set(available(tables.study))
-    forecasts = pd.read_parquet(tmp_path / "forecasts.parquet")
-    forecasts[:0].to_parquet(tmp_path / "forecasts.parquet")
-    assert set(available(tables.study)) - set(shown(Tables(tmp_path))) == {"week"}
 
 
 def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
@@ -148,7 +138,7 @@ def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_proce
     results: Results, tmp_path: Path
 ) -> None:
     folder = results("SMALL", *LOST).folder
-    some = {name: available()[name] for name in ("convergence", "fig3_mase", "ranks", "week")}
+    some = {name: available()[name] for name in ("fig1_loads", "fig3_mase", "ranks")}
     paths = [path for name in some for path in render(name, folder, tmp_path / "here")]
     stems = [stem for stems in some.values() for stem in stems]
     assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png", ".svg")]
@@ -204,10 +194,6 @@ def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> Non
     fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
     assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 10, "panels and colour bar"
-    for name in ("convergence", "week"):
-        (legend,) = draw(name, tables)[name].legends
-        labels = [text.get_text() for text in legend.get_texts()]
-        assert not [label for label in labels if "baseline" in label]
 
 
 # The paper's figures
@@ -335,36 +321,6 @@ def test_the_heading_says_what_is_shared(results: Results) -> None:
 # The other figures
 
 
-def test_curves_are_means_over_clients_and_seeds_of_the_best_server(
-    results: Results, drawn: Drawn
-) -> None:
-    tables = results("METERS")
-    axis = drawn("convergence", "METERS")["convergence"].axes[0]  # Nord, head
-    last = tables.scores("local")["validation_mase"]
-    assert last.xs(("Nord", "head", "fedopt", "sgd")).idxmin() == "fedavgm"
-    cell = {"state": "Nord", "sharing": "head", "client_opt": "sgd", "server_opt": "fedavgm"}
-    wanted = ["seed", "client", "round", "mase"]
-    records = tables.records(wanted, split="validation", model="local", **cell)
-    assert set(records["seed"]) == {1, 2}
-    curve, *_, persistence, baseline = axis.get_lines()
-    np.testing.assert_array_equal(curve.get_xdata(), [3, 6, 7])
-    np.testing.assert_allclose(
-        np.asarray(curve.get_ydata()), records.groupby("round")["mase"].mean()
-    )
-    assert np.asarray(persistence.get_ydata()).tolist() == [1, 1]
-    table = tables.baselines
-    here = table[(table["state"] == "Nord") & (table["baseline"] == tables.best_baseline("Nord"))]
-    level = here.loc[here["split"] == "validation", "mase"].mean()
-    np.testing.assert_allclose(np.asarray(baseline.get_ydata()), level)
-
-
-def test_a_diverged_optimiser_is_named_instead_of_drawn(drawn: Drawn) -> None:
-    diverged = [f"CA-P1-fedopt-prox-{server}-10" for server in ("fedavg", "fedavgadaptive")]
-    first, second, *_ = drawn("convergence", "SMALL", *diverged)["convergence"].axes
-    assert [text.get_text() for text in first.texts] == ["diverged: Prox"]
-    assert not second.texts
-
-
 def test_ranks_are_those_of_the_records_and_bars_join_what_is_alike(tmp_path: Path) -> None:
     optimiser = {"adam": 1.0, "adamams": 1.001, "prox": 2.0, "proxadam": 3.0}
 
@@ -414,68 +370,6 @@ def test_a_diverged_combination_has_no_score_and_ranks_last(tmp_path: Path) -> N
     table = blocks(tables.study, scores(tables, "local"))
     assert table["P2 Adam"].isna().all() and table["P2 Prox"].notna().all()
     assert ranking(table).ranks["P2 Adam"] == 2
-
-
-def test_the_week_is_that_of_the_median_client(results: Results, drawn: Drawn) -> None:
-    tables, state = results("SMALL"), "IL"
-    axis = drawn("week", "SMALL")["week"].axes[1]
-    cell = tables.best("local", state=state, sharing="P2")
-    assert cell is not None
-    keys = {"state": state, "sharing": "P2", "seed": 10}
-    keys |= {"client_opt": cell.client_opt, "server_opt": cell.server_opt}
-    test = tables.records(["client", "mase"], **keys, split="test", model="local", round=4)
-    median = test.sort_values("mase").iloc[1]
-    name = tables.best_baseline(state)
-    assert name is not None
-    by_client = tables.baselines.set_index(["baseline", "client", "split"])["mase"]
-    assert axis.get_title(loc="left") == (
-        f"IL, {median['client']}: P2, {tables.optimisers(cell)}, test MASE {median['mase']:.2f}; "
-        f"{baseline_label(name)}, test MASE {by_client[name, median['client'], 'test']:.2f}"
-    )
-    lines = [np.asarray(line.get_ydata()) for line in axis.get_lines()]
-    columns = ["persistence", "truth", "local"]
-    week = tables.forecasts(columns, client=median["client"], **keys)
-    other = tables.baseline_forecasts(["forecast"], client=median["client"], baseline=name)
-    for line, expected in zip(lines, [other["forecast"], *(week[c] for c in columns)], strict=True):
-        np.testing.assert_array_equal(line, expected)
-
-
-def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
-    grid = product(("P1", "P2", "P3"), ("adam", "prox"), ("fedavg", "fedavgadaptive"))
-    diverged = [f"NY-{scheme}-fedopt-{client}-{server}-10" for scheme, client, server in grid]
-    *others, last = draw("week", results("SMALL", *diverged))["week"].axes
-    assert [text.get_text() for text in last.texts] == ["every cell diverged"]
-    assert all(len(axis.get_lines()) == 4 for axis in others)
-
-
-def test_a_client_without_mase_is_not_the_median(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    records = pd.read_parquet(tmp_path / "records.parquet")
-    for constant, left in (("ca100", "ca137"), ("ca137", "ca100")):
-        changed = records.assign(mase=records["mase"].where(records["client"] != constant))
-        changed.to_parquet(tmp_path / "records.parquet")
-        (axis,) = draw("week", Tables(tmp_path))["week"].axes
-        assert f"CA, {left}:" in axis.get_title(loc="left")
-
-
-def test_missing_forecasts_of_a_client_are_an_error(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    for name in ("baseline_forecasts.parquet", "forecasts.parquet"):
-        table = pd.read_parquet(tmp_path / name)
-        table.assign(client="nobody").to_parquet(tmp_path / name)
-        with naming(ResultsError, name, "client ca"):
-            draw("week", Tables(tmp_path))
-
-
-def test_lines_stop_at_gaps(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    for name in ("forecasts.parquet", "baseline_forecasts.parquet"):
-        table = pd.read_parquet(tmp_path / name)
-        at = table.groupby([c for c in table if c in (*CELL, "client", "baseline")]).cumcount()
-        table[(at < 100) | (at >= 130)].to_parquet(tmp_path / name)
-    for line in draw("week", Tables(tmp_path))["week"].axes[0].get_lines():
-        missing = np.isnan(np.asarray(line.get_ydata(), float))
-        assert np.flatnonzero(missing).tolist() == list(range(100, 130))
 
 
 def test_ranking_follows_demsar() -> None:
@@ -549,6 +443,6 @@ def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
         assert "div." not in shown
 
 
-@pytest.mark.parametrize("name", ["convergence", "fig2_bytes", "ranks"])
+@pytest.mark.parametrize("name", ["fig2_bytes", "ranks"])
 def test_every_figure_draws(name: str, skipping: Tables) -> None:
     assert name in available(skipping.study) and draw(name, skipping)

@@ -18,7 +18,6 @@ from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
-from plfl.report.figures import draw
 from plfl.results.collect import (
     JobFiles,
     collect,
@@ -290,11 +289,6 @@ def test_every_target_has_its_scores(folder: Path) -> None:
     baselines = pd.read_parquet(folder / "baselines.parquet").query("split == 'test'")
     persistence = baselines[baselines["baseline"] == "persistence"]
     np.testing.assert_allclose(persistence[[f"mase_h{row}" for row in (1, 2, 3, 4)]], 1)
-
-
-def test_the_week_shows_intervals(folder: Path) -> None:
-    (axis,) = draw("week", Tables(folder))["week"].axes
-    assert len(axis.collections) == 2  # the 80 % and the 50 % interval
 
 
 AXES = dict(zip(CELL, ["CA", "P1", "fedopt", "sgd", "fedavg", 1], strict=True))

@@ -73,12 +73,6 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
     return {name: tuple(constants["OUTPUTS"]) for name, constants in _of(study).items()}
 
 
-def shown(tables: Tables) -> dict[str, tuple[str, ...]]:
-    """The figures of a study, except that of forecasts if publishers have removed the readings."""
-    every = available(tables.study).items()
-    return {name: stems for name, stems in every if name != "week" or tables.keeps_forecasts}
-
-
 def caption(name: str, study: Study | None = None) -> str:
     """The caption of figure `name`, in the words of a study."""
     text: str = _of(study)[name]["CAPTION"]
@@ -121,7 +115,7 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     from plfl.results.tables import Tables
 
     tables = Tables(results)
-    for name in shown(tables):
+    for name in available(tables.study):
         for stem, figure in draw(name, tables).items():
             save(figure, out / stem)
         yield name

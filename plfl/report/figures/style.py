@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from plfl.base.files import atomic
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, shares
+from plfl.results.words import shares
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -38,8 +38,6 @@ SEQUENTIAL = "cividis_r"
 """Colour map of amounts: darker is more; its lightness decreases monotonically."""
 REFERENCE: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": ":", "zorder": 1}
 """The line of persistence."""
-BASELINE: dict[str, Any] = {"color": "0.15", "linewidth": 0.9, "linestyle": "-.", "zorder": 1.5}
-"""The line of the best baseline."""
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so a figure is the same everywhere
@@ -113,23 +111,7 @@ def heading(tables: Tables, scheme: str, letters: int) -> str:
     return f"{fit(f'{scheme}:', letters)}\n{fit(shared, letters, lines=2)}"
 
 
-def best_baselines(tables: Tables) -> list[str]:
-    """An entry of a legend for each baseline that is the best of a state, with its states unless it
-    is the best of all."""
-    best, states, labels = tables.best_baselines, tables.study.data.states, []
-    for name in dict.fromkeys(best.values()):
-        where = [state for state in states if best.get(state) == name]
-        of = "" if len(where) == len(states) else f" ({', '.join(where)})"
-        labels.append(fit(f"best baseline{of}: {baseline_label(name)}", 52, lines=2))
-    return labels
-
-
-def log_if_wide(
-    axes: Iterable[Axes],
-    values: NDArray[Any],
-    ratio: float,
-    ticks: tuple[float, ...] = (1, 2, 5),
-) -> bool:
+def log_if_wide(axes: Iterable[Axes], values: NDArray[Any], ratio: float) -> bool:
     """Make the y axes logarithmic if positive `values` span more than `ratio`; return whether."""
     values = values[np.isfinite(values)]
     spanned = values.max() / values.min() if values.size and values.min() > 0 else 1
@@ -137,17 +119,10 @@ def log_if_wide(
     for axis in axes if wide else ():
         axis.set_yscale("log")
         # Over a wider span, more labels would overlap.
-        axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 30 else (1, 3)))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if spanned < 30 else (1, 3)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
     return wide
-
-
-def note(axis: Axes, text: str) -> None:
-    """Write a note into the upper right corner of `axis`, above everything drawn there."""
-    box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-    place: dict[str, Any] = {"ha": "right", "va": "top", "transform": axis.transAxes}
-    axis.text(0.99, 0.98, text, fontsize=6.5, color="0.25", bbox=box, zorder=5, **place)
 
 
 def mark_sample(figure: Figure) -> None:
