@@ -62,7 +62,8 @@ def coefficients(name: str, dataset: Dataset, client: int) -> Floats:
         if not late.any():
             columns = columns[:, : -len(features.AROUND)]
         starts = used
-    return _ridge(columns, _change(dataset, starts))
+    change = features.truth(dataset, starts) - features.last(dataset, starts)
+    return _ridge(columns, change)
 
 
 def restored(
@@ -101,10 +102,6 @@ def _inputs(dataset: Dataset, starts: Rows) -> Floats:
 def _lagged(dataset: Dataset, client: int, starts: Rows) -> Floats:
     lags = features.season_lags(dataset, client, starts)
     return np.concatenate([_inputs(dataset, starts), lags], axis=1)
-
-
-def _change(dataset: Dataset, starts: Rows) -> Floats:
-    return features.truth(dataset, starts) - features.last(dataset, starts)
 
 
 def _ridge(columns: Floats, change: Floats) -> Floats:

@@ -55,10 +55,6 @@ def _nothing() -> NDArray[np.float64]:
     return np.empty(0)
 
 
-def _unsaid() -> NDArray[np.str_]:
-    return np.empty(0, np.str_)
-
-
 @dataclass(frozen=True)
 class Dataset:
     """The series of a federation: the rows of all clients in one table, client by client."""
@@ -97,7 +93,7 @@ class Dataset:
     """Minutes between rows."""
     horizons: int = 1
     """H, targets of a window."""
-    scaling: NDArray[np.str_] = field(default_factory=_unsaid)
+    scaling: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, np.str_))
     """`plfl.data.windows.Scaling` (N,) of each client as JSON, which makes windows of later
     readings; empty for made-up series."""
     held: NDArray[np.int64] = field(default_factory=nobody)

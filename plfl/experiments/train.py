@@ -1,9 +1,8 @@
 """Train cells side by side on the datasets of their states, and record what happens."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,17 +75,13 @@ def train(
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
         trials = [trial for trial in tried if trial.cells is same]
+        ends = {(t.candidate.tuned, t.until): t for t in trained if t.cells is same}
         chosen = {
-            model: _of_choice(choice, [trial for trial in trained if trial.cells is same])
+            model: ends[choice.tuned, choice.rounds]
             for model, choice in kept[trials[0].group].items()
         }
         results |= _results(study, trials, chosen, trials[0].group in best)
     return results
-
-
-def _of_choice(choice: TunedChoice, trials: Iterable[Trial]) -> Trial:
-    wanted = (t for t in trials if (t.candidate.tuned, t.until) == (choice.tuned, choice.rounds))
-    return next(wanted)
 
 
 class _Trials:
@@ -301,11 +296,16 @@ def tables(
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
     chosen candidate.
 
-    `alone`: whether its clients train by themselves; `steps`: local steps of all candidates.
+    `alone`: whether its clients train by themselves, so that there is no server rate; `steps`:
+    local steps of all candidates.
     """
     records = pd.concat(
         [
-            recorder.of_model(model).assign(**_described(candidate, alone))
+            recorder.of_model(model).assign(
+                lr=candidate.client_opt.lr,
+                server_lr=np.nan if alone else candidate.server_opt.lr,
+                hyperparameters=candidate.text,
+            )
             for model, (candidate, recorder) in trained.items()
         ],
         ignore_index=True,
@@ -320,15 +320,6 @@ def tables(
     ]
     by_day = pd.concat(errors, ignore_index=True) if errors else pd.DataFrame()
     return CellResult(_labelled(cell, records), _labelled(cell, week), _labelled(cell, by_day))
-
-
-def _described(candidate: Candidate, alone: bool) -> dict[str, Any]:
-    """The columns of records with hyperparameters; without a server there is no server rate."""
-    return {
-        "lr": candidate.client_opt.lr,
-        "server_lr": float("nan") if alone else candidate.server_opt.lr,
-        "hyperparameters": candidate.text,
-    }
 
 
 def clusters_of(f: Federation) -> NDArray[np.int64] | None:

@@ -4,13 +4,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import torch
 
 from plfl.base.files import digest
 from plfl.base.rounding import drawn_of
-from plfl.config.named import Chain
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer
@@ -48,19 +46,20 @@ def workload(study: Study) -> pd.DataFrame:
             distinct = {digest(study.settings(cell)): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
             tried = [len(study.candidates(cell)) for cell in distinct.values()]
-            rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
-            if study.retrains:
-                tried = [trials + 1 for trials in tried]
-                rounds += study.federation.rounds * len(tried)
+            scored = sum(tried) * sum(map(f.evaluates, range(1, f.rounds + 1)))
+            tried = [trials + study.retrains for trials in tried]
+            rounds = sum(tried) * f.rounds
             if study.joins(scheme) == "unseen":  # a client trains in all parts except its own
                 rounds *= study.schemes[scheme].turns - 1
             shared = layout.mask(study.shared[scheme])
             lengths = [int(shared[some].sum()) for some in layout.slices.values()]
+            sent = tuple(filter(None, lengths))  # of each tensor, its shared numbers
             both_ways: float = sum(
-                _message(study, chain, lengths) for chain in study.channel.chains
+                most(c, blocks_of(study.channel.scales, sent)) if c and sent else 4 * sum(sent)
+                for c in study.channel.chains
             )
             if study.model.only_method:  # each tree crosses once, and more than its numbers
-                both_ways /= study.federation.rounds
+                both_ways /= f.rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients_of(state)
             if study.task.common_windows:  # the server's, and last those of the clients
@@ -77,21 +76,6 @@ def workload(study: Study) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _message(study: Study, chain: Chain | None, lengths: list[int]) -> int:
-    """Bytes of one message of shared parameters, given the length of each tensor."""
-    if chain is None or not any(lengths):
-        return 4 * sum(lengths)
-    return most(chain, blocks_of(study.channel.scales, tuple(filter(None, lengths))))
-
-
-def _rounds(study: Study, trials: int) -> tuple[int, int]:
-    """The total number of rounds that the trials of a cell train, and how many of these are
-    scored."""
-    rounds = study.federation.rounds
-    evaluated = [t for t in range(1, rounds + 1) if study.federation.evaluates(t)]
-    return trials * rounds, trials * len(evaluated)
 
 
 def measured_speed(study: Study) -> float:

@@ -107,18 +107,15 @@ class ClientData:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
         return torch.stack([cache[i] for i in clients.tolist()])
 
-    def _stream_of(self, i: int, t: int) -> tuple[str, int]:
-        """Name and counter of a client's stream in round `t`."""
-        # A stream counts from zero, so rounds before the first have streams of their own.
-        return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
-
     def drawn(self, clients: Tensor, t: int, steps: int) -> Minibatches:
         """The first `steps` minibatches of round `t`."""
         return Minibatches(self.minibatches(clients, t, steps))
 
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts(i), self.settings.batch_size
-        name, t = self._stream_of(i, t)
+        name = self.names[i]
+        if t <= 0:  # a stream counts from zero: rounds before the first have one of their own
+            name, t = f"/before/{name}", 1 - t
         if self.settings.batches == "epoch":
             # Where a round begins must not depend on how many steps a method takes in it.
             first = (t - 1) * int(self.steps(torch.tensor([i])))

@@ -150,7 +150,10 @@ class Federation:
         if self.channel.shared:
             self.state = self._returned("init", MethodState, self.method.init(self))
             if rule.needs_labels:
-                self._learn_labels()
+                has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
+                (received,) = self.channel.send_extras("up", self.everyone, [has_label])
+                self.selection.labels = received.cpu().numpy()
+                self.selection.draw(0)  # an impossible selection is reported before training
             self.clock.wait_for_all(self.channel.traffic)
         if settings.ema is not None:
             none = torch.zeros_like(self.moments.steps)
@@ -162,15 +165,6 @@ class Federation:
     def coder(self) -> Coder | None:
         """The coder of the shared parameters on the channel, if any."""
         return self.channel.coder
-
-    def _learn_labels(self) -> None:
-        """If the selection needs labels, let the clients tell the server theirs, and try a
-        selection."""
-        has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
-        (received,) = self.channel.send_extras("up", self.everyone, [has_label])
-        self.selection.labels = received.cpu().numpy()
-        # An impossible selection is reported before anything trains.
-        self.selection.draw(0)
 
     @property
     def settings(self) -> FederationSettings:

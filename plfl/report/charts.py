@@ -170,7 +170,8 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         " global models; dash-dotted: the best baseline; dotted: persistence. A click on an entry"
         " of the legend picks its lines out."
     )
-    layers = [rival, curve, _line_at_one("y")]
+    rule = alt.Chart(alt.NamedData("persistence")).mark_rule(strokeDash=[1, 3])
+    layers = [rival, curve, rule.encode(y="mase:Q", color=alt.value("var(--quiet)"))]
     return _chart(layers, params, about, 300), {"curves": rows, "rivals": lines}
 
 
@@ -286,13 +287,6 @@ def _ticks(low: float, high: float) -> list[float]:
     steps = (1, 2, 5) if high < 300 * low else (1,)
     ticks = [float(f"{step}e{power}") for power in powers for step in steps]
     return [tick for tick in ticks if low <= tick <= high]
-
-
-def _line_at_one(axis: str) -> alt.Chart:
-    """A dotted line at the MASE of persistence."""
-    rule = alt.Chart(alt.NamedData("persistence")).mark_rule(strokeDash=[1, 3])
-    line: alt.Chart = rule.encode(**{axis: "mase:Q"}, color=alt.value("var(--quiet)"))
-    return line
 
 
 def _tip(field: str, title: str, kind: str = "Q") -> alt.Tooltip:

@@ -276,7 +276,10 @@ def write(results: Path, figures: Path, out: Path) -> None:
             overview.about,
             study=study,
             source=source_of(study),
-            links={label: _link(results / label, out) for label in overview.about["variants"]},
+            links={
+                label: link(path, out) if (path := results / label / "index.html").is_file() else ""
+                for label in overview.about["variants"]
+            },
             compared=forest(study, overview.comparisons),
             dated=in_sentences(study, results),
             note=undecidable(study),
@@ -345,9 +348,3 @@ def _meters(overview: Overview) -> list[dict[Any, Any]]:
         )
         row["answer"] = "gains" if row["gain_low"] > 0 else "loses" if row["gain_high"] < 0 else ""
     return rows
-
-
-def _link(folder: Path, out: Path) -> str | None:
-    """The link to the page of a variant, if it has one."""
-    page = folder / "index.html"
-    return link(page, out) if page.is_file() else None

@@ -157,9 +157,14 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
     the best baseline."""
     study, here = tables.study, tables.clients[tables.clients["state"] == state]
     columns: list[pd.Series[float] | None] = []
+    last = {"split": "test", "model": "local", "round": study.federation.rounds}
     for scheme in study.grid.sharing:
         cell = tables.best("local", state=state, sharing=scheme)
-        columns.append(None if cell is None else _over_seeds(tables, cell))
+        if cell is None:
+            columns.append(None)
+            continue
+        scores = tables.records(["client", "mase"], **last, **_of_all_seeds(cell))
+        columns.append(scores.groupby("client")["mase"].mean())
     if tables.baselines.empty:
         by_name = here.set_index("client")
         columns += [by_name[f"{name}_mase_test"] for name in _naive(tables)]
@@ -187,13 +192,6 @@ def _naive(tables: Tables) -> dict[str, str]:
     named = {name: f"Load a {name.removeprefix('naive_')} before" for name in SEASONS}
     known = {name: text for name, text in named.items() if f"{name}_mase_test" in tables.clients}
     return known if tables.baselines.empty else {}
-
-
-def _over_seeds(tables: Tables, cell: Cell) -> pd.Series[float]:
-    """Test MASE of each client's own model at the last round, mean over seeds."""
-    last = {"split": "test", "model": "local", "round": tables.study.federation.rounds}
-    scores = tables.records(["client", "mase"], **last, **_of_all_seeds(cell))
-    return scores.groupby("client")["mase"].mean()
 
 
 def _peaks(tables: Tables, state: str) -> dict[str, str]:

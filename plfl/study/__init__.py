@@ -508,12 +508,17 @@ class Study(Section):
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""
+        alone, rounds = self.is_alone(cell), self.federation.model_dump(mode="json")
+        if self.federation.privacy.clip is None or alone:
+            del rounds["privacy"]
+        else:
+            del rounds["privacy"]["delta"]
         settings = {
             "cell": [cell.state, cell.seed],
             "shared": self.parameters(self.shared[cell.sharing]),
             "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
             "model": self.model.settings,
-            "federation": self._rounds_of(cell),
+            "federation": rounds,
         }
         if self.task.name != DEFAULT_TASK or self.task.widening != "none":
             settings["task"] = self.task.settings
@@ -522,7 +527,6 @@ class Study(Section):
             settings["scheme"] = scheme.model_dump(mode="json", exclude_none=True)
         if self.tuning.rounds:
             settings["rounds"] = self.tuning.rounds
-        alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
         used: list[Algorithm] = [self.client_optimiser(cell)]
@@ -538,15 +542,6 @@ class Study(Section):
         if code := plugins.signature(*map(type, used)):
             settings["plugins"] = code
         return settings
-
-    def _rounds_of(self, cell: Cell) -> dict[str, Any]:
-        """The settings of the rounds, with those of privacy if they affect a cell."""
-        rounds = self.federation.model_dump(mode="json")
-        if self.federation.privacy.clip is None or self.is_alone(cell):
-            del rounds["privacy"]
-        else:
-            del rounds["privacy"]["delta"]
-        return rounds
 
     # -- results ---------------------------------------------------------------------------------
 

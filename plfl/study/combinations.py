@@ -42,11 +42,10 @@ class Candidate:
     @property
     def text(self) -> str:
         """The tuned values as text: `client_opt.adam.lr=0.001, server_opt.fedavg.lr=0.1`."""
-        return ", ".join(f"{path}={_number(value)}" for path, value in self.tuned)
-
-
-def _number(value: Value) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return ", ".join(
+            f"{path}={value:g}" if isinstance(value, float) else f"{path}={value}"
+            for path, value in self.tuned
+        )
 
 
 def candidates(base: Candidate, search: Search, trials: int | None = None) -> list[Candidate]:

@@ -138,8 +138,12 @@ class DeployedServer:
                 time.monotonic() - begun,
                 [name for name in self.names if name in self.members.windows],
             )
-            self._count_joining()
             sizes, evaluation = self._message_bytes, None
+            # The bytes of joining belong to the first round in which a client takes part.
+            for i in sizes["message_down"].nonzero()[0].tolist():
+                down, up = self.members.joining_bytes.pop(self.names[i], (0, 0))
+                sizes["message_down"][i] += down
+                sizes["message_up"][i] += up
             if self.study.federation.evaluates(t):
                 self._message_bytes = self._no_bytes()  # sending scores does not count
                 evaluation = self._evaluate(f)
@@ -284,13 +288,6 @@ class DeployedServer:
             else:
                 self.members.has_limits.add(name)
         return answers
-
-    def _count_joining(self) -> None:
-        """Add the bytes of joining to those of the first round in which a client takes part."""
-        for i in self._message_bytes["message_down"].nonzero()[0].tolist():
-            down, up = self.members.joining_bytes.pop(self.names[i], (0, 0))
-            self._message_bytes["message_down"][i] += down
-            self._message_bytes["message_up"][i] += up
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
         """Counters, at zero, of the bytes of complete messages per client and direction."""
