@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
@@ -63,7 +63,7 @@ def main() -> None:
         settings = variant.baselines
         further, left_out = settings.further, settings.leave_out
         evaluated = evaluate(
-            arguments.site, data, Boosting.of(settings), task_of(variant), further, left_out
+            arguments.site, data, TreeSettings.of(settings), task_of(variant), further, left_out
         )
         table = evaluated.scores.query("split == 'test'").groupby("baseline", sort=False)
         means = table[["mase", "bytes"]].mean()

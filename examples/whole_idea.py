@@ -14,7 +14,7 @@ import matplotlib as mpl
 import pandas as pd
 
 import plfl
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import evaluate
 
 mpl.use("Agg")
@@ -84,7 +84,7 @@ for cell, result in results.items():
     scores = scores[scores["round"] == scores["round"].max()]
     name = f"{cell.sharing}, {cell.method}"
     rows += [(name, client, mase, sent) for client, mase in scores[["client", "mase"]].to_numpy()]
-baselines = evaluate("NY", dataset, Boosting(trees=60)).scores.query("split == 'test'")
+baselines = evaluate("NY", dataset, TreeSettings(trees=60)).scores.query("split == 'test'")
 for name in ("naive_week", "ridge", "lightgbm_lags", "lightgbm_pooled"):
     own = baselines[baselines["baseline"] == name]
     rows += list(own[["baseline", "client", "mase", "bytes"]].itertuples(index=False, name=None))

@@ -47,7 +47,7 @@ windows have several targets, only every second, third, … window is used to ke
 
 
 @dataclass(frozen=True)
-class Boosting:
+class TreeSettings:
     """How a LightGBM is trained."""
 
     trees: int = 400
@@ -64,7 +64,7 @@ class Boosting:
     """Seed with which the rows and columns of each tree are drawn; 0: all are used."""
 
     @classmethod
-    def of(cls, settings: Baselines) -> Boosting:
+    def of(cls, settings: Baselines) -> TreeSettings:
         """The settings of a study."""
         search = settings.search
         return cls(
@@ -75,7 +75,7 @@ class Boosting:
         )
 
 
-DEFAULT = Boosting()
+DEFAULT = TreeSettings()
 Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
 """Features (W, K) of windows with one target, given the client's number, start rows and units."""
 
@@ -95,7 +95,7 @@ class TreeModel(NamedTuple):
         return sum(map(len, self.texts))
 
 
-def lightgbm(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     """Forecasts the load from the study's own inputs, with one model per client.
 
     The inputs are the loads of the look-back and the other features at the last input row.
@@ -103,7 +103,7 @@ def lightgbm(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return forecasts(dataset, of_each_client("lightgbm", dataset, boosting), boosting)
 
 
-def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm_lags(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     """Forecasts the change from the last load, with one model per client.
 
     Additional inputs are day and week lags and the target's calendar.
@@ -111,7 +111,7 @@ def lightgbm_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     return forecasts(dataset, of_each_client("lightgbm_lags", dataset, boosting), boosting)
 
 
-def lightgbm_covariates(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm_covariates(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     """Forecasts the change from the last load from the study's look-back and its covariates.
 
     There is one model per client.
@@ -119,7 +119,7 @@ def lightgbm_covariates(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predi
     return forecasts(dataset, of_each_client("lightgbm_covariates", dataset, boosting), boosting)
 
 
-def lightgbm_pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+def lightgbm_pooled(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     """Like `lightgbm_lags`, but one model for all clients of a federation."""
     return forecasts(dataset, of_pooled(dataset, boosting, None), boosting)
 
@@ -140,7 +140,7 @@ def shared_by(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Ro
                 yield dataset.whole.of(others), others, late
 
 
-def of_pooled(dataset: Dataset, boosting: Boosting, turns: int | None) -> dict[int, TreeModel]:
+def of_pooled(dataset: Dataset, boosting: TreeSettings, turns: int | None) -> dict[int, TreeModel]:
     """For each client, a model of pooled raw data (see `shared_by`)."""
     models: dict[int, TreeModel] = {}
     for members, _, some in shared_by(dataset, turns):
@@ -148,7 +148,7 @@ def of_pooled(dataset: Dataset, boosting: Boosting, turns: int | None) -> dict[i
     return models
 
 
-def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, TreeModel]) -> Predict:
+def with_own(dataset: Dataset, boosting: TreeSettings, models: Mapping[int, TreeModel]) -> Predict:
     """Forecasts by models of clients, to which each adds trees that it trains on its own data."""
 
     def added(client: int, model: TreeModel) -> TreeModel:
@@ -159,7 +159,7 @@ def with_own(dataset: Dataset, boosting: Boosting, models: Mapping[int, TreeMode
     return forecasts(dataset, added_to, boosting)
 
 
-def of_each_client(name: str, dataset: Dataset, boosting: Boosting) -> dict[int, TreeModel]:
+def of_each_client(name: str, dataset: Dataset, boosting: TreeSettings) -> dict[int, TreeModel]:
     """The models of a baseline that trains one for each client, by the client's number."""
     return {
         i: trained(dataset.of(np.array([i])), dataset, boosting, *_OWN[name])
@@ -177,7 +177,7 @@ def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, leve
     return partial(_predict, windows, boosters, levels > 0, None)
 
 
-def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: Boosting) -> Predict:
+def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: TreeSettings) -> Predict:
     """Forecasts by the models of clients, given by number; NaN for a client without a model."""
 
     def of_stage(stage: int, client: int, starts: Rows) -> Floats:
@@ -287,14 +287,16 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-Grow: TypeAlias = Callable[[TreeWindows, Boosting, Sequence["Chosen"], Predict | None], list[Any]]
+Grow: TypeAlias = Callable[
+    [TreeWindows, TreeSettings, Sequence["Chosen"], Predict | None], list[Any]
+]
 """A replacement of `boosted`."""
 
 
 def trained(
     members: Dataset,
     scored: Dataset,
-    boosting: Boosting,
+    boosting: TreeSettings,
     design: Design = _lagged,
     changes: bool = True,
     base: Sequence[Predict] = (),
@@ -393,7 +395,7 @@ class Chosen(NamedTuple):
 
 def boosted(
     windows: TreeWindows,
-    boosting: Boosting,
+    boosting: TreeSettings,
     chosen: Sequence[Chosen],
     base: Predict | None,
     public: Floats | None = None,

@@ -29,7 +29,7 @@ MODULES: dict[str, Any] = {"naive": naive, "linear": linear, "trees": trees}
 """The modules of `plfl.baselines` that have the functions of `STANDARD`."""
 
 
-def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
+def fits(boosting: trees.TreeSettings = trees.DEFAULT) -> dict[str, Fit]:
     """How each baseline of every study is trained. If `boosting` has levels, the baselines forecast
     these quantiles."""
     by_name: dict[str, Fit] = {}
@@ -64,7 +64,7 @@ class BaselineTables:
 def evaluate(
     state: str,
     dataset: Dataset,
-    boosting: trees.Boosting = trees.DEFAULT,
+    boosting: trees.TreeSettings = trees.DEFAULT,
     task: Task | None = None,
     further: Sequence[Further] = (),
     leave_out: Collection[str] = (),

@@ -29,13 +29,13 @@ def storable(names: list[str]) -> list[str]:
     return [name for name in names if name in STANDARD and STANDARD[name].crosses == "nothing"]
 
 
-def boosting_of(study: Study) -> trees.Boosting:
+def boosting_of(study: Study) -> trees.TreeSettings:
     """How the trees of a study are trained: for its quantiles, if it forecasts any."""
-    boosting, task = trees.Boosting.of(study.baselines), task_of(study)
+    boosting, task = trees.TreeSettings.of(study.baselines), task_of(study)
     return replace(boosting, levels=task.levels) if isinstance(task, Quantiles) else boosting
 
 
-def fit(name: str, dataset: Dataset, boosting: trees.Boosting) -> tuple[list[Arrays], Predict]:
+def fit(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> tuple[list[Arrays], Predict]:
     """Fit a baseline as `plfl.experiments.baselines.evaluate` does.
 
     Returns:

@@ -16,7 +16,7 @@ from plfl.base.files import sha256
 from plfl.base.text import some
 from plfl.baselines import BASELINE
 from plfl.baselines.further import Further
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments import baselines
@@ -255,7 +255,7 @@ def _beside(
             evaluated = baselines.evaluate(
                 state,
                 dataset,
-                Boosting.of(study.baselines),
+                TreeSettings.of(study.baselines),
                 task_of(study),
                 [rules for rules in study.baselines.further if isinstance(rules, Further)],
                 study.baselines.leave_out,

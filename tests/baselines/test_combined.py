@@ -20,7 +20,7 @@ from plfl.experiments.baselines import evaluate
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers.outside import dataset
 
-FEW = trees.Boosting(trees=5)
+FEW = trees.TreeSettings(trees=5)
 
 
 def loss(truth: Floats, forecasts: Floats, levels: Floats, weights: Floats) -> float:

@@ -15,7 +15,7 @@ from plfl.baselines.features import raw_bytes
 from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.model import Floats
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.federated import collectives
 from plfl.federated.channel import Channel
@@ -23,7 +23,7 @@ from plfl.federated.collectives import Server, connect, disconnect, packed, unpa
 from plfl.federated.trees import SETTINGS, Client, Part, Tree, binned, grow
 from tests.helpers.outside import dataset
 
-FEW = Boosting(trees=6, leaves=(8,), max_bin=31)
+FEW = TreeSettings(trees=6, leaves=(8,), max_bin=31)
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 31))[:, None], 6, axis=1)
 BINS = binned(GRID, 31)
 
@@ -246,7 +246,7 @@ def mase(predict: Callable[[int, Any], Floats], data: Dataset) -> float:
 
 def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
     data = dataset(clients=3, days=25)
-    settings = Boosting(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
+    settings = TreeSettings(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
     federated = LightgbmFederated().trained(data, settings)
     assert mase(federated.predict, data) == pytest.approx(
         mase(trees.lightgbm_pooled(data, settings), data), abs=0.01
@@ -259,10 +259,10 @@ def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
 
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
     data = dataset(clients=2, days=25)
-    tried = Boosting(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
+    tried = TreeSettings(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
     (found, few), (both, more) = (
         LightgbmFederated().trained(data, one)
-        for one in (Boosting(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
+        for one in (TreeSettings(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
     )
     starts = data.starts(0, "test")
     np.testing.assert_array_equal(found(0, starts), both(0, starts))
@@ -271,7 +271,7 @@ def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
 
 def test_quantiles_are_ordered() -> None:
     data = dataset(clients=2, days=20)
-    settings = Boosting(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
+    settings = TreeSettings(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
     starts = data.starts(0, "test")
     found = LightgbmFederated().trained(data, settings).predict(0, starts)
     assert found.shape == (len(starts), 1, 3)

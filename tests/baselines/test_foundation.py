@@ -14,7 +14,7 @@ from plfl.baselines.further.chronos import Chronos
 from plfl.baselines.further.fracast import Fracast
 from plfl.baselines.further.timesfm import TimesFM
 from plfl.baselines.further.tirex import TiRex
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
 from tests.helpers import tiny
@@ -148,9 +148,9 @@ def test_forecasts_are_those_of_the_package(
     data.load[data.bounds[0, 2] - 45] = np.nan  # read by the first window of the test set
     folder = {} if kind is Fracast else {"folder": tmp_path}
     baseline = kind(**folder, trained_on_this_dataset=False, context=64)
-    predict = baseline.trained(data, Boosting(levels=levels)).predict
+    predict = baseline.trained(data, TreeSettings(levels=levels)).predict
     starts = data.starts(0, "test")
-    found, median = predict(0, starts), baseline.trained(data, Boosting()).predict(0, starts)
+    found, median = predict(0, starts), baseline.trained(data, TreeSettings()).predict(0, starts)
     assert found.std() > 0
     for k in (0, len(starts) - 1):
         end = int(starts[k]) + data.look_back
@@ -182,7 +182,7 @@ def test_every_row_says_whether_the_baseline_knew_the_data() -> None:
     pytest.importorskip("fracast")
     listed = [{"name": "fracast", "trained_on_this_dataset": True}]
     study = tiny.study(baselines={"trees": 5, "further": listed})
-    boosting = Boosting.of(study.baselines)
+    boosting = TreeSettings.of(study.baselines)
     table = evaluate("XX", tiny.dataset(), boosting, further=study.baselines.further).scores
     seen = table.groupby("baseline")["trained_on_this_dataset"].all()
     assert seen[seen].index.tolist() == ["fracast"]

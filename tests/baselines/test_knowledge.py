@@ -11,7 +11,7 @@ from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
@@ -19,14 +19,14 @@ from plfl.data.windows import build
 from plfl.experiments.baselines import fits
 from tests.helpers.outside import FEATURES, dataset, series
 
-FITS = fits(Boosting(trees=20))
+FITS = fits(TreeSettings(trees=20))
 TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
 OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmOthersOwn, LightgbmMean)} | {
     "lightgbm_federated": partial(LightgbmFederated, turns=4)
 }
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
 FITS_OF_OTHERS = {
-    name: lambda data, kind=kind: kind().trained(data, Boosting(trees=5)).predict
+    name: lambda data, kind=kind: kind().trained(data, TreeSettings(trees=5)).predict
     for name, kind in OTHERS.items()
 }
 
@@ -131,7 +131,7 @@ def test_others_are_those_of_the_own_federation(name: str) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_others_send_is_counted(name: str) -> None:
     data = dataset(clients=3, days=25)
-    sent, of_more = (OTHERS[name]().trained(data, Boosting(trees=n)).sent for n in (5, 10))
+    sent, of_more = (OTHERS[name]().trained(data, TreeSettings(trees=n)).sent for n in (5, 10))
     if name in ("lightgbm_mean", "lightgbm_federated"):
         np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
     else:
@@ -141,5 +141,5 @@ def test_what_others_send_is_counted(name: str) -> None:
 def test_those_who_lend_send_all_that_they_know() -> None:
     tables = {name: assemble(series(i, 25), FEATURES) for i, name in enumerate("ab")}
     data = build(tables, Windows(history=1), lends=True)
-    _, sent = LightgbmOthers().trained(data, Boosting(trees=5))
+    _, sent = LightgbmOthers().trained(data, TreeSettings(trees=5))
     assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import outside
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
@@ -32,7 +32,7 @@ def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "METERS", 3)
     study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
     data = sources.of(study.data).examples_of(study, "fox")
-    boosting = Boosting.of(study.baselines)
+    boosting = TreeSettings.of(study.baselines)
     written = evaluate("fox", data, boosting, further=study.baselines.further).scores
     own, whole = outside.meters(table, ORIGIN, WEEKS), outside.meters(table, ORIGIN, None)
     whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]

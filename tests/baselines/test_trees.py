@@ -95,7 +95,9 @@ def test_one_model_per_client_on_the_studys_covariates() -> None:
 
 def test_leaves_and_rate_are_chosen_on_validation() -> None:
     data = dataset(clients=1, days=25)
-    predict = trees.lightgbm_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
+    predict = trees.lightgbm_lags(
+        data, trees.TreeSettings(learning_rate=(0.05, 0.3), leaves=(4, 31))
+    )
     w = Windowed(series(0, days=25))
     changes = (w.truth - w.last) / scale(w)
     sets = [(relative(w).loc[w.part(s)], changes[w.part(s)]) for s in ("train", "validation")]

@@ -7,7 +7,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.baselines import catalogue, linear
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import BaselineTables, evaluate, fits
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
@@ -18,7 +18,7 @@ from tests.helpers.outside import dataset, series
 
 @pytest.fixture(scope="module")
 def found() -> BaselineTables:
-    return evaluate("XX", dataset(), Boosting(trees=20))
+    return evaluate("XX", dataset(), TreeSettings(trees=20))
 
 
 def test_every_baseline_client_and_evaluated_part_has_scores(found: BaselineTables) -> None:
@@ -34,7 +34,7 @@ def test_every_baseline_client_and_evaluated_part_has_scores(found: BaselineTabl
 def test_a_study_with_covariates_has_a_baseline_on_it(found: BaselineTables) -> None:
     assert "lightgbm_covariates" not in set(found.scores["baseline"])
     covariates = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
-    more = evaluate("XX", dataset(covariates=covariates), Boosting(trees=20)).scores
+    more = evaluate("XX", dataset(covariates=covariates), TreeSettings(trees=20)).scores
     assert list(more["baseline"].unique()) == list(catalogue(covariates=True))
     means = more[more["split"] == "test"].groupby("baseline")["mase"].mean()
     # Its features are those of the baseline with lags, but in single precision.
@@ -53,7 +53,7 @@ def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
 
     monkeypatch.setattr(linear, "ridge", breaks)
-    table = evaluate("XX", dataset(), Boosting(trees=20), task)
+    table = evaluate("XX", dataset(), TreeSettings(trees=20), task)
     broken = table.scores["baseline"] == "ridge"
     assert set(table.scores.loc[broken, "failed"]) == {
         "RuntimeError: Check failed: right_count > 0"
@@ -75,7 +75,7 @@ def test_what_the_user_can_correct_still_ends_the_baselines(
 
     monkeypatch.setattr(linear, "ridge", refuses)
     with pytest.raises(DataError, match=r"a\.csv"):
-        evaluate("XX", dataset(), Boosting(trees=2), leave_out=[*catalogue()][8:])
+        evaluate("XX", dataset(), TreeSettings(trees=2), leave_out=[*catalogue()][8:])
 
 
 def test_scores_are_errors_over_the_windows_of_a_part(found: BaselineTables) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.stored_baselines import storable
@@ -48,7 +48,7 @@ def test_stored_baselines_give_the_recorded_scores(blocks: dict[str, Any]) -> No
     if not dataset.covariates.shape[1]:
         names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
-    found = evaluate("XX", dataset, Boosting.of(study.baselines), task_of(study)).scores
+    found = evaluate("XX", dataset, TreeSettings.of(study.baselines), task_of(study)).scores
     scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]
     scored = {name for name, _ in scores.dropna().index}
     assert {"lightgbm_lags", "ridge_lags"} <= scored

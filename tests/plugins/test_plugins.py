@@ -13,7 +13,7 @@ import yaml
 
 from plfl import plugins
 from plfl.base.errors import ConfigError
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.cli import main as cli
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
@@ -205,7 +205,7 @@ def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     named = {"further": [{"name": "damped", "weight": 1.0}]}
     study = project.load(plugins=["damped.py"], baselines=named, grid={})
     assert Study.parse(study.model_dump(mode="json"), "again") == study
-    few = Boosting(trees=5)
+    few = TreeSettings(trees=5)
     table = evaluate("XX", tiny.dataset(), few, further=study.baselines.further).scores
     assert (table.query("baseline == 'damped' and client == 'a'")["mase"] == 1).all()
     assert baseline_label("damped") == "Damped"

@@ -12,7 +12,7 @@ import pytest
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
@@ -62,7 +62,7 @@ def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
     for cell, result in train(study, study.cells, dataset).items():
         result.write(Files.of(folder, str(cell)), "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
-    found = evaluate("XX", dataset, Boosting(trees=3), study.task)
+    found = evaluate("XX", dataset, TreeSettings(trees=3), study.task)
     tables = CellResult(found.scores, found.forecasts, found.errors)
     tables.write(Files.of(folder / "baselines", "XX"))
     collect_again(study, folder, folder)

@@ -7,7 +7,7 @@ from plfl.base.errors import PlflError
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.model import Predict, Trained, again
 from plfl.baselines.targets import with_residuals
-from plfl.baselines.trees import Boosting
+from plfl.baselines.trees import TreeSettings
 from plfl.config.named import STANDARD, BaselineRules
 from plfl.data.dataset import Dataset
 
@@ -38,7 +38,7 @@ class Further(BaselineRules):
         """As `fit`, for quantiles (W, H, Q); by default those of its errors in training."""
         return with_residuals(self.fit, levels)(dataset)
 
-    def trained(self, dataset: Dataset, boosting: Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: TreeSettings) -> Trained:
         """Forecasts of all sets, or quantiles if `boosting` has levels, and the bytes that were
         sent."""
         levels = boosting.levels

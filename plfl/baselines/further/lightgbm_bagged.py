@@ -29,7 +29,7 @@ class LightgbmBagged(Further):
     models: int = Field(5, ge=2)
     """Models of each client."""
 
-    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
         bags = [trees.lightgbm_lags(dataset, sample) for sample in drawn]
         return Trained(_mean(bags), [0] * len(dataset.clients))

@@ -31,7 +31,7 @@ class LightgbmFederated(Further):
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
 
-    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         models: dict[int, trees.TreeModel] = {}
         sent: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, some in trees.shared_by(dataset, self.turns):
@@ -57,7 +57,7 @@ class Growing:
     def __call__(
         self,
         windows: trees.TreeWindows,
-        boosting: trees.Boosting,
+        boosting: trees.TreeSettings,
         chosen: Sequence[trees.Chosen],
         base: Predict | None,
     ) -> list[Any]:

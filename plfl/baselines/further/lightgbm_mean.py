@@ -24,7 +24,7 @@ class LightgbmMean(Further):
     )
     crosses: ClassVar[Crosses] = "models"
 
-    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         whole, count = dataset.whole, len(dataset.clients)
         of_clients = [
             trees.trained(whole.of(np.array([i])), dataset, boosting) for i in range(count)

@@ -27,6 +27,6 @@ class LightgbmOthers(Further):
     turns: int = Field(4, ge=2)
     """Groups of clients, left out in turn."""
 
-    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         models = trees.of_pooled(dataset, boosting, self.turns)
         return Trained(trees.forecasts(dataset, models, boosting), raw_bytes(dataset.whole))

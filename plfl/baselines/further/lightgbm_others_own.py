@@ -19,7 +19,7 @@ class LightgbmOthersOwn(LightgbmOthers):
         "what that leaves of its own data."
     )
 
-    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         models = trees.of_pooled(dataset, boosting, self.turns)
         predict = trees.with_own(dataset, boosting, models)
         return Trained(predict, raw_bytes(dataset.whole))

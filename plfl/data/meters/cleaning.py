@@ -34,7 +34,7 @@ from plfl.data.meters.stamps import (
     instants,
     standard_offset,
 )
-from plfl.data.meters.tables import Table
+from plfl.data.meters.tables import RawTable
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""
@@ -62,7 +62,7 @@ def nothing_done(meters: int) -> Done:
 class Piece:
     """The readings of meters in the same rows of a file."""
 
-    table: Table
+    table: RawTable
     times: Times
     readings: pd.DataFrame
     """Numbers by line, a column per meter; NaN where a reading is missing."""

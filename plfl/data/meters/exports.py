@@ -24,7 +24,7 @@ from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
 from plfl.data.meters.stamps import AmbiguousDatesError, Times, zone_named
-from plfl.data.meters.tables import Table
+from plfl.data.meters.tables import RawTable
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
@@ -169,7 +169,7 @@ def _pieces(
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
-        read: list[Table] = []
+        read: list[RawTable] = []
         with collected(exports.problems):
             read = tables.read(path, meters)
         for raw in read:
@@ -204,7 +204,7 @@ def _pieces(
     return pieces
 
 
-def _has_offsets(table: Table) -> bool:
+def _has_offsets(table: RawTable) -> bool:
     """Whether some column has times with a UTC offset, by its first cells."""
     offset = r"\d:?\d\d(?:[:.]\d+)*\s*(?:Z|[+-]\d\d:?\d\d)$"
     for name in map(str, table.cells):
@@ -218,7 +218,7 @@ def _has_offsets(table: Table) -> bool:
     return False
 
 
-def _keys(table: Table, columns: Layout, meters: Meters) -> Meters:
+def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
     """The keys for a file, with what it states about its unit and stamps.
 
     Raises:
@@ -294,7 +294,7 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     return known[roles].sort_index()
 
 
-def _form(table: Table, columns: Layout, times: Times, keys: Meters) -> str:
+def _form(table: RawTable, columns: Layout, times: Times, keys: Meters) -> str:
     """The detected form of a file, in words."""
     words = f"{table.form}, {columns.kind}, stamps {times.format}"
     if columns.stamp is not None:
@@ -314,7 +314,7 @@ def _form(table: Table, columns: Layout, times: Times, keys: Meters) -> str:
 
 
 def _check_unique(
-    table: Table, columns: Layout, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
+    table: RawTable, columns: Layout, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
 ) -> None:
     """Refuse meters that an earlier file also has.
 
@@ -338,7 +338,7 @@ def _check_unique(
 
 
 def _parts(
-    table: Table, columns: Layout, meters: Meters, alone: str | None, exports: Exports
+    table: RawTable, columns: Layout, meters: Meters, alone: str | None, exports: Exports
 ) -> tuple[Times, dict[str, Piece]]:
     """The stamps of a file, and the readings of each meter in it that is selected.
 
@@ -408,7 +408,7 @@ def _parts(
 
 
 def _summed(
-    table: Table,
+    table: RawTable,
     columns: Layout,
     values: Mapping[str, pd.Series],
     meter_of: Mapping[str, str],
@@ -442,7 +442,7 @@ def _summed(
     return summed, units.pop()
 
 
-def _named(table: Table, columns: Layout, alone: str | None) -> dict[str, str]:
+def _named(table: RawTable, columns: Layout, alone: str | None) -> dict[str, str]:
     """The names of meters, or of their registers, by their columns; `alone` of a lone one."""
     plain = {column: _WITH_UNIT.sub("", column) for column in columns.readings}
     if columns.kind == "wide":
@@ -453,7 +453,7 @@ def _named(table: Table, columns: Layout, alone: str | None) -> dict[str, str]:
 
 
 def _in_unit(
-    table: Table, columns: Layout, column: str, readings: pd.Series, meter: str | None = None
+    table: RawTable, columns: Layout, column: str, readings: pd.Series, meter: str | None = None
 ) -> tuple[pd.Series, str | None]:
     """Readings of a column in one unit, and the unit: that of all its rows, otherwise kWh or kW;
     None if no row states its own. Rows in units that are not those of loads are no readings.
@@ -488,7 +488,7 @@ def _in_unit(
     return readings * units.map(KWH), bases.pop()
 
 
-def _registers(names: Mapping[str, str], table: Table, meters: Meters) -> dict[str, str]:
+def _registers(names: Mapping[str, str], table: RawTable, meters: Meters) -> dict[str, str]:
     """The meter of each register, given their names; each its own if none are added.
 
     Raises:
@@ -535,7 +535,7 @@ def _sum(first: Piece, second: Piece) -> Piece:
     return replace(first, readings=total.set_axis(first.readings.index))
 
 
-def _names(table: Table, column: str) -> pd.Series:
+def _names(table: RawTable, column: str) -> pd.Series:
     """The names of meters in a column; numbers as they are written.
 
     Raises:
@@ -554,7 +554,7 @@ def _names(table: Table, column: str) -> pd.Series:
     return names
 
 
-def _values(table: Table, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
+def _values(table: RawTable, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
     """The numbers in some columns.
 
     Raises:

@@ -14,7 +14,7 @@ from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.stamps import ENDS
-from plfl.data.meters.tables import DATED, DIGITS, TOTALS, Table
+from plfl.data.meters.tables import DATED, DIGITS, TOTALS, RawTable
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
 _HOURS = re.compile(
@@ -84,7 +84,7 @@ class Layout:
         return "wide" if len(self.readings) > 1 else "one meter"
 
 
-def find(table: Table, meters: Meters) -> Layout:
+def find(table: RawTable, meters: Meters) -> Layout:
     """The layout of a file: from `meters.columns`, otherwise detected.
 
     If several columns are possible, a column `load` has the readings and a column `timestamp` the
@@ -151,7 +151,7 @@ def find(table: Table, meters: Meters) -> Layout:
     return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp, units)
 
 
-def _has_units(table: Table, column: str) -> bool:
+def _has_units(table: RawTable, column: str) -> bool:
     """Whether the cells of a column are units, some of which are of loads. A lone `W` may be a mark
     of true values."""
     stated = {
@@ -164,7 +164,7 @@ def _has_units(table: Table, column: str) -> bool:
 
 
 def _units(
-    table: Table, readings: Sequence[str], of_units: Sequence[str], meters: Meters
+    table: RawTable, readings: Sequence[str], of_units: Sequence[str], meters: Meters
 ) -> dict[str, str]:
     """The columns of units, by that of the readings: the only one, or that beside them.
 
@@ -191,7 +191,7 @@ def _units(
 
 
 def _ask_about_names(
-    table: Table, time: Sequence[str], readings: Sequence[str], others: Sequence[str]
+    table: RawTable, time: Sequence[str], readings: Sequence[str], others: Sequence[str]
 ) -> None:
     """Refuse a column, beside one of readings, whose values may name meters: each of them has rows
     of its own, one after the other or in turns, or explains why times occur more than once.
@@ -227,7 +227,7 @@ def _is_plain_name(column: str) -> bool:
     return quantities.unit_of(column) is None and not quantities.names_quantity(column)
 
 
-def _not_loads(table: Table, columns: Sequence[str]) -> dict[str, str]:
+def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
     """The columns of numbers that are no loads, and why."""
     reasons = {}
     for column in columns:
@@ -264,7 +264,7 @@ def _is_whole(values: pd.Series) -> bool:
     return bool(as_text(values).str.fullmatch(r"\d+(\.0)?").all())
 
 
-def _check_given(table: Table, meters: Meters) -> None:
+def _check_given(table: RawTable, meters: Meters) -> None:
     """Refuse columns that the user names but the file lacks or has more than once.
 
     Raises:
@@ -297,13 +297,13 @@ def _some(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
 
 
-def dates_in(table: Table) -> list[str]:
+def dates_in(table: RawTable) -> list[str]:
     """The columns with a date or a time, without those about when a row was written."""
     dates = [name for name in map(str, table.cells) if _is_time(table, name)]
     return [name for name in dates if not _ABOUT_ROWS.search(name)] or dates
 
 
-def _time(table: Table) -> tuple[tuple[str, ...], str | None]:
+def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
     """The columns of the time, and what their stamps mark if the columns say it.
 
     Of the start and the end of an interval, the start is read: it tells apart the two hours that
@@ -351,7 +351,7 @@ def has_clock(column: pd.Series) -> bool:
     return column.dtype.kind == "M" or bool(column.astype(str).str.contains(clock).any())
 
 
-def unit_of(table: Table, column: str) -> str | None:
+def unit_of(table: RawTable, column: str) -> str | None:
     """The unit that a file states for a column, in its row of units or in the column's name; of
     what may be a load, also the only one above the header."""
     if column in table.units:
@@ -367,7 +367,7 @@ def _sample(column: pd.Series) -> pd.Series:
     return text[text != ""]
 
 
-def _is_time(table: Table, name: str) -> bool:
+def _is_time(table: RawTable, name: str) -> bool:
     if name in table.plain and not _TIME_WORDS.search(name):
         return False
     column = table.cells[name]
@@ -384,7 +384,7 @@ def _is_time(table: Table, name: str) -> bool:
     return bool(text.str.match(DATED.pattern, case=False).mean() > 0.5)
 
 
-def _is_clock(table: Table, name: str) -> bool:
+def _is_clock(table: RawTable, name: str) -> bool:
     column = table.cells[name]
     if column.dtype.kind in "fbM" or (name in table.plain and not _HOURS.fullmatch(name)):
         return False
@@ -397,7 +397,7 @@ def _is_clock(table: Table, name: str) -> bool:
 
 
 def _name(
-    table: Table, time: Sequence[str], readings: Sequence[str], words: Sequence[str]
+    table: RawTable, time: Sequence[str], readings: Sequence[str], words: Sequence[str]
 ) -> str | None:
     """The column with the meters' names in a long file; None for other files.
 
@@ -428,7 +428,7 @@ def _name(
     )
 
 
-def _names_meters(table: Table, name: str) -> bool:
+def _names_meters(table: RawTable, name: str) -> bool:
     """Whether a column, by whose name it may have the names of meters, has several of them."""
     column = table.cells[name]
     if column.dtype.kind == "f":

@@ -8,14 +8,14 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters.tables import Table
+from plfl.data.meters.tables import RawTable
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 _THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+"
 
 
-def is_number(table: Table, name: str) -> bool:
+def is_number(table: RawTable, name: str) -> bool:
     """Whether a column has readings: at least half of its first values are numbers."""
     if name in table.plain:
         return True
@@ -33,7 +33,7 @@ def is_number(table: Table, name: str) -> bool:
     return True
 
 
-def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
+def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
     """The decimal separator of a file's text: `.` or `,`.
 
     Raises:
@@ -75,7 +75,7 @@ def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
     )
 
 
-def _some_whole(table: Table, columns: Sequence[str]) -> bool:
+def _some_whole(table: RawTable, columns: Sequence[str]) -> bool:
     """Whether some numbers have no separator: then others may have separators of thousands."""
     return any(
         as_text(table.cells[name]).str.fullmatch(r"[+-]?[1-9]\d*").any()
@@ -84,7 +84,7 @@ def _some_whole(table: Table, columns: Sequence[str]) -> bool:
     )
 
 
-def numbers(table: Table, name: str, mark: str, missing: Sequence[float | str]) -> pd.Series:
+def numbers(table: RawTable, name: str, mark: str, missing: Sequence[float | str]) -> pd.Series:
     """A column as float64, NaN where a reading is missing and infinite where it is not a number."""
     column = table.cells[name]
     words = [str(word).strip().lower() for word in missing]

@@ -14,7 +14,7 @@ from plfl.data.meters import stamps
 from plfl.data.meters.layout import dates_in, has_clock, unit_of
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
-from plfl.data.meters.tables import DATED, Table
+from plfl.data.meters.tables import DATED, RawTable
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"
 _CLOCK_NAME = re.compile(rf"{_CLOCK}(?:\s*(?:-|–|to|bis|a|/)\s*{_CLOCK})?", re.IGNORECASE)
@@ -34,7 +34,7 @@ _COUNTS = (24, 48, 96, 144, 288)
 """Readings per day."""
 
 
-def straight(table: Table, meters: Meters) -> Table:
+def straight(table: RawTable, meters: Meters) -> RawTable:
     """The table with one row per time.
 
     Raises:
@@ -56,7 +56,7 @@ def straight(table: Table, meters: Meters) -> Table:
     return table
 
 
-def _by_days(table: Table, meters: Meters) -> Table:
+def _by_days(table: RawTable, meters: Meters) -> RawTable:
     """A table with one row per day and a column for each time of the day, as one with a column
     `load`; other tables as they are."""
     day = _columns_of_day(list(map(str, table.cells)))

@@ -15,7 +15,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
-from plfl.data.meters.tables import SERIAL, Table
+from plfl.data.meters.tables import SERIAL, RawTable
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -93,7 +93,7 @@ class Times:
     """The UTC offset of the earliest stamp; None: the stamps are local times."""
 
 
-def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
+def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     """The stamps of a table.
 
     Args:
@@ -149,7 +149,7 @@ def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
     return _with_midnights(table, columns, checked, meters)
 
 
-def _text(table: Table, columns: tuple[str, ...], meters: Meters) -> pd.Series:
+def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Series:
     """The stamps as written, with single blanks; a date and a time of day in one."""
     text = as_text(table.cells[columns[0]])
     for name in columns[1:]:
@@ -193,7 +193,7 @@ def _count(text: pd.Series) -> tuple[pd.Series, str] | None:
     return stamps, f"epoch in {unit}"
 
 
-def _with_offsets(table: Table, text: pd.Series) -> pd.Series:
+def _with_offsets(table: RawTable, text: pd.Series) -> pd.Series:
     """Stamps with UTC offsets instead of the names of zones such as EST.
 
     Raises:
@@ -211,7 +211,9 @@ def _with_offsets(table: Table, text: pd.Series) -> pd.Series:
     return text.str.replace(_NAMED, lambda match: _ZONES[match[0]], regex=True)
 
 
-def _with_midnights(table: Table, columns: tuple[str, ...], times: Times, meters: Meters) -> Times:
+def _with_midnights(
+    table: RawTable, columns: tuple[str, ...], times: Times, meters: Meters
+) -> Times:
     """Local stamps in which the midnight that ends a day has the date of the next day.
 
     Some exports write the date of the start of an interval beside the time of its end: then
@@ -292,7 +294,7 @@ def _to_time(text: pd.Series, form: str) -> pd.Series:
     return stamps.dt.as_unit("us")
 
 
-def _find(table: Table, text: pd.Series) -> str:
+def _find(table: RawTable, text: pd.Series) -> str:
     """The only format in which the stamps can be read.
 
     Raises:
@@ -334,7 +336,7 @@ def _find(table: Table, text: pd.Series) -> str:
     return best[0]
 
 
-def _checked(table: Table, stamps: pd.Series, written: pd.Series, form: str) -> Times:
+def _checked(table: RawTable, stamps: pd.Series, written: pd.Series, form: str) -> Times:
     wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
     if wrong.any():
         line = wrong.idxmax()

@@ -63,7 +63,7 @@ _FOREIGN = {
 
 
 @dataclass(frozen=True)
-class Table:
+class RawTable:
     """The content of a raw file."""
 
     path: Path
@@ -141,7 +141,7 @@ def unreadable(path: Path) -> str | None:
     return "the file does not exist; check the path"
 
 
-def read(path: Path, meters: Meters) -> list[Table]:
+def read(path: Path, meters: Meters) -> list[RawTable]:
     """The table of a raw file, or the tables of a zip archive. The content determines the form, not
     the ending of the name.
 
@@ -195,7 +195,7 @@ def _is_part(name: str) -> bool:
     return last.lower().endswith((".csv", ".tsv", ".txt", ".xml", ".csv.gz")) and not is_hidden
 
 
-def _read_content(path: Path, file: IO[bytes], meters: Meters) -> Table:
+def _read_content(path: Path, file: IO[bytes], meters: Meters) -> RawTable:
     """The table of a file of text, of which the content is at the position of `file`."""
     content = file.read(2)
     opened: IO[bytes] | gzip.GzipFile = file
@@ -222,10 +222,10 @@ def _read_content(path: Path, file: IO[bytes], meters: Meters) -> Table:
     return _read_text(path, lines, meters)
 
 
-def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> Table:
+def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> RawTable:
     """The table of a standard format, whose stamps are the starts of intervals."""
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1))
-    return Table(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
+    return RawTable(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
 
 
 def _too_little_memory(path: Path) -> DataError:
@@ -243,7 +243,7 @@ def _too_large(path: Path, most: float) -> DataError:
 # -- typed values --------------------------------------------------------------------------------
 
 
-def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Table:
+def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> RawTable:
     try:
         cells = read()
     except DataError:
@@ -255,7 +255,7 @@ def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Tabl
         raise DataError(f"{path}: cannot be read as {form} ({message}); export it again") from error
     names, repeated = _unique(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
-    return Table(path, cells, form, repeated, "row")
+    return RawTable(path, cells, form, repeated, "row")
 
 
 def _parquet(path: Path, most: float) -> pd.DataFrame:
@@ -298,7 +298,7 @@ def _is_text(kind: pa.DataType) -> bool:
 # -- workbooks -----------------------------------------------------------------------------------
 
 
-def _read_workbook(path: Path, meters: Meters) -> Table:
+def _read_workbook(path: Path, meters: Meters) -> RawTable:
     if find_spec("openpyxl") is None:
         raise DataError(
             f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
@@ -339,7 +339,7 @@ def _read_workbook(path: Path, meters: Meters) -> Table:
     form = f"XLSX, header in row {head + 1}{_left_out(dated - len(table), 'row')}"
     if others:
         form += f", sheet {sheet!r}, not {', '.join(map(repr, others))}"
-    return Table(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
+    return RawTable(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
 
 
 def _sheets(path: Path) -> list[str]:
@@ -394,7 +394,7 @@ def _cell(cell: object) -> str:
 # -- text ----------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, lines: list[str], meters: Meters) -> Table:
+def _read_text(path: Path, lines: list[str], meters: Meters) -> RawTable:
     given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if given:
         lines[0] = ""
@@ -423,7 +423,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters) -> Table:
         form += _left_out(undated, "line")
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         above = _above(rows[:head])
-        return Table(path, cells, form, repeated, separator=separator, units=units, above=above)
+        return RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
     raise failure or DataError(f"{path}: is empty; export it again")
 
 

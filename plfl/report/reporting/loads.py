@@ -35,12 +35,12 @@ class LoadReporting(Reporting):
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         from plfl.baselines.further import Further
-        from plfl.baselines.trees import Boosting
+        from plfl.baselines.trees import TreeSettings
         from plfl.data.dataset import Dataset
         from plfl.experiments.baselines import evaluate
         from plfl.tasks import task_of
 
-        boosting = Boosting.of(study.baselines)
+        boosting = TreeSettings.of(study.baselines)
         further = [rules for rules in study.baselines.further if isinstance(rules, Further)]
         data = Dataset.load_file(dataset)
         tables = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
