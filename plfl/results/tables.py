@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -158,17 +158,6 @@ class Tables:
         path = self._file(name)
         with _readable(path):
             return list(pq.read_schema(path).names)
-
-    def test_scores(self, cell: Cell) -> pd.Series[float]:
-        """Test MASE of every client's local model in `cell` at the last round."""
-        table = self.records(
-            ["client", "mase"],
-            split="test",
-            model="local",
-            round=self.study.federation.rounds,
-            **asdict(cell),
-        )
-        return table.set_index("client")["mase"]
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """As `records`, for forecasts.parquet: a week of the test set, in kWh per interval."""

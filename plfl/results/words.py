@@ -40,12 +40,6 @@ def baseline_label(name: str) -> str:
     return baselines.find(name).label
 
 
-def spread(study: Study) -> str:
-    """The meaning of ± in the tables of a study."""
-    seeds = len(study.grid.seeds)
-    return f" ± standard deviation over {seeds} seeds" if seeds > 1 else " of one seed"
-
-
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
 _VERBS = {

@@ -409,3 +409,9 @@ def without_baselines(folder: Path) -> None:
     study.write_text(json.dumps(json.loads(study.read_text()) | {"engine": "flower"}))
     for name in ("baselines", "baseline_forecasts"):
         (folder / f"{name}.parquet").unlink(missing_ok=True)
+
+
+def scores_of(tables: Tables, cell: Cell) -> pd.Series:
+    """Test MASE of every client's local model in a cell at the last round."""
+    last = {"split": "test", "model": "local", "round": tables.study.federation.rounds}
+    return tables.records(["client", "mase"], **last, **asdict(cell)).set_index("client")["mase"]

@@ -133,7 +133,7 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     assert rows[4][column["Client"]] == "il137"
     shown = Tables(small.parent).shown_cell("IL")
     assert shown is not None
-    peak = 10 * Tables(small.parent).test_scores(shown)["il137"]
+    peak = 10 * fake_results.scores_of(Tables(small.parent), shown)["il137"]
     assert (
         rows[4][column["Daily peak off by"]]
         == f"{peak:.1f}\N{NO-BREAK SPACE}%, 1.5\N{NO-BREAK SPACE}h"
@@ -321,7 +321,7 @@ def test_the_best_cells_stand_among_the_baselines_by_validation(small: Path, par
             cell = tables.best("local", state=state, sharing=split)
             assert cell is not None
             entries = shown[str(cell).rpartition("-")[0]]
-            wape = 10 * tables.test_scores(cell).mean()  # as the fake results have it
+            wape = 10 * fake_results.scores_of(tables, cell).mean()  # as the fake results have it
             assert float(entries[5]) == pytest.approx(wape, abs=0.06)
     megabytes = {row[1]: row[6] for row in rows if row[0] == "CA"}
     sent = 3 * 4 * 482_208 / 1e6  # clients, rounds, bytes of a client and round
