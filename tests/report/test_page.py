@@ -417,7 +417,7 @@ def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
     plain = _page(_write(tmp_path / "plain", fake_results.TINY), charts=False)
     assert "as configured" in plain.text and "lr=" not in plain.text
-    out = _write(tmp_path / "tuned", fake_results.TINY | {"tuning": {"trials": 2}})
+    out = _write(tmp_path / "tuned", fake_results.TINY)
     summary = pd.read_csv(out.parent / "summary.csv").assign(trials=2, hyperparameters="")
     for scheme, model, rate in (("P1", "local", 0.3), ("P2", "local", 1), ("P2", "global", 0.1)):
         chosen = (summary["sharing"] == scheme) & (summary["model"] == model)
