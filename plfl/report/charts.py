@@ -112,6 +112,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     rounds = sorted(table["round"].unique().tolist())
     kept = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
     table = table[table["round"].isin([rounds[i] for i in kept])]
+    marks = np.unique(np.linspace(rounds[0], rounds[-1], 9).round()).tolist()
     keys = ["state", "sharing", "optimiser", "server_opt", "model"]
     rows = [
         dict(zip(keys, key, strict=True))
@@ -142,7 +143,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .transform_flatten(["round", "mase"])
         .mark_line(point={"size": 30}, strokeWidth=1.8)
         .encode(
-            x=alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("round:Q", title="Round", axis=alt.Axis(values=marks, format="d")),
             y=_errors([*table["mase"], *validation, 1.0], "Validation MASE"),
             color=alt.Color("optimiser:N", scale=alt.Scale(domain=names)),
             strokeDash=alt.StrokeDash("model:N", scale=dashes, legend=None),
