@@ -170,6 +170,11 @@ class Meters(Section):
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
     """Values that stand for a missing reading, such as -9999 or `fault`."""
+    zero_run: float | None = Field(None, gt=0)
+    """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
+    max_jump: float | None = Field(None, gt=0)
+    """A load is a gap if it differs by more than this multiple of the meter's median load from the
+    median of the five readings before it. null: no load is."""
     duplicates: Literal["first", "last", "mean"] | None = None
     """Which of several different readings for the same time counts. null: they are an error."""
     allow_negative: bool = False

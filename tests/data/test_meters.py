@@ -360,13 +360,28 @@ def test_a_gap_above_the_limit_stays_a_gap(
     ) in caplog.text
 
 
-def test_sentinels_become_gaps(meter: Callable[..., Path]) -> None:
+def test_sentinels_jumps_and_outages_become_gaps(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
     content = frame(stamps(rows=200))
+    content.loc[100, "load"] = 1e6
+    content.loc[120:135, "load"] = 0.0
+    content.loc[150:152, "load"] = 0.0
+    content.loc[170:, "load"] += 20  # a lasting change, which costs three readings
     content["load"] = content["load"].astype(object)
     content.loc[[50, 51], "load"] = [-9999.0, "offline"]
     path = meter(content)
-    table = read(path, max_gap=0, missing=[-9999, "offline"])
-    assert np.flatnonzero(table["load"].isna()).tolist() == [50, 51]
+    faults = {"missing": [-9999, "offline"], "max_jump": 3, "zero_run": 4}
+    with caplog.at_level(logging.WARNING, "plfl"):
+        table = read(path, max_gap=0, **faults)
+    assert np.flatnonzero(table["load"].isna()).tolist() == [
+        50,
+        51,
+        100,
+        *range(120, 136),
+        *range(170, 173),
+    ]
+    assert "jumps made gaps: 4, zeros of outages made gaps: 16" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from plfl.data.meters.faults import (
     differences,
     longest_gap,
     runs,
+    without_jumps,
+    without_outages,
 )
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
@@ -593,11 +595,20 @@ class _Alike:
             load = self._on_grid(self.known, self.minutes)
         hours = self.raw / 60 if keys.unit in POWER else 1.0
         load *= KWH[keys.unit or "kWh"] * hours
+        if keys.max_jump is not None:
+            kept = load.apply(without_jumps, limit=keys.max_jump)
+            done["jumps made gaps"] += (kept.isna().sum() - load.isna().sum()).to_numpy()
+            load = kept
         if self.raw != self.target:
             # A gap if one of the readings is missing.
             parts = self.target // self.raw
             load = load.groupby(self._rows_of(load.index)).sum(min_count=parts)
             load = load.rename_axis("timestamp").asfreq(f"{self.target}min")
+        if keys.zero_run is not None:
+            kept = load.apply(without_outages, minutes=self.target, hours=keys.zero_run)
+            lost = kept.isna().sum() - load.isna().sum()
+            done["zeros of outages made gaps"] += lost.to_numpy()
+            load = kept
         return load
 
     def _used(self, register: pd.Series, at: int) -> pd.Series:
