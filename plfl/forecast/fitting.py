@@ -7,7 +7,8 @@ everything, on the readings that this model does not know. The number of passes 
 last fifth of these readings. For a new meter with less than two weeks of readings, a model that is
 shared as a whole stays as received (docs/map.md).
 
-A baseline is fitted anew to all readings. Its settings, too, are chosen on the last fifth.
+A baseline is fitted anew to all readings. Its settings, too, are chosen on the last fifth. So are
+the own trees of a meter, on the shared ones, which stay.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from plfl.experiments.stored_baselines import boosting_of, fit
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
+from plfl.layout import GROUPS
 from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
 
 C = TypeVar("C", bound=Contents)
+MOST_TRIED = 20
+"""Numbers of own trees from which a meter chooses, besides 0."""
 PASSES = (0, 1, 2, 4, 8, 16)
 """Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
 AS_RECEIVED = 2 * WEEK
@@ -57,13 +61,11 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     start = start_of(model.cell, model.models)
     shared = study.layout.mask(study.shared[model.cell.sharing])
     whole = bool(shared.all())
+    trained = np.ones_like(shared) if whole else ~shared
     if study.model.only_method:  # a mean of trees is no tree
-        network = network_of(study, study.window_shape)
-        start = np.where(shared, model.models["global"][0], network.initial(0).numpy())
+        start, trained = _without_own_trees(study, shared, model.models["global"][0]), ~shared
     dataset = build_later(client, table, study.windows, scaling, training=True)
-    steps = OwnSteps(
-        model.cell, Trainer.of(study, dataset), start, np.ones_like(shared) if whole else ~shared
-    )
+    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
     if epochs is None:
         received = whole and len(table) * model.interval < AS_RECEIVED
         epochs = 0 if received else steps.choice()[0]
@@ -88,22 +90,30 @@ def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
     )
     if model.baseline:
         return _refitted(model, client, table, scaling)
-    if study.model.only_method:
-        raise DataError(
-            f"{client}: the trees of a model cannot be trained further; train the study again with "
-            "the later readings"
-        )
-    whole = build_later(client, table, study.windows, scaling, training=True)
-    known = int((whole.stamps <= old.known).sum())
-    dataset = replace(whole, bounds=np.maximum(whole.bounds, max(0, known - whole.look_back)))
+    dataset = build_later(client, table, study.windows, scaling, training=True)
     start = before.models["local"][0]
-    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, np.ones(len(start), bool))
+    trained = np.ones(len(start), bool)
+    if study.model.only_method:
+        trained = ~study.layout.mask(study.shared[model.cell.sharing])
+        start = _without_own_trees(study, ~trained, start)
+    else:
+        known = int((dataset.stamps <= old.known).sum())
+        since = max(0, known - dataset.look_back)
+        dataset = replace(dataset, bounds=np.maximum(dataset.bounds, since))
+    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
     epochs, held = steps.choice()
     widths = before.widths
     if held is not None and widths:
         widths = widths | {"local": _widths(study, *held)}
     models = before.models | {"local": steps.after(epochs)}
     return replace(before, scalings={client: scaling}, models=models, widths=widths)
+
+
+def _without_own_trees(
+    study: Study, shared: NDArray[np.bool_], row: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """A model (P,) of trees with only those that are shared."""
+    return np.where(shared, row, network_of(study, study.window_shape).initial(0).numpy())
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
@@ -195,8 +205,18 @@ class OwnSteps:
         study = self.trainer.study
         if not study.model.only_method:
             return [*PASSES]
-        most = 0 if self.trained.all() else study.layout.shapes["head.value"][1]
-        return [*range(most + 1)]
+        most = sum(self._own_trees.values())
+        return [*range(0, most + 1, max(1, most // MOST_TRIED))]
+
+    @property
+    def _own_trees(self) -> dict[str, int]:
+        """The number of trees of each group that is trained."""
+        layout = self.trainer.study.layout
+        return {
+            group: layout.shapes[f"{group}.value"][1]
+            for group in GROUPS
+            if self.trained[layout.mask([group])].all()
+        }
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
@@ -205,7 +225,10 @@ class OwnSteps:
         data = self.trainer.client_data(self.cell.seed, dataset)
         method = study.method(self.cell)
         if isinstance(method, Boosting):
-            return method.own_trees(data, study.layout, row, min(epochs, self._numbers[-1]))
+            number = min(epochs, self._numbers[-1])
+            return method.own_trees(
+                data, study.layout, row, number, whole="body" in self._own_trees
+            )
         return calibrate(
             row, data, trained, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )

@@ -161,7 +161,8 @@ class Update:
         readings until then, and the better model of this client alone, trained with all."""
         begun = self.forecasters.model(self.forecasters.results / "models" / file)
         is_naive = bool(model.baseline) and STANDARD[model.baseline].module == "naive"
-        training = "anew" if model.baseline else "own steps"
+        anew = model.baseline or model.study.model.only_method
+        training = "anew" if anew else "own steps"
         row: dict[str, object] = {"training": "none" if is_naive else training}
         errors = {"before": np.nan, "after": np.nan}
         try:

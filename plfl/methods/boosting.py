@@ -153,11 +153,17 @@ class Boosting(Method):
         return self.own_trees(f.client_data, f.layout, rows, number)
 
     def own_trees(
-        self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
+        self,
+        data: "ClientData",
+        layout: ParameterLayout,
+        rows: Tensor,
+        number: int,
+        whole: bool = False,
     ) -> Tensor:
-        """Models (N, P) with trees in the head that each client grows alone."""
+        """Models (N, P) with trees that each client grows alone: in the head, or from the first
+        tree on, if it is the `whole` model."""
         forester, grown = self.forester(data, layout), rows.cpu().clone()
-        first = layout.shapes["body.value"][1]
+        first = 0 if whole else layout.shapes["body.value"][1]
         for tree in range(first, first + number):
             forester.add(grown, range(len(rows)), tree, None)
         return grown.to(rows)
