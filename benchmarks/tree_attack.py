@@ -1,4 +1,4 @@
-"""What a server learns from the histograms of federated trees: readings that it reconstructs.
+"""Privacy of federated trees: ε, error, bytes, and the readings that a server reconstructs.
 
     python -m benchmarks.tree_attack FOLDER    # of the wide tables of docs/measured-meters.md
 
@@ -6,24 +6,40 @@ For each node of each tree a client sends, for every bin of every feature, how m
 are there. Where that is a single window, the bins are those of its features: its weekday, its hour
 and the logarithm of its last reading relative to the client's mean. A reading counts as
 reconstructed if its time is unique and its value is within 5 %. A server that only gets sums over
-clients can do the same with nodes of one window of all clients.
+clients can do the same with nodes of one window of all clients. With noise on these sums it cannot
+see how many windows are in a node; the share is what it would get if it knew.
+
+ε compares two sets of windows, of which one has one window more, and, as the second number, one
+with all windows more that contain a reading (28: the load is an input of 27 windows and the target
+of one). The mean test MASE is that of the meters that train.
 """
 
 import argparse
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
+from scipy.optimize import brentq
 
 from benchmarks.trees import study
 from plfl.baselines.trees import TreeWindows, _lagged
 from plfl.data import sources
-from plfl.federated.trees import Part, binned, grow
+from plfl.federated.channel import Channel
+from plfl.federated.collectives import Noise
+from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
+from plfl.federated.trees import Part, binned, grow, releases
+from plfl.training.batches import stream
 
 TREES, LEAVES, RATE = 60, 15, 0.3
 BINS = 31
 CLOSE = 0.05
+DELTA = 1e-5
+SUMS = TREES * releases(LEAVES)
+READS = 28
+"""Windows that contain a reading."""
 
 
 def members(node: dict[str, Any], leaves: Any, nodes: list[Any]) -> Any:
@@ -46,26 +62,72 @@ def alone_in_a_node(booster: lightgbm.Booster, x: Any, owners: Any) -> Any:
     return seen
 
 
+class Result(NamedTuple):
+    """Of trees that some clients have grown."""
+
+    mase: list[float]
+    """Test error of each."""
+    kilobytes: float
+    """What one sends."""
+    each: float
+    """Share of all readings that each client's sums tell."""
+    all: float
+    """Share that the sums over all clients tell."""
+
+
+def result(
+    tables: Sequence[Any], tests: Sequence[Any], bins: Any, is_close: Any, noise: Noise | None
+) -> Result:
+    """Grow the trees of clients with these windows, and attack them."""
+    parts = [Part(x, y, np.zeros(len(y)), binned(x, BINS, bins), {}) for x, y in tables]
+    x = np.concatenate([part.x for part in parts])
+    owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
+    each, everyone = np.zeros(len(x), bool), np.zeros(len(x), bool)
+    channel, forecasts = Channel(0, len(parts)), [np.zeros(len(y)) for _, y in tests]
+    for _ in range(TREES):
+        tree = lightgbm.Booster(
+            model_str=grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise)
+        )
+        added = [np.asarray(tree.predict(part.x), float) for part in parts]
+        pairs = zip(parts, added, strict=True)
+        parts = [part._replace(start=part.start + new) for part, new in pairs]
+        for forecast, (features, _) in zip(forecasts, tests, strict=True):
+            forecast += np.asarray(tree.predict(features), float)
+        each |= alone_in_a_node(tree, x, owners)
+        everyone |= alone_in_a_node(tree, x, np.zeros_like(owners))
+    # Targets are changes from the last load, which is the forecast by persistence.
+    truths = [y for _, y in tests]
+    mase = [np.abs(y - f).mean() / np.abs(y).mean() for y, f in zip(truths, forecasts, strict=True)]
+    sent = channel.close_round()["bytes_up"].mean() / 1000
+    return Result(mase, sent, (each & is_close).mean(), (everyone & is_close).mean())
+
+
+def multiplier(epsilon: float) -> float:
+    """The noise with which all sums together have this ε for a window."""
+    bound = partial(unamplified, delta=DELTA)
+    return float(brentq(lambda z: bound(Rounds(z, SUMS)).epsilon - epsilon, 0.05, 1e5))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--site", default="fox")
     parser.add_argument("--meters", type=int, default=24)
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 40])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1000, 50, 8])
     given = parser.parse_args()
     given.study, given.origin = "map", "2017-09-24"
     given.trees, given.leaves, given.bins = TREES, LEAVES, BINS
-    print("weeks  windows  reconstructed: from each client's sums  from sums of all clients")
+    print("weeks, protection, epsilon of a window, of a reading, MASE, kB sent, reconstructed")
     for weeks in given.weeks:
         of = study(given, weeks)
         data = sources.of(of.data).examples_of(of, given.site).refit()
-        windows = TreeWindows(data, _lagged, True)
-        tables = [windows.part("train", None, [i])[:2] for i in range(len(data.clients))]
-        parts = [Part(x, y, np.zeros(len(y))) for x, y in tables]
+        windows, clients = TreeWindows(data, _lagged, True), range(len(data.clients))
+        tables, tests = (
+            [windows.part(split, None, [i])[:2] for i in clients] for split in ("train", "test")
+        )
         grid = windows.public(BINS)
-        bins = binned(grid, BINS)
-        x = np.concatenate([part.x for part in parts])
-        owners = np.repeat(np.arange(len(parts)), [len(part.y) for part in parts])
+        bins, x = binned(grid, BINS), np.concatenate([x for x, _ in tables])
         # The nearest public value of each feature is what its bin says of it.
         level = data.look_back + 16
         log_share = grid[np.abs(x[:, level, None] - grid[:, level]).argmin(1), level]
@@ -73,18 +135,26 @@ def main() -> None:
         times = np.unique(x[:, level + 1 : level + 16], axis=0)
         hours = np.abs(times[:, :, None] - grid[:, level + 1 : level + 16].T).argmin(2)
         assert len(np.unique(hours, axis=0)) == len(times), "hours of a week are told apart"
-        seen = {name: np.zeros(len(x), bool) for name in ("each", "all")}
-        for _ in range(TREES):
-            tree = lightgbm.Booster(model_str=grow(parts, bins, LEAVES, RATE))
-            added = (np.asarray(tree.predict(part.x), float) for part in parts)
-            parts = [
-                part._replace(start=part.start + new)
-                for part, new in zip(parts, added, strict=True)
-            ]
-            seen["each"] |= alone_in_a_node(tree, x, owners)
-            seen["all"] |= alone_in_a_node(tree, x, np.zeros_like(owners))
-        shares = [(known & is_close).mean() for known in seen.values()]
-        print(f"{weeks:5}  {len(x):7}  {shares[0]:37.1%}  {shares[1]:24.1%}", flush=True)
+        attacked = partial(result, tables, tests, bins, is_close)
+
+        def show(*columns: Any, weeks: int = weeks) -> None:
+            print(weeks, *columns, sep="\t", flush=True)
+
+        plain = attacked(None)
+        shared = f"{np.mean(plain.mase):.3f}", f"{plain.kilobytes:.0f}"
+        show("none", "inf", "inf", *shared, f"{plain.each:.1%}")
+        show("sums over clients", "inf", "inf", *shared, f"{plain.all:.1%}")
+        for epsilon in given.epsilons:
+            z = multiplier(epsilon)
+            noisy = attacked(Noise(z, stream(1, "/noise", 0)))
+            of_reading = epsilon_of(READS * np.sqrt(SUMS) / z, DELTA)
+            columns = f"{epsilon:g}", f"{of_reading:.3g}", f"{np.mean(noisy.mase):.3f}"
+            show(f"noise, z = {z:.3g}", *columns, f"{noisy.kilobytes:.0f}", f"{noisy.all:.1%}")
+        alone = [
+            result([table], [test], bins, np.zeros(len(table[1]), bool), None).mase[0]
+            for table, test in zip(tables, tests, strict=True)
+        ]
+        show("each meter alone", 0, 0, f"{np.mean(alone):.3f}", 0, "0 %")
 
 
 if __name__ == "__main__":

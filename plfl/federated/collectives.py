@@ -10,12 +10,13 @@ no split in them and ends the tree, which the caller throws away.
 """
 
 import ctypes
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
 from itertools import count as numbered
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -34,6 +35,10 @@ SPLIT = np.dtype(
     {"names": ["feature", "gain"], "formats": ["i4", "f8"], "offsets": [0, 12], "itemsize": 98}
 )
 """What decides between splits, and where it is in a `SplitInfo`."""
+ROOT = np.dtype(
+    {"names": ["hessian", "gradient", "count"], "formats": ["f8", "f8", "i4"], "itemsize": 24}
+)
+"""What LightGBM sends of all windows of a client before it grows a tree."""
 LEVEL = 6
 """Of zlib's compression."""
 WIDTHS = ("i1", "i2", "i4", "i8", "f8")
@@ -52,12 +57,33 @@ class GoneError(Exception):
     """Another client is gone."""
 
 
+class Noise(NamedTuple):
+    """Gaussian noise on the sums over clients, as in `plfl.federated.privacy.accounting`."""
+
+    multiplier: float
+    """z: its standard deviation as a multiple of the most, in norm, that a window adds to a sum."""
+    draws: np.random.Generator
+
+    def on(self, total: Floats, most: float) -> Floats:
+        """Whole numbers near a sum of such, to which a window adds `most`."""
+        deviation = self.multiplier * most
+        return np.rint(total + deviation * self.draws.standard_normal(total.shape))
+
+
 class Server:
     """Combines the messages of clients, which are threads of their own."""
 
-    def __init__(self, channel: Channel, clients: Sequence[int]):
-        """`clients`: their numbers on the channel; here they are numbered from 0."""
+    def __init__(
+        self,
+        channel: Channel,
+        clients: Sequence[int],
+        features: int = 0,
+        noise: Noise | None = None,
+    ):
+        """`clients`: their numbers on the channel; here they are numbered from 0. `features`: the
+        number of inputs. `noise`: only for gradients that are whole numbers of at most 1."""
         self.channel, self.numbers = channel, torch.tensor(clients)
+        self.features, self.noise = features, noise
         self.clients = len(clients)
         self.failed: dict[int, Exception] = {}
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
@@ -98,7 +124,28 @@ class Server:
 
     def add(self, client: int, numbers: Floats) -> Floats:
         """The sum of the clients' arrays, in the order of clients."""
-        return unpacked(self.exchange(client, packed(numbers), _sum_for_all))
+
+        def combine(messages: Sequence[bytes]) -> list[bytes]:
+            return [packed(self._released(_summed(messages), 1))] * self.clients
+
+        return unpacked(self.exchange(client, packed(numbers), combine))
+
+    def _released(self, total: Floats, most: float) -> Floats:
+        return total if self.noise is None else self.noise.on(total, most)
+
+    def _root(self, messages: Sequence[bytes]) -> list[bytes]:
+        """The sum of all clients' numbers in the place of the first one's, since each client adds
+        them up; zeros in those of the others."""
+        roots = np.frombuffer(b"".join(map(zlib.decompress, messages)), ROOT)
+        total = np.zeros(self.clients, ROOT)
+        for name in total.dtype.fields or ():
+            for number in roots[name]:  # as LightGBM adds them
+                total[name][0] += number
+        if self.noise is not None:
+            sums = np.array([total["gradient"][0], total["count"][0]], float)
+            total["gradient"][0], count = self.noise.on(sums, math.sqrt(2))
+            total["hessian"][0] = total["count"][0] = max(count, 1)
+        return [zlib.compress(total.tobytes(), LEVEL)] * self.clients
 
     def leave(self) -> None:
         """A client is gone: every exchange from now on fails."""
@@ -133,7 +180,8 @@ class Server:
             count, out, out_size = rest[:3]
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
-                total = _summed(messages)
+                # A window adds a gradient and 1 to one bin of each feature.
+                total = self._released(_summed(messages), math.sqrt(2 * self.features))
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
                 return [packed(part) if len(part) else NOTHING for part in parts]
@@ -147,15 +195,15 @@ class Server:
                 memset(out, 0, out_size)
 
         def gather(
-            data: int, size: int, _starts: Any, _lengths: Any, count: int, out: int, out_size: int
+            data: int, size: int, _starts: Any, _lengths: Any, _count: int, out: int, out_size: int
         ) -> None:
-            """The messages of all clients; of splits, the best in the place of each."""
-            combine = _best_splits if size == SPLITS else _joined
+            """The messages of all clients; of splits, the best in the place of each, and of numbers
+            of windows the sum."""
+            combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _joined)
             try:
                 message = zlib.compress(string_at(data, size), LEVEL)
-                blocks = _blocks(self.exchange(client, message, combine))
-                everything = b"".join(blocks) * (count // len(blocks))
-                memmove(out, everything, len(everything))
+                answer = b"".join(_blocks(self.exchange(client, message, combine)))
+                memmove(out, answer * (out_size // len(answer)), out_size)
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -224,10 +272,6 @@ def _summed(messages: Sequence[bytes]) -> Floats:
     for message in messages[1:]:
         total = total + unpacked(message)
     return total
-
-
-def _sum_for_all(messages: Sequence[bytes]) -> list[bytes]:
-    return [packed(_summed(messages))] * len(messages)
 
 
 def _joined(messages: Sequence[bytes]) -> list[bytes]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
+from plfl.federated.collectives import Noise
 from plfl.federated.trees import Loss, Part, Tree, binned, grow
 from plfl.layout import GROUPS, ParameterLayout
 
@@ -79,11 +80,13 @@ class Forester:
         tree: int,
         channel: Channel | None,
         grows: bool = True,
+        noise: Noise | None = None,
     ) -> Tensor:
         """Add a tree to each of the `rows` (n, P) of `clients`: the same to all, grown together if
         there is a channel; else each grows its own. Returns the mean losses (n,) before.
 
-        `grows`: whether they do more than find these.
+        `grows`: whether they do more than find these. `noise`: on the sums of a tree that is grown
+        together.
         """
         tables = [self._table(client) for client in clients]
         scores = [self._scores(row, table) for row, table in zip(rows, tables, strict=True)]
@@ -105,7 +108,9 @@ class Forester:
                     for k in some
                 ]
                 numbers = [clients[k] for k in some] if channel else None
-                text = grow(parts, self._bins, self.leaves, self.rate, loss, channel, numbers)
+                text = grow(
+                    parts, self._bins, self.leaves, self.rate, loss, channel, numbers, noise
+                )
                 self._write(rows[some.start : some.stop], tree, o, text)
         for row, table, score in zip(rows, tables, scores, strict=True):
             if len(table.scores) >= KEPT:

@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import Floats, GoneError, Server, connect, disconnect, silence
+from plfl.federated.collectives import (
+    Floats,
+    GoneError,
+    Noise,
+    Server,
+    connect,
+    disconnect,
+    silence,
+)
 
 if TYPE_CHECKING:
     import lightgbm
@@ -45,6 +53,8 @@ SETTINGS: dict[str, Any] = {
 }
 STEPS = (5, 5, 4)
 """Halvings, in each exchange, of the interval in which the value of a leaf is searched."""
+CLEAR = 4
+"""With noise, a leaf adds 0 unless it has more windows than this many deviations of the noise."""
 RANGE = 16.0
 """The values of leaves are between this and its negative, in units of a client's mean change."""
 Loss: TypeAlias = float | Literal["mse", "huber"]
@@ -115,6 +125,12 @@ def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) 
     return data.construct()
 
 
+def releases(leaves: int) -> int:
+    """The most sums over clients, of a tree with this many leaves, that any window is in: all
+    windows, a histogram for each leaf but the last, and the counts of each exchange."""
+    return 1 + (leaves - 1) + len(STEPS)
+
+
 def grow(
     parts: Sequence[Part],
     bins: lightgbm.Dataset,
@@ -123,6 +139,7 @@ def grow(
     loss: Loss = 0.5,
     channel: Channel | None = None,
     numbers: Sequence[int] | None = None,
+    noise: Noise | None = None,
 ) -> str:
     """Grow a tree among clients; return it in LightGBM's own format.
 
@@ -136,15 +153,20 @@ def grow(
         loss: what the tree minimises.
         channel: carries and counts the messages; None: a new one.
         numbers: those of the clients on the channel; None: 0, 1, ...
+        noise: on each sum over the clients, of which there are at most `releases`.
 
     Raises:
+        ValueError: there is noise, and the loss is not that of the median.
         Exception: what the last client failed with, if all have.
     """
+    if noise is not None and loss != 0.5:
+        raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
     given = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     given["max_bin"] = bins.get_params()["max_bin"]
     channel, there = channel or Channel(0, len(parts)), [*range(len(parts))]
     while True:
-        server = Server(channel, there if numbers is None else [numbers[k] for k in there])
+        some = there if numbers is None else [numbers[k] for k in there]
+        server = Server(channel, some, bins.num_feature(), noise)
         clients = [
             Client(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
         ]
@@ -215,11 +237,11 @@ class Client(threading.Thread):
         self.server.check(self.rank)
         self.text = learner.model_to_string()
         if isinstance(self.loss, float) and not is_last:  # without any split the tree adds 0
-            values = self._quantiles(Tree.of(self.text).leaves(x), y - scores)
+            tree = Tree.of(self.text)
+            values = self._quantiles(tree.leaves(x), y - scores)
             if self.rank == 0:  # the others would write the same
-                for leaf, value in enumerate(values):
-                    if not np.isnan(value):
-                        learner.set_leaf_output(0, leaf, self.given["learning_rate"] * float(value))
+                for leaf, value in enumerate(values[: len(tree.value)]):
+                    learner.set_leaf_output(0, leaf, self.given["learning_rate"] * float(value))
                 self.text = learner.model_to_string()
         if self.part.learners is not None and not is_last:
             learner.rollback_one_iter()
@@ -251,7 +273,8 @@ class Client(threading.Thread):
         return errors if self.loss == "mse" else errors.clip(-1, 1)
 
     def _quantiles(self, leaves: Any, residuals: Floats) -> Floats:
-        """The quantile of all clients' residuals in each leaf; NaN for no leaf.
+        """The quantile of all clients' residuals in each leaf; 0 for no leaf, or if noise could
+        have moved it far.
 
         In each exchange the clients count their residuals in equal parts of each leaf's interval,
         of which the one with the quantile is the next interval.
@@ -273,4 +296,6 @@ class Client(threading.Thread):
             step = (upto[:, 1:parts] < self.loss * total[:, None]).sum(axis=1)
             below = upto[np.arange(count), step]
             low = low + step * width
-        return np.where(total > 0, low + width / 2, np.nan)
+        noise = self.server.noise
+        least = CLEAR * noise.multiplier * 2 ** (STEPS[0] / 2) if noise else 0
+        return np.where(total > least, low + width / 2, 0)

@@ -70,6 +70,8 @@ class Boosting(Method):
     """Bins of an input."""
     own: int | None = Field(None, ge=0)
     """Own trees of a client that joins late; null: those of the model's head."""
+    noise: float = Field(0.0, ge=0)
+    """Noise on each sum of all clients, in units of what a window adds; with L1 errors."""
 
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
@@ -89,6 +91,8 @@ class Boosting(Method):
         for key in UNUSED:
             if getattr(federation, key) != getattr(plain, key):
                 yield f"has no local steps, so federation.{key} has no effect; remove it"
+        if self.noise and (federation.loss != "mae" or task.name == "quantiles"):
+            yield "has noise for L1 errors only; set federation.loss to mae, or noise to 0"
         if federation.rounds != trees:
             yield (
                 f"grows a tree in each round; set federation.rounds to {trees}, the sum of "
@@ -127,12 +131,18 @@ class Boosting(Method):
 
     def _grow(self, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
+        from plfl.federated.collectives import Noise
+        from plfl.training.batches import stream
+
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         forester = self.forester(f.client_data, f.layout)
         group, _ = forester.slot(tree)
         channel = f.channel if f.shared.cpu()[f.layout.slices[f"{group}.value"]].all() else None
         clients = session.clients.tolist()
-        losses = forester.add(rows, clients, tree, channel, grows=session.stay)
+        noise = None
+        if self.noise and channel:
+            noise = Noise(self.noise, stream(f.seed, "/noise", session.t))
+        losses = forester.add(rows, clients, tree, channel, session.stay, noise)
         session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
         return RoutineResult(rows.to(session.start))
@@ -167,6 +177,15 @@ class Boosting(Method):
         for tree in range(first, first + number):
             forester.add(grown, range(len(rows)), tree, None)
         return grown.to(rows)
+
+    def sums(self, layout: ParameterLayout, shared: NDArray[np.bool_]) -> int:
+        """The most sums over clients that any window is in, given the mask (P,) of the shared
+        parameters."""
+        from plfl.federated.trees import releases
+
+        sizes = [layout.shapes[f"{g}.value"] for g in GROUPS if shared[layout.mask([g])].any()]
+        trees = sum(outputs * trees for outputs, trees, _ in sizes)
+        return trees * releases(self.leaves or sizes[0][2])
 
     def forester(self, data: "ClientData", layout: ParameterLayout) -> "Forester":
         from plfl.federated.forest import Forester

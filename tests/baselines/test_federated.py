@@ -1,6 +1,7 @@
 """Trees that clients grow together, against LightGBM on the pooled rows."""
 
 import threading
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,16 @@ from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.federated import collectives
 from plfl.federated.channel import Channel
-from plfl.federated.collectives import Server, connect, disconnect, packed, unpacked
-from plfl.federated.trees import SETTINGS, Client, Part, Tree, binned, grow
+from plfl.federated.collectives import (
+    ROOT,
+    Noise,
+    Server,
+    connect,
+    disconnect,
+    packed,
+    unpacked,
+)
+from plfl.federated.trees import SETTINGS, Client, Part, Tree, binned, grow, releases
 from tests.helpers.outside import dataset
 
 FEW = TreeSettings(trees=6, leaves=(8,), max_bin=31)
@@ -176,6 +185,77 @@ def test_splits_are_the_messages_of_which_the_server_returns_the_best(
     monkeypatch.setattr(collectives, "_best_splits", lambda m: calls.append(len(m)) or best(m))
     forest(parts(), trees=2)
     assert len(calls) > 2 * 12
+
+
+class Recorded(Noise):
+    """Noise that notes what it is put on, and by how much a window may change it."""
+
+    sums: list[tuple[Floats, float]]
+
+    def on(self, total: Floats, most: float) -> Floats:
+        self.sums.append((total, most))
+        return super().on(total, most)
+
+
+def recorded(some: list[Part], multiplier: float) -> list[tuple[Floats, float]]:
+    noise = Recorded(multiplier, np.random.default_rng(0))
+    noise.sums = []
+    grow(some, BINS, 15, 0.3, noise=noise)
+    return noise.sums
+
+
+def test_a_window_changes_no_released_sum_by_more_than_is_accounted_for() -> None:
+    some = parts()
+    # The last window is that of a client with the same splits, so that all sums are comparable.
+    more = [*some[:-1], Part(*(np.concatenate([c, c[-1:]]) for c in some[-1][:2]))]
+    sums, with_one = recorded(some, 0), recorded(more, 0)
+    assert 15 < len(sums) <= releases(15)
+    changes = [
+        float(np.linalg.norm(b - a) / most)
+        for (a, most), (b, _) in zip(sums, with_one, strict=True)
+        if a.shape == b.shape
+    ]
+    assert max(changes) == pytest.approx(1)
+    assert min(changes) < 1  # it is not in every leaf
+
+
+def test_noise_has_the_deviation_that_is_accounted_for() -> None:
+    noise = Noise(4, np.random.default_rng(0))
+    added = noise.on(np.zeros(100_000), 3)
+    assert added.std() == pytest.approx(12, rel=0.01)
+    assert (added == np.rint(added)).all()
+
+
+def test_noise_changes_trees_and_repeats() -> None:
+    def with_noise(z: float) -> str:
+        return grow(parts(), BINS, 15, 0.3, noise=Noise(z, np.random.default_rng(1)))
+
+    assert trees_of(with_noise(0)) == trees_of(grow(parts(), BINS, 15, 0.3))
+    assert with_noise(0.5) == with_noise(0.5)
+    x, y = pooled(parts())[:2]
+    little, much = (
+        np.abs(y - np.asarray(lightgbm.Booster(model_str=with_noise(z)).predict(x))).mean()
+        for z in (0.1, 100)
+    )
+    assert little < np.abs(y).mean() and little < much
+    with pytest.raises(ValueError, match="L1 error only"):
+        grow(parts(), BINS, 15, 0.3, "mse", noise=Noise(1, np.random.default_rng(1)))
+
+
+def test_nobody_is_told_the_sums_of_a_single_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients get the number of all windows, and not how many are whose."""
+    answers = []
+    exchange = Server.exchange
+
+    def noted(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> bytes:
+        answers.append(exchange(self, client, message, combine))
+        return answers[-1]
+
+    monkeypatch.setattr(Server, "exchange", noted)
+    grow(parts(), BINS, 15, 0.3)
+    counts = [len(part.y) for part in parts()]
+    (roots,) = {zlib.decompress(a) for a in answers[:4]}
+    assert np.frombuffer(roots, ROOT)["count"].tolist() == [sum(counts), 0, 0, 0]
 
 
 @pytest.mark.parametrize("leaves_in", ["tree", "collective"])

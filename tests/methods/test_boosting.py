@@ -17,6 +17,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, placed
+from plfl.federated.privacy.statement import outside, statements
 from plfl.federated.trees import SETTINGS, binned
 from plfl.forecast.model import load
 from plfl.results.records import CellResult
@@ -123,6 +124,31 @@ def test_each_scheme_shares_its_trees_and_counts_their_bytes() -> None:
     np.testing.assert_array_equal(both[0][:, body], both[1][:, body])
     assert (both[0][0] == both[0]).all()
     assert not (both[1][0] == both[1][1])[~body].all()
+
+
+def test_noise_has_the_epsilon_of_all_its_sums() -> None:
+    def with_noise(z: float, **blocks: Any) -> Study:
+        method = {"method": {"boosting": {"bins": BINS, "noise": z}}}
+        return study(hyperparameters=method, **blocks)
+
+    of = with_noise(30)
+    stated = statements(of).set_index("cell")["epsilon"]
+    # Four or six trees, each with the sums of all windows, six histograms, and three counts.
+    for scheme, count in (("P1", 60), ("P2", 40)):
+        mu, delta = count**0.5 / 30, of.federation.privacy.delta
+        epsilon = float(next(v for cell, v in stated.items() if f"{scheme}-" in str(cell)))
+        # δ(ε) of N(0, 1) and N(μ, 1) by its definition, the integral of max(0, p − e^ε q).
+        x = np.linspace(-20, 20, 400_001)
+        densities = [np.exp(-((x - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (mu, 0)]
+        above = (densities[0] - np.exp(epsilon) * densities[1]).clip(0)
+        assert float(above.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-3)
+    assert any("Trees:" in line for line in outside(of))
+    plain, noisy = trained(study()), trained(of)
+    for scheme in ("P1", "P2"):
+        assert not np.array_equal(plain[scheme].models["local"], noisy[scheme].models["local"])
+    np.testing.assert_array_equal(plain["P3"].models["local"], noisy["P3"].models["local"])
+    with pytest.raises(ConfigError, match="has noise for L1 errors only"):
+        with_noise(1, federation={"loss": "mse"})
 
 
 def test_an_interrupted_training_has_the_same_bits(tmp_path: Path) -> None:

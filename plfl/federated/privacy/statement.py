@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -63,7 +64,7 @@ def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
 
 
 def statements(study: Study) -> pd.DataFrame:
-    """One row per cell.
+    """One row per cell. Trees with noise have the ε of a window, in one training.
 
     Columns: `cell`; `epsilon`, the least valid bound, infinite without `federation.privacy` and 0
     where nothing is sent; `delta`; `accountant`; `relation`, between the sets of clients that ε
@@ -75,10 +76,16 @@ def statements(study: Study) -> pd.DataFrame:
     layout, rows = study.layout, []
     bound = least(study, block.delta)
     for cell in study.cells:
+        method: Any = study.method(cell)  # that of trees has noise of its own
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
         shared = int(layout.mask(study.shared[cell.sharing]).sum())
         if study.is_alone(cell) or not shared:
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
+        elif getattr(method, "noise", 0):
+            sums = method.sums(layout, layout.mask(study.shared[cell.sharing]))
+            of_window = unamplified(Rounds(method.noise, sums), block.delta)
+            row |= {"epsilon": of_window.epsilon, "accountant": of_window.accountant}
+            row |= {"relation": "add or remove one window"}
         elif block.clip is None:
             row |= {"accountant": "no federation.privacy"}
         else:
@@ -95,14 +102,23 @@ def outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
     private = [cell for cell in study.cells if not study.is_alone(cell)]
-    if block.clip is None or not private:
+    has_trees = any(getattr(study.method(cell), "noise", 0) for cell in private)
+    if not has_trees and (block.clip is None or not private):
         return
+    if has_trees:
+        yield (
+            "Trees: ε is that of one window of a client; each reading is in many windows. It holds "
+            "against those who see sums over clients: for whoever sees what one client sends, such "
+            "as a server without secure aggregation, ε = ∞. A tree that is grown again because a "
+            "client failed counts twice."
+        )
     if block.noise_as_of is not None:
         yield (
             f"EXTRAPOLATION: the noise is that of {block.noise_as_of:,} clients "
             f"(federation.privacy.noise_as_of). These {sizes(study)[-1]:,} do not have this ε."
         )
-    if settings.participation < 1 and not has_accountant(DRAWS[settings.selection]):
+    is_drawn = settings.participation < 1 and block.clip is not None
+    if is_drawn and not has_accountant(DRAWS[settings.selection]):
         yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
     if (most := max(Counter(cell.state for cell in private).values())) > 1:
         yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
@@ -118,7 +134,7 @@ def outside(study: Study) -> Iterator[str]:
         )
     if study.tuning.search or study.tuning.alone:
         yield "tuning: values are chosen by clients' validation scores; each trial is a release."
-    if settings.participation < 1:
+    if is_drawn:
         known = max(unamplified(rounds_of(settings, size), block.delta) for size in sizes(study))
         yield (
             "ε below that of known draws assumes that nobody learns who took part in which round. "
