@@ -168,7 +168,7 @@ def grow(
         some = there if numbers is None else [numbers[k] for k in there]
         server = Server(channel, some, bins.num_feature(), noise)
         clients = [
-            Client(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
+            GrowingClient(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
         ]
         for client in clients:
             client.start()
@@ -188,7 +188,7 @@ def grow(
         there = [k for k in there if k not in failed]
 
 
-class Client(threading.Thread):
+class GrowingClient(threading.Thread):
     """A client, its windows and its LightGBM, which grows the same tree as those of the others."""
 
     def __init__(

@@ -323,7 +323,7 @@ class ForecastModel(Contents):
             PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
-        from plfl.forecast.programs import Network, Program, of_baseline
+        from plfl.forecast.programs import Program, ScaledNetwork, of_baseline
 
         client = self._client(client)
         self._check_model(model)
@@ -333,7 +333,7 @@ class ForecastModel(Contents):
         else:
             module = network_of(self.study, self.shape).module()
             torch.nn.utils.vector_to_parameters(self._row(client, model), module.parameters())
-            forecaster = Network(self, scaling, module)
+            forecaster = ScaledNetwork(self, scaling, module)
         about = {
             "forecaster": self.name,
             "client": client,

@@ -175,7 +175,7 @@ class Program(nn.Module):
         return task_of(self.model.study).exported(self.forecaster(past), self.widths)
 
 
-class Network(nn.Module):
+class ScaledNetwork(nn.Module):
     """A network with its scaling."""
 
     def __init__(self, model: Contents, scaling: Scaling, module: nn.Module):

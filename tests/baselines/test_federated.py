@@ -29,7 +29,7 @@ from plfl.federated.collectives import (
     packed,
     unpacked,
 )
-from plfl.federated.trees import SETTINGS, Client, Part, Tree, binned, grow, releases
+from plfl.federated.trees import SETTINGS, GrowingClient, Part, Tree, binned, grow, releases
 from tests.helpers.outside import dataset
 
 FEW = TreeSettings(trees=6, leaves=(8,), max_bin=31)
@@ -263,13 +263,13 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
     leaves_in: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some, channel = parts(), Channel(0, 4)
-    find, exchange = Client._quantiles, Server.exchange
+    find, exchange = GrowingClient._quantiles, Server.exchange
 
     def is_gone(server: Server, client: int) -> bool:
         is_late = channel.traffic["bytes_up"][1] > 8_000
         return server.clients == 4 and client == 1 and is_late
 
-    def quantiles(self: Client, leaves: Any, residuals: Floats) -> Floats:
+    def quantiles(self: GrowingClient, leaves: Any, residuals: Floats) -> Floats:
         if is_gone(self.server, self.rank):
             raise ConnectionError("gone")
         return find(self, leaves, residuals)
@@ -280,7 +280,7 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
         return exchange(self, client, message, combine)
 
     if leaves_in == "tree":
-        monkeypatch.setattr(Client, "_quantiles", quantiles)
+        monkeypatch.setattr(GrowingClient, "_quantiles", quantiles)
     else:
         monkeypatch.setattr(Server, "exchange", counted)
     found = forest(some, channel=channel)
@@ -292,10 +292,10 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
 
 
 def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: Client, leaves: Any, residuals: Floats) -> Floats:
+    def fails(self: GrowingClient, leaves: Any, residuals: Floats) -> Floats:
         raise ConnectionError("gone")
 
-    monkeypatch.setattr(Client, "_quantiles", fails)
+    monkeypatch.setattr(GrowingClient, "_quantiles", fails)
     with pytest.raises(ConnectionError, match="gone"):
         grow(parts(), BINS, 15, 0.3)
 
