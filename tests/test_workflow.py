@@ -255,6 +255,9 @@ def test_an_update_keeps_what_is_better_and_forecasts_with_it(
     (outcome,) = pd.read_csv(io.StringIO(said.out)).itertuples()
     best = table[["mase_before", "mase_after"]].min(axis=1).idxmin()
     assert (outcome.client, outcome.now) == ("a", best)
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert f"<td>a</td><td>{outcome.so_far}</td><td>{best}</td>" in page
+    assert f'<td class="n">{outcome.mase_now:.3f}</td></tr>' in page and "data:image/svg" in page
     is_new = table["kept"] == "new"
     assert (is_new == (table["mase_after"] < table["mase_before"])).all()
     assert is_new["lightgbm_lags"] if "lightgbm_lags" in is_new else is_new.any()

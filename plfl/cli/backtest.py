@@ -94,6 +94,7 @@ def _update(options: argparse.Namespace) -> int:
     from plfl.base.files import hold
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.update import Update
+    from plfl.report.update import write as page
 
     # Loads beyond what a model has seen are what it is trained for here.
     logging.getLogger("plfl.forecast.model").setLevel(logging.ERROR)
@@ -113,7 +114,7 @@ def _update(options: argparse.Namespace) -> int:
             shown = ", ".join(without[:3]) + (" …" if len(without) > 3 else "")
             print(f"no readings of {len(without)} of the meters: {shown}", file=sys.stderr)
         if update.readings:
-            folder = update.write()
+            folder = update.write(page)
             _tell_drift(update.errors)
             print(_csv(update.outcome()), end="")
             print(f"wrote {folder}", file=sys.stderr)

@@ -9,6 +9,7 @@ readings forecasts these, and replaces the present one of a meter only where its
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -115,8 +116,8 @@ class Update:
     """The rows of `MEASURED`."""
     errors: list[dict[str, object]] = field(default_factory=list)
     """The rows of `errors.csv`: how good the forecasts for the new readings were."""
-    weeks: dict[str, pd.Series[float]] = field(default_factory=dict)
-    """The weekly MASE of each client."""
+    weeks: dict[str, tuple[pd.Series[float], pd.Series[float]]] = field(default_factory=dict)
+    """The weekly MASE of each client until now, and of its new readings."""
 
     def add(self, client: str, new: pd.DataFrame) -> str:
         """Take the new readings of a client, train with them and measure; what has changed in
@@ -138,7 +139,7 @@ class Update:
         if (end := readings.index[-1]) > known.index[-1]:
             row, past, now = backtest(forecasters, client, readings)
             self.errors.append(row)
-            self.weeks[client] = pd.concat([past, now[~now.index.isin(past.index)]])
+            self.weeks[client] = past, now
             models = [forecasters.model(forecasters.folder / file) for file in files["file"]]
             seen = max(pd.Timestamp(model.scalings[client].known) for model in models)
             cut = end - min(HELD, (end - seen) / 2)
@@ -209,16 +210,23 @@ class Update:
             )
         return pd.DataFrame(rows)
 
-    def write(self) -> Path:
-        """Write the folder of the update, which is complete or absent."""
-        forecasters = self.forecasters
-        readings = forecasters.readings | self.readings
-        last = max(table.index[-1] for table in readings.values())
-        folder = forecasters.results / "updates" / f"{last:%Y-%m-%d}"
+    @property
+    def _all_readings(self) -> dict[str, pd.DataFrame]:
+        return self.forecasters.readings | self.readings
+
+    @property
+    def last(self) -> str:
+        """The date of the last reading."""
+        return f"{max(table.index[-1] for table in self._all_readings.values()):%Y-%m-%d}"
+
+    def write(self, page: Callable[[Update, Path], None]) -> Path:
+        """Write the folder of the update, which is complete or absent, with its `page`."""
+        forecasters, readings = self.forecasters, self._all_readings
+        folder = forecasters.results / "updates" / self.last
         number = 1
         while folder.exists():
             number += 1
-            folder = folder.with_name(f"{last:%Y-%m-%d}-{number:02}")
+            folder = folder.with_name(f"{self.last}-{number:02}")
         # What a killed update has left.
         for left in folder.parent.glob(".*"):
             shutil.rmtree(left)
@@ -244,6 +252,7 @@ class Update:
             # Names of meters stay as they are, `=a` included.
             table.to_csv(unfinished / f"{name}.csv", index=False, float_format="%.6g")
         write_table(self._all_weeks(), unfinished / WEEKS)
+        page(self, unfinished / "index.html")
         unfinished.rename(folder)
         return folder
 
@@ -251,8 +260,10 @@ class Update:
         """The weekly MASE of all clients: `client`, `week`, `mase`."""
         rows = []
         for client in self.forecasters.readings:
-            weeks = self.weeks.get(client)
-            if weeks is None:
+            if client in self.weeks:
+                past, now = self.weeks[client]
+                weeks = pd.concat([past, now[~now.index.isin(past.index)]])
+            else:
                 weeks = self.forecasters.past_weeks(client, self.forecasters.of(client))
             rows += [(client, week, mase) for week, mase in weeks.items()]
         return pd.DataFrame(rows, columns=["client", "week", "mase"])
