@@ -8,6 +8,7 @@ over the best forecaster alone, with the intervals of `plfl.results`.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,31 @@ WAYS = {
 """What is shown, and the forecasters of which the best on validation is taken."""
 STYLES = {
     "alone": ("own readings only", "#333333", "-"),
-    "received": ("the others' model, as received", "#0072B2", "-"),
+    "received": ("the others' model", "#0072B2", "-"),
     "combined": ("weighted mean of own models and the others'", "#009E73", "-"),
     "received, pooled": ("the same, if the others pool their readings", "#0072B2", ":"),
     "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
 }
 """The name, colour and line of each way."""
+KNOWN = 24
+"""The first meters of each site, by name, were in an earlier run of the study `map`."""
 SINGLE = (*ALONE, *WAYS["received"], "baseline-naive_day")
 """Forecasters that the table has one by one, too."""
+
+
+def of_new_meters(contest: Contest) -> Contest:
+    """The comparison for the meters of which nothing was known."""
+    pairs = []
+    for first, second in contest.pairs:
+        sides = []
+        for contender in (first, second):
+            whole = contender.forecaster
+            clients = whole.clients[KNOWN:]
+            part = replace(whole, clients=clients, weekly=whole.of(clients))
+            sides.append(contender._replace(forecaster=part))
+        if sides[0].forecaster.clients:
+            pairs.append((sides[0], sides[1]))
+    return replace(contest, pairs=pairs)
 
 
 def row(study: str, weeks: str, way: str, contest: Contest, alone: bool) -> dict[str, Any]:
@@ -93,6 +111,9 @@ def table(results: Path) -> pd.DataFrame:
                         continue  # it has no forecast of some windows
                     values = row(name, weeks, way, contest, is_alone)
                     rows.append({"site": states[0] if states else "all", **values})
+                    if name == "map" and not states and way in WAYS:
+                        values = row(name, weeks, way, of_new_meters(contest), is_alone)
+                        rows.append({"site": "new meters", **values, "wape": None})
     return pd.DataFrame(rows)
 
 
