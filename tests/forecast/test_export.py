@@ -17,7 +17,7 @@ import plfl
 from plfl.base.errors import ConfigError, PlflError
 from plfl.forecast.export import traced
 from plfl.forecast.model import ForecastModel, load
-from plfl.forecast.programs import Network, Program
+from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
 from plfl.pipeline.models import keep_baseline
 from plfl.plugins.registry import algorithms
@@ -167,4 +167,4 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
 
 def program_of(model: ForecastModel, module: nn.Module) -> Program:
     scaling = model.scalings["a"]
-    return Program(model, scaling, Network(model, scaling, module), model.look_back).eval()
+    return Program(model, scaling, ScaledNetwork(model, scaling, module), model.look_back).eval()

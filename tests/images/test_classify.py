@@ -198,3 +198,15 @@ def test_equal_rows_are_found() -> None:
     assert torch.equal(models[:3], torch.stack([b, a, b.flip(0)]))
     shared, same = distinct(b.expand(4, -1))
     assert (len(shared), same.tolist()) == (1, [0, 0, 0, 0])
+
+
+def test_scores_do_not_depend_on_the_number_of_images_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = []
+    for number in (1000, 7):
+        monkeypatch.setattr("plfl_images.evaluation.TOGETHER", number)
+        tables.append(trained(study()))
+    whole, parts = (table[["error", "own_error", "cross_entropy"]] for table in tables)
+    np.testing.assert_array_equal(parts["error"], whole["error"])
+    np.testing.assert_allclose(parts, whole, rtol=1e-5)
