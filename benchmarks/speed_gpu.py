@@ -72,7 +72,7 @@ def row(
 
 
 def main() -> None:
-    """Print the machine, a row for each number of models, and the constants."""
+    """Print the machine, and a row for each number of models."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", type=int, nargs="+", default=MODELS)

@@ -35,8 +35,6 @@ def test_every_way_trains_on_a_cpu(
     options = ["--device", "cpu", "--models", "1", "--steps", "1"]
     monkeypatch.setattr(sys, "argv", ["speed_gpu.py", *options])
     load.main()
-    head, _, row, _, constants = capsys.readouterr().out.splitlines()[-5:]
+    head, _, row = capsys.readouterr().out.splitlines()[-3:]
     assert head.count("|") == row.count("|") == 7
     assert all(float(rate) > 0 for rate in re.findall(r"\d+", row.replace(",", ""))[:-2])
-    gpu, launches = map(float, re.findall(r"[\d.]+e-\d+|0\.\d+", constants))
-    assert gpu == launches > 0, "one row has a single model"

@@ -138,7 +138,9 @@ def test_a_study_with_a_plugin_can_run_in_an_empty_folder(installed: Installed) 
     for file in (ROOT / "config").glob("*.yaml"):
         assert f"\n{file.stem} " in f"\n{listed}"
     write_study_with_plugin(installed.work / "mine")
-    planned = installed.plfl("study", "mine/own.yaml", "--", "figures/own/week.svg", "--dry-run")
+    planned = installed.plfl(
+        "study", "mine/own.yaml", "--", "figures/own/fig3_mase_local.svg", "--dry-run"
+    )
     assert re.search(r"^train +1$", planned, re.MULTILINE)
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "mine", ".snakemake"}

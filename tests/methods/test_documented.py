@@ -11,7 +11,7 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation, KeptMoments
 from plfl.federated.session import Session
-from plfl.optimizers.server import Server
+from plfl.optimizers.server import ServerState
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "add-an-algorithm.md").read_text(encoding="utf-8")
@@ -19,7 +19,7 @@ HOLDERS = {
     "f": Federation,
     "session": Session,
     "f.channel": Channel,
-    "f.server": Server,
+    "f.server": ServerState,
     "f.moments": KeptMoments,
     "f.clock": Clock,
     "f.client_data": ClientData,
