@@ -113,7 +113,7 @@ def table(results: Path) -> pd.DataFrame:
                     rows.append({"site": states[0] if states else "all", **values})
                     if name == "map" and not states and way in WAYS:
                         values = row(name, weeks, way, of_new_meters(contest), is_alone)
-                        rows.append({"site": "new meters", **values, "wape": None})
+                        rows.append({"site": "new meters", **values, "wape": None, "sent_kb": None})
     return pd.DataFrame(rows)
 
 
