@@ -54,7 +54,7 @@ SINGLE = (*ALONE, *WAYS["received"], "baseline-naive_day")
 
 
 def of_new_meters(contest: Contest) -> Contest:
-    """The comparison for the meters of which nothing was known."""
+    """The comparison for the meters that were not in the earlier run."""
     pairs = []
     for first, second in contest.pairs:
         sides = []
