@@ -25,7 +25,7 @@ def draw(
     """
     lines = -(-len(rows) // COLUMNS)
     with style():
-        size = PAGE, 0.4 + 1.3 * lines
+        size = PAGE, 0.4 + 1.5 * lines
         figure, axes = panels(lines, COLUMNS, size, sharex=True, sharey=True)
         for axis, row in zip(axes.flat, rows, strict=False):
             past, now = weeks[str(row["client"])]
@@ -34,7 +34,7 @@ def draw(
             axis.plot(now.index, now, marker="s", color=COLOURS[0], label="new weeks")
             drifted = row["drift_low"] > 0
             grown = f", grown by {row['drift']:.2f}" if drifted else ""
-            title = fit(f"{row['client']}: {row['forecaster']}{grown}", 44)
+            title = f"{fit(str(row['client']), 44)}\n{fit(row['forecaster'] + grown, 44)}"
             axis.set_title(title, color=ACCENT if drifted else "black")
             axis.tick_params(axis="x", rotation=45)
         for axis in axes.flat[len(rows) :]:
