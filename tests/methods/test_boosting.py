@@ -18,8 +18,9 @@ from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, placed
 from plfl.federated.privacy.statement import outside, statements
-from plfl.federated.trees import SETTINGS, binned
+from plfl.federated.trees import SETTINGS, Tree, binned
 from plfl.forecast.model import load
+from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult
 from plfl.study import Study
 from tests.forecast.test_model import trained as write_to
@@ -259,6 +260,14 @@ def test_what_makes_no_sense_is_refused(blocks: dict[str, Any], text: str) -> No
     with pytest.raises(ConfigError) as refused:
         study(**blocks)
     assert sum(text in line for line in refused.value.problems) == 1
+
+
+def test_an_input_at_the_threshold_goes_left() -> None:
+    tree = Tree(*(np.array(values, float) for values in ([0], [1.5], [-1], [-2], [3, 4])))
+    x = np.array([[1.5], [np.nextafter(1.5, 2)]])
+    assert tree.leaves(x).tolist() == [0, 1]
+    nodes = [torch.from_numpy(values)[None] for values in tree[:4]]
+    assert leaves_of(nodes, torch.from_numpy(x)).tolist() == [[0], [1]]
 
 
 def test_it_trains_no_network_and_on_no_gpu() -> None:
