@@ -411,9 +411,8 @@ def boosted(
     stops = not chosen
     validation = windows.part("validation", base) if stops else None
 
-    def train(k: int, tried: Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
+    def model(k: int, objective: dict[str, Any]) -> Any:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
-        given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
         bins = None
         if public is not None:
             given |= PUBLIC
@@ -429,19 +428,20 @@ def boosted(
         stopping: dict[str, Any] = {}
         if validation is not None:
             stopping["valid_sets"] = [data.create_valid(**of_level(validation))]
-            stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
-        booster = lightgbm.train(given, data, num_boost_round=tried.trees, **stopping)
-        errors = booster.best_score["valid_0"].values() if stops else [0.0]
-        return next(iter(errors)), booster
+
+        def train(tried: Chosen) -> tuple[float, Any]:
+            settings = given | {"num_leaves": tried.leaves, "learning_rate": tried.rate}
+            if stops:
+                stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+            booster = lightgbm.train(settings, data, num_boost_round=tried.trees, **stopping)
+            errors = booster.best_score["valid_0"].values() if stops else [0.0]
+            return next(iter(errors)), booster
+
+        pairs = product(boosting.leaves, boosting.learning_rate)
+        tried = chosen[k : k + 1] or [Chosen(*pair, boosting.trees) for pair in pairs]
+        return min(map(train, tried), key=lambda trained: trained[0])[1]
 
     # The gradients of a quantile are not whole numbers.
     exact = {"objective": "quantile", "use_quantized_grad": False}
     objectives = [exact | {"alpha": level} for level in boosting.levels] or [{}]
-    models = []
-    for k, objective in enumerate(objectives):
-        pairs = product(boosting.leaves, boosting.learning_rate)
-        tried = chosen[k : k + 1] or [Chosen(*pair, boosting.trees) for pair in pairs]
-        models.append(
-            min((train(k, attempt, objective) for attempt in tried), key=lambda pair: pair[0])[1]
-        )
-    return models
+    return [model(k, objective) for k, objective in enumerate(objectives)]
