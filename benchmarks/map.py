@@ -8,7 +8,6 @@ over the best forecaster alone, with the intervals of `plfl.results`.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,13 @@ STUDIES = {
     "map-homes-40": "200 homes",
     "map": "132 buildings of three sites",
     "map-cambridge": "51 buildings of a fourth site",
+    "map-day-ahead": "",  # in the table alone
 }
-"""Studies in `config/`, and the panels that show them."""
-ALONE = ["P3", "baseline-ridge", "baseline-lightgbm_bagged", "baseline-combined"]
+"""Studies in `config/`, and the panels that show them, if any."""
+ALONE = [
+    *("P3", "baseline-naive_day", "baseline-ridge", "baseline-lightgbm_bagged"),
+    "baseline-combined",
+]
 WAYS = {
     "alone": ALONE,
     "received": ["unseen", "unseen-global", "baseline-lightgbm_federated"],
@@ -47,25 +50,10 @@ STYLES = {
     "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
 }
 """The name, colour and line of each way."""
-KNOWN = 24
-"""The first meters of each site, by name, were in an earlier run of the study `map`."""
-SINGLE = (*ALONE, *WAYS["received"], "baseline-naive_day")
+NEW = {"map": {"2017-05-07", "2017-09-24"}, "map-homes": {"2013-10-16"}}
+"""Dates, at which a test begins, that were in no earlier run with trees."""
+SINGLE = (*ALONE, *WAYS["received"])
 """Forecasters that the table has one by one, too."""
-
-
-def of_new_meters(contest: Contest) -> Contest:
-    """The comparison for the meters that were not in the earlier run."""
-    pairs = []
-    for first, second in contest.pairs:
-        sides = []
-        for contender in (first, second):
-            whole = contender.forecaster
-            clients = whole.clients[KNOWN:]
-            part = replace(whole, clients=clients, weekly=whole.of(clients))
-            sides.append(contender._replace(forecaster=part))
-        if sides[0].forecaster.clients:
-            pairs.append((sides[0], sides[1]))
-    return replace(contest, pairs=pairs)
 
 
 def row(study: str, weeks: str, way: str, contest: Contest, alone: bool) -> dict[str, Any]:
@@ -98,22 +86,22 @@ def table(results: Path) -> pd.DataFrame:
             here = [variant for variant in variants if variant.place[axis.column] == weeks]
             ways = WAYS | {forecaster: [forecaster] for forecaster in SINGLE}
             for way, names in ways.items():
-                for states in ((), *([state] for state in study.data.states)):
-                    if states and (way not in WAYS or len(study.data.states) == 1):
-                        continue
-                    is_alone = names == ALONE
-                    than = ["baseline-persistence"] if is_alone else ALONE
+                is_alone = names == ALONE
+                than = ["baseline-persistence"] if is_alone else ALONE
+                new = [v for v in here if v.place["origins"] in NEW.get(name, ())]
+                parts = {"all": (here, ())}
+                if way in WAYS:
+                    parts |= {"new seasons": (new, ())} if new else {}
+                    parts |= {state: (here, [state]) for state in study.data.states}
+                if len(study.data.states) == 1:
+                    parts.pop(study.data.states[0], None)
+                for part, (some, states) in parts.items():
                     try:
-                        (contest,) = contests(study, here, names, than, states=states)
+                        (contest,) = contests(study, some, names, than, states=states)
                     except NotInStudyError:
                         continue
-                    if not contest.pairs:
-                        continue  # it has no forecast of some windows
-                    values = row(name, weeks, way, contest, is_alone)
-                    rows.append({"site": states[0] if states else "all", **values})
-                    if name == "map" and not states and way in WAYS:
-                        values = row(name, weeks, way, of_new_meters(contest), is_alone)
-                        rows.append({"site": "new meters", **values, "wape": None, "sent_kb": None})
+                    if contest.pairs:  # else it has no forecast of some windows
+                        rows.append({"site": part, **row(name, weeks, way, contest, is_alone)})
     return pd.DataFrame(rows)
 
 
@@ -122,7 +110,7 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
     titles = [
         title
         for title in dict.fromkeys(STUDIES.values())
-        if title in set(rows["study"].map(STUDIES))
+        if title and title in set(rows["study"].map(STUDIES))
     ]
     figure, panels = pyplot.subplots(1, len(titles), figsize=(11, 4), sharey=True, squeeze=False)
     for panel, title in zip(panels[0], titles, strict=True):
