@@ -88,7 +88,7 @@ def table(results: Path) -> pd.DataFrame:
             for way, names in ways.items():
                 is_alone = names == ALONE
                 than = ["baseline-persistence"] if is_alone else ALONE
-                new = [v for v in here if v.place["origins"] in NEW.get(name, ())]
+                new = [v for v in here if NEW.get(name, set()) & {*v.place.values()}]
                 parts = {"all": (here, ())}
                 if way in WAYS:
                     parts |= {"new seasons": (new, ())} if new else {}
