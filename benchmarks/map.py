@@ -151,7 +151,11 @@ def main() -> None:
     arguments = parser.parse_args()
     path = arguments.out / "map.csv"
     if arguments.results:
-        table(arguments.results).to_csv(path, index=False, float_format="%.4f")
+        rows = table(arguments.results)
+        if path.exists():  # studies that are not in the folder keep their rows
+            before = pd.read_csv(path)
+            rows = pd.concat([before[~before["study"].isin(rows["study"])], rows])
+        rows.to_csv(path, index=False, float_format="%.4f")
     draw(pd.read_csv(path), arguments.out / "images" / "map.png")
 
 
