@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> None:
         task.check(data)
         submission["version"] = task.version
     scored = _of_predictions if options.predictions else _of_results
-    rows = scored(study, data, options, submission)
+    metric = task.metric if task else "mase"
+    rows = scored(study, data, options, submission, metric)
     if options.submit is None:
         return
     if task and (exceeded := {row["method"]: task.exceeded(row) for row in rows}):
@@ -97,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _of_predictions(
-    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any]
+    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
     from plfl.base.text import printed
@@ -111,20 +112,22 @@ def _of_predictions(
         print("Error on the test set, mean over seeds, with its interval of 95 % over seeds")
         print("{score:.4f} [{low:.4f}, {high:.4f}]".format(**scores))
         return [row_of(submission, **scores)]
-    scored = score(study, options.predictions, options.results, data)
+    scored = score(study, options.predictions, options.results, data, metric)
+    name = metric.replace("_", " ").replace("mase", "MASE").replace("crps", "CRPS")
     print(
-        "Test set, means over clients and seeds. MASE with its interval of 95 % over clients, "
-        "weeks and seeds;\nlead: by how much your MASE is lower."
+        f"Test set, means over clients and seeds. {name} with its interval of 95 % over clients, "
+        f"weeks and seeds;\nlead: by how much your {name} is lower."
     )
     print(printed(scored.table))
     print("\nYour predictions by client")
     print(printed(scored.clients))
-    print(f"\nrank {scored.yours['rank']} of {len(scored.table)}: MASE {scored.yours['mase']:.4f}")
+    place = f"rank {scored.yours['rank']} of {len(scored.table)}"
+    print(f"\n{place}: {name} {scored.yours[metric]:.4f}")
     return [scored.submission(submission)]
 
 
 def _of_results(
-    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any]
+    study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of results; return a row for each way of forecasting."""
     import pandas as pd
@@ -133,7 +136,7 @@ def _of_results(
     from plfl.outside.leaderboard import rows_of
 
     kept = {name: submission.get(name, "") for name in ("version", "used", "command")}
-    rows = [row | kept for row in rows_of(options.results, study, data)]
+    rows = [row | kept for row in rows_of(options.results, study, data, metric)]
     if options.method:
         rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]
     table = pd.DataFrame(rows).sort_values("score", ignore_index=True)

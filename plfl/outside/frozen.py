@@ -30,7 +30,7 @@ class BenchmarkTask(Section):
     version: int = Field(ge=1)
     """Raised by any change of the data, the study or the budget."""
     question: str
-    metric: Literal["mase", "error"]
+    metric: Literal["mase", "scaled_crps", "error"]
     """The score of its leaderboard: the lower, the better."""
     information: str
     """What a method may read."""

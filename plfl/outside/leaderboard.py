@@ -59,13 +59,13 @@ def row_of(submission: Mapping[str, Any], **scores: Any) -> dict[str, Any]:
 
 
 def rows_of(
-    results: Path, study: Study, data: Mapping[tuple[str, str], Examples]
+    results: Path, study: Study, data: Mapping[tuple[str, str], Examples], metric: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Rows of a leaderboard for the cells and baselines in the results of a study on the same data.
 
     For each state and origin, the optimisers with the lowest validation error stand for a sharing
     scheme, method and model. What diverged has no row. `predictions` is the SHA-256 of the weekly
-    errors.
+    errors. `metric`: see `Variant.scored`.
 
     Raises:
         ResultsError: the results have no variant with the windows, task and clients of `study`.
@@ -80,7 +80,7 @@ def rows_of(
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
             pieces, summaries = [], []
             for variant in variants:
-                for scores in variant.scored("")[model].values():
+                for scores in variant.scored(metric)[model].values():
                     if chosen := best(scores.those(sharing=sharing, method=method)):
                         pieces.append(chosen)
                         summaries.append(variant.summarised(model, chosen.name))
@@ -90,10 +90,10 @@ def rows_of(
                 shared = variants[0].shares_tests
                 alike = whole.data.clients_of(whole.data.states[0]) if shared else 0
                 yield _row(submission, pieces, summaries, alike)
-    yield from _of_baselines(variants)
+    yield from _of_baselines(variants, metric)
 
 
-def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str, Any]]:
     submission: dict[str, Any] = {"seeds": 1, "trials": 1}
     if variants[0].shares_tests:  # classifiers
         table = read_table(variants[0].tables.folder / "baselines.parquet")
@@ -112,7 +112,7 @@ def _of_baselines(variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         pieces, means = [], []
         for variant in variants:
-            for state, scores in variant.scores["local"].items():
+            for state, scores in variant.scored(metric)["local"].items():
                 pieces += scores.those(sharing=BASELINE, method=name)
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():

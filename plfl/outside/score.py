@@ -38,12 +38,15 @@ class ScoredPredictions:
     """Predictions from elsewhere, scored on the test sets of a study."""
 
     table: pd.DataFrame
-    """A row per forecaster, the best first: `rank`, `forecaster`, `mase` with its interval `low`,
-    `high`, `lead` (its MASE minus yours: positive where yours is better) with `lead_low`,
-    `lead_high`, `wape` and, of quantiles, `scaled_crps`. Means over clients and seeds."""
+    """A row per forecaster, the best first: `rank`, `forecaster`, the `metric` with its interval
+    `low`, `high`, `lead` (its score minus yours: positive where yours is better) with `lead_low`,
+    `lead_high`, and the others of `mase`, `wape` and, of quantiles, `scaled_crps`. Means over
+    clients and seeds."""
     clients: pd.DataFrame
     """A row per client: `mase`, `wape`, `scaled_crps`; means over seeds."""
     seeds: int
+    metric: str
+    """`mase` or `scaled_crps`, by which forecasters are ranked."""
     digest: str
     """SHA-256 of the file of predictions."""
 
@@ -56,12 +59,16 @@ class ScoredPredictions:
         """One row of a leaderboard: what the submitter says, and the scores."""
         names = [name for name in ("low", "high", "wape", "scaled_crps") if name in self.yours]
         scores = {name: float(self.yours[name]) for name in names}
-        scores["score"] = float(self.yours["mase"])
+        scores["score"] = float(self.yours[self.metric])
         return row_of(submission, **scores, seeds=self.seeds, predictions=self.digest)
 
 
 def score(
-    study: Study, file: Path, results: Path | None = None, data: Datasets | None = None
+    study: Study,
+    file: Path,
+    results: Path | None = None,
+    data: Datasets | None = None,
+    metric: str = "mase",
 ) -> ScoredPredictions:
     """Score a Parquet or CSV file of predictions, with the columns of `Client.predictions`.
 
@@ -72,6 +79,7 @@ def score(
         results: the study's results, whose cells and baselines are ranked, too. Without, the
             baselines are trained now.
         data: the study's `datasets`, if they are known.
+        metric: `mase` or, of quantiles, `scaled_crps`.
 
     Raises:
         DataError: a client, a stamp or a number is missing, or does not fit the study.
@@ -100,13 +108,19 @@ def score(
                 rows.append(keys | task.scores(dataset, i, "test", predictions))
     scored = pd.DataFrame(rows)
     scored["wape"] = scored["mae"] / _loads(data, scored)
-    pieces = {YOURS: list(_pieces(pd.concat(errors), ["seed", "client"]))}
-    others, numbers = _beside(study, data, results)
-    means = [name for name in ("wape", "scaled_crps") if name in scored]
-    numbers[YOURS] = {name: float(scored[name].mean()) for name in means}
-    table = _ranked(pieces | others).join(pd.DataFrame(numbers).T, on="forecaster")
-    clients = scored.groupby(["origin", "state", "client"], sort=False)[["mase", *means]].mean()
-    return ScoredPredictions(table, clients.reset_index(), len(seeds), sha256(file))
+    pieces = {YOURS: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
+    others, numbers = _beside(study, data, results, metric)
+    names = [name for name in ("mase", "wape", "scaled_crps") if name in scored]
+    numbers[YOURS] = {name: float(scored[name].mean()) for name in names}
+    means = pd.DataFrame(numbers).T.drop(columns=metric)
+    table = _ranked(pieces | others, metric).join(means, on="forecaster")
+    clients = scored.groupby(["origin", "state", "client"], sort=False)[names].mean()
+    return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
+
+
+def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Errors by day, with those of the metric as `error`."""
+    return errors if metric == "mase" else errors.assign(error=errors["crps"])
 
 
 def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
@@ -245,7 +259,7 @@ def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
 
 
 def _beside(
-    study: Study, data: Datasets, results: Path | None
+    study: Study, data: Datasets, results: Path | None, metric: str
 ) -> tuple[dict[str, list[WeeklyScores]], dict[str, dict[str, float]]]:
     """The baselines, and with `results` the best cell of each sharing scheme: pieces and scores."""
     pieces: dict[str, list[WeeklyScores]] = {}
@@ -261,14 +275,14 @@ def _beside(
                 study.baselines.leave_out,
             )
             rows.append(evaluated.scores.assign(origin=origin))
-            errors.append(evaluated.errors.assign(origin=origin))
+            errors.append(_of_metric(evaluated.errors, metric).assign(origin=origin))
     else:
         for variant in fitting_variants(results, study, data):
             tables = variant.tables
             origin = str(tables.study.data.cut) if study.axes else ""
             rows.append(tables.baselines.assign(origin=origin))
-            errors.append(tables.errors_of(BASELINE).assign(origin=origin))
-            for of_state in variant.scores["local"].values():
+            errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
+            for of_state in variant.scored(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
                     if chosen := best(of_state.those(sharing=scheme)):
                         piece = replace(chosen, origin=origin)
@@ -278,27 +292,28 @@ def _beside(
     scored = pd.concat(rows)
     test = scored[scored["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
-    means = test.groupby("baseline")[[n for n in ("wape", "scaled_crps") if n in test]].mean()
+    names = [name for name in ("mase", "wape", "scaled_crps") if name in test]
+    means = test.groupby("baseline")[names].mean()
     return pieces, {baseline_label(str(n)): dict(row) for n, row in means.iterrows()}
 
 
-def _ranked(pieces: dict[str, list[WeeklyScores]]) -> pd.DataFrame:
+def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
     rows, yours = [], pieces[YOURS]
     for name, parts in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
         alone = pooled([name], parts)
         if len(parts) == len(yours) and alone.scored:
-            row["mase"], (row["low"], row["high"]) = alone.effect, alone.interval
+            row[metric], (row["low"], row["high"]) = alone.effect, alone.interval
             if name != YOURS:
                 lead = pooled(
                     [YOURS, name], [_lead(a, b) for a, b in zip(yours, parts, strict=True)]
                 )
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
-    table = pd.DataFrame(rows, columns=["forecaster", "mase", "low", "high", *_LEAD])
-    table = table.sort_values("mase", kind="stable", ignore_index=True)
-    table.insert(0, "rank", table["mase"].rank(method="min").astype("Int64"))
+    table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])
+    table = table.sort_values(metric, kind="stable", ignore_index=True)
+    table.insert(0, "rank", table[metric].rank(method="min").astype("Int64"))
     return table
 
 

@@ -60,7 +60,9 @@ class Variant:
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
 
     def scored(self, score: str) -> Mapping[Model, Mapping[str, CellScores]]:
-        """As `scores`, with the score that a claim names; "" is the error."""
+        """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
+        if score == "scaled_crps":
+            return {model: scores(self.tables, model, True, score) for model in MODELS}
         if score != "spread":
             return self.scores
         return {

@@ -213,7 +213,9 @@ class CellScores:
         return self.masked(self.where(**equal))
 
 
-def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, CellScores]:
+def scores(
+    tables: Tables, model: Model, baselines: bool = False, score: str = "mase"
+) -> dict[str, CellScores]:
     """The scores of every state at the last round, in the order of the study.
 
     Args:
@@ -222,10 +224,11 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, C
         baselines: whether to append the baselines to the cells, as combinations ("baseline", name,
             "none", "none") with the same MASE for every seed. A baseline without a forecast for at
             least one client has no MASE.
+        score: or `scaled_crps` in its place on the test set.
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
-    of_model, cut = tables.errors_of(model), tables.study.data.cut
+    of_model, cut = tables.errors_of(model, score), tables.study.data.cut
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     by_state = {}
     for state in tables.study.data.states:
@@ -235,14 +238,16 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, C
         errors = persistence[state].reindex(list(of_state.clients)).to_numpy(float)
         by_state[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
         if baselines and not tables.baseline_scores.empty:
-            by_state[state] = _with_baselines(by_state[state], days, tables)
+            by_state[state] = _with_baselines(by_state[state], days, tables, score)
     return by_state
 
 
-def _with_baselines(of_state: CellScores, days: NDArray[Any], tables: Tables) -> CellScores:
+def _with_baselines(
+    of_state: CellScores, days: NDArray[Any], tables: Tables, score: str
+) -> CellScores:
     means = tables.baseline_scores
     here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
-    errors = tables.errors_of(BASELINE)
+    errors = tables.errors_of(BASELINE, score)
     wide = weekly(errors[errors["state"] == of_state.state], days, ["method", "client"])
     names = here.index[here["mae_mean"].notna()]
     rows = pd.MultiIndex.from_product([here.index, of_state.clients])

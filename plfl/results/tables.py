@@ -180,8 +180,9 @@ class Tables:
         path = Path(self.folder) / "errors.parquet"
         return path.is_file() and "peak_error" in self._columns(path.name)
 
-    def errors_of(self, model: str) -> pd.DataFrame:
-        """The errors of a model of the cells, or of the baselines, by client and day.
+    def errors_of(self, model: str, score: str = "mase") -> pd.DataFrame:
+        """The errors of a model of the cells, or of the baselines, by client and day; with
+        `scaled_crps` as `score`, their CRPS in place of the absolute errors.
 
         A row per forecaster, seed, client and day: its labels, `day`, `error`, `forecasts`,
         `scale`; see `plfl.tasks.metrics.of_days`. A deployed study keeps no days, because the data
@@ -189,15 +190,16 @@ class Tables:
         """
         if (Path(self.folder) / "errors.parquet").is_file():
             labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
-            columns = [*labels, "client", "day", "error", "forecasts", "scale"]
-            return self.errors(columns, model=model)
+            column = {"mase": "error", "scaled_crps": "crps"}[score]
+            columns = [*labels, "client", "day", column, "forecasts", "scale"]
+            return self.errors(columns, model=model).rename(columns={column: "error"})
         if not self._is_deployed:
             raise ResultsError(
                 f"{Path(self.folder) / 'errors.parquet'}: is missing; run the study again"
             )
         last = self.study.federation.rounds
-        errors = self.records([*CELL, "client", "mase"], split="test", model=model, round=last)
-        errors = errors.rename(columns={"mase": "error"})
+        errors = self.records([*CELL, "client", score], split="test", model=model, round=last)
+        errors = errors.rename(columns={score: "error"})
         return errors.assign(day=pd.Timestamp(0), forecasts=1, scale=errors["error"].notna() * 1.0)
 
     @property

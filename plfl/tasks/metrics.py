@@ -87,8 +87,13 @@ def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
     `truth` is (...), `quantiles` (..., Q) and `levels` (Q,). Source: Roger Koenker and Gilbert
     Bassett, "Regression Quantiles", Econometrica 1978.
     """
+    return float(pinball_of_each(truth, quantiles, levels).mean())
+
+
+def pinball_of_each(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> Floats:
+    """The pinball loss (..., Q) of each forecast at each level; see `pinball`."""
     errors, shares = truth[..., None] - quantiles, np.asarray(levels)
-    return float(np.maximum(shares * errors, (shares - 1) * errors).mean())
+    return np.maximum(shares * errors, (shares - 1) * errors)
 
 
 def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
@@ -153,16 +158,19 @@ def columns_of(dataset: Dataset) -> list[str]:
     return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
 
 
-def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
+def of_days(
+    dataset: Dataset, client: int, forecast: Floats, crps: Floats | None = None
+) -> dict[str, Any]:
     """Absolute errors of forecasts (kWh), (W,) or (W, H), of all test windows of a client, day by
-    day.
+    day. `crps`: of each forecast, in the same unit and shape, if there are quantiles.
 
     Returns:
         Columns of a table with a row per day: `day`, on which the targets lie; `error`, the sum of
         the absolute errors in kWh per interval (float32); `forecasts`, their number (int32);
         `scale`, the mean absolute error of persistence over the whole test set (float32), which is
         the same in all rows. The sum of `error` over that of `forecasts`, divided by `scale`, is
-        the client's `mase`. `peak_error` and `peak_hours` (float32) are those of `of_peaks`.
+        the client's `mase`; that of `crps`, if given, its `scaled_crps`. `peak_error` and
+        `peak_hours` (float32) are those of `of_peaks`.
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
@@ -172,12 +180,14 @@ def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
     # Several targets: the forecast made longest before, of which each row has one.
     last = slice(dataset.horizons - 1, None, dataset.horizons)
     peaks = which[last], truth.ravel()[last], forecast.ravel()[last]
+    sums = {} if crps is None else {"crps": np.bincount(which, crps.ravel()).astype(np.float32)}
     return {
         "day": days.astype("datetime64[ms]"),
         "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(which).astype(np.int32),
         "scale": np.float32(naive_error(truth, dataset.persistence(starts))),
         **of_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
+        **sums,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,14 @@ class Quantiles(LoadTask):
             if self.intervals:
                 scores |= self.widest_coverage(truth[:, h], of_step, column)
         return scores
+
+    def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
+        """Errors of the medians, and the CRPS."""
+        from plfl.tasks import metrics
+
+        truth = dataset.truth(dataset.starts(client, "test")).reshape(predictions.shape[:2])
+        crps = 2 * metrics.pinball_of_each(truth, predictions, self.levels).mean(axis=-1)
+        return metrics.of_days(dataset, client, self.point(dataset, predictions), crps)
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """The median under the name itself, and the quantiles: `local_5` is the 5 % quantile."""

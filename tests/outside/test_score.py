@@ -85,6 +85,13 @@ def test_quantiles_have_a_crps(write: Write) -> None:
     assert found.yours["scaled_crps"] == pytest.approx(found.yours["mase"], rel=1e-4)
     with_mase = found.table["mase"].notna()  # not where three weeks are too few
     assert (found.table["scaled_crps"].notna() == with_mase).all()
+    by_crps = score(study, FILE, metric="scaled_crps")
+    assert by_crps.yours["low"] < by_crps.yours["scaled_crps"] < by_crps.yours["high"]
+    ours, same = (each.table.set_index("forecaster").dropna() for each in (by_crps, found))
+    assert len(ours) > 5
+    for name in ("scaled_crps", "mase"):
+        pd.testing.assert_series_equal(ours[name], same[name][ours.index], rtol=1e-5)
+    assert by_crps.submission({})["score"] == pytest.approx(by_crps.yours["scaled_crps"], abs=1e-6)
 
 
 def test_origins_are_scored_together(write: Write) -> None:
