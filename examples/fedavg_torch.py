@@ -1,58 +1,30 @@
-"""FedAvg in plain PyTorch on the clients of a study or a frozen task, scored by plfl.
-
-python examples/fedavg_torch.py sample predictions.parquet
-plfl score sample predictions.parquet
-"""
+"""FedAvg in plain PyTorch, clients with one origin: fedavg_torch.py sample predictions.parquet"""
 
 import sys
+from copy import deepcopy
 
-import numpy as np
 import pandas as pd
 import torch
-from torch import nn
+from torch import from_numpy, nn
 
 import plfl
 
-ROUNDS, STEPS, BATCH = 20, 20, 64
-
-
-def trained(clients: list[plfl.Client]) -> nn.Module:
-    """The global model of a federation."""
-    inputs, targets = [], []
-    for client in clients:  # nothing is chosen on `val` here, so it is for training
-        parts = [client.flat("train"), client.flat("val")], [client.y_train, client.y_val]
-        x, y = (torch.from_numpy(np.concatenate(part)) for part in parts)
-        inputs.append(x)
-        targets.append(y.view(len(y), -1))
-    width = inputs[0].shape[1], targets[0].shape[1]
-    layers = [nn.Linear(width[0], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()]
-    model = nn.Sequential(*layers, nn.Linear(128, width[1]))
-    shared = nn.utils.parameters_to_vector(model.parameters()).detach()
-    for _ in range(ROUNDS):
-        sent = []
-        for x, y in zip(inputs, targets, strict=True):
-            nn.utils.vector_to_parameters(shared.clone(), model.parameters())
-            optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
-            for rows in torch.randint(len(x), (STEPS, BATCH)):
-                optimiser.zero_grad()
-                nn.functional.l1_loss(model(x[rows]), y[rows]).backward()
-                optimiser.step()
-            sent.append(nn.utils.parameters_to_vector(model.parameters()).detach())
-        shared = torch.stack(sent).mean(dim=0)
-    nn.utils.vector_to_parameters(shared, model.parameters())
-    return model
-
-
-tables, everyone = [], plfl.clients(sys.argv[1])
+clients, tables, rounds = plfl.clients(sys.argv[1]), [], 20
+x = [torch.cat([from_numpy(c.flat(part)) for part in ("train", "val")]) for c in clients]
+y = [torch.cat([from_numpy(c.y_train), from_numpy(c.y_val)]) for c in clients]
 for seed in (1, 2, 3):
     torch.manual_seed(seed)
-    for origin in dict.fromkeys(client.origin for client in everyone):
-        clients = [client for client in everyone if client.origin == origin]
-        model = trained(clients)
-        for client in clients:
-            with torch.no_grad():
-                outputs = model(torch.from_numpy(client.flat("test"))).numpy()
-            tables.append(client.predictions(outputs.reshape(client.y_test.shape), seed))
+    model = nn.Sequential(nn.Linear(x[0].shape[1], 16), nn.ReLU(), nn.Linear(16, y[0][0].numel()))
+    for _ in range(rounds):
+        copies = [deepcopy(model) for _ in clients]
+        for own, inputs, targets in zip(copies, x, y, strict=True):
+            optimiser = torch.optim.Adam(own.parameters(), lr=0.003)
+            for rows in torch.randint(len(inputs), (20, 64)):
+                optimiser.zero_grad()
+                (own(inputs[rows]) - targets[rows].reshape(64, -1)).abs().mean().backward()
+                optimiser.step()
+        for mean, *sent in zip(*(some.parameters() for some in [model, *copies]), strict=True):
+            mean.data = torch.stack(sent).detach().mean(dim=0)
+    tables += [c.predictions(model(from_numpy(c.flat("test"))).detach(), seed) for c in clients]
 pd.concat(tables).to_parquet(sys.argv[2])
-numbers = sum(parameter.numel() for parameter in model.parameters())
-print(f"each client sent and received {4 * numbers * ROUNDS} bytes")
+print(f"bytes up, and down: {4 * rounds * sum(map(torch.numel, model.parameters()))}")

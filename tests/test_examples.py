@@ -2,6 +2,8 @@
 
 import pickle
 import runpy
+import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import plfl
 from plfl.cli.main import main
+from plfl.outside.score import score
+from plfl.study import Study
 from tests.outside.conftest import Write, write
 
 __all__ = ["write"]
@@ -57,6 +61,130 @@ def test_folder_of_fl_bench(write: Write, monkeypatch: pytest.MonkeyPatch) -> No
         for part, own in indices.items():
             np.testing.assert_array_equal(rows[own], client.flat(part))
             np.testing.assert_array_equal(targets[own, 0], getattr(client, f"y_{part}"))
+
+
+PFLLIB = {
+    "flcore/clients/clientbase.py": """
+        class Client:
+            def __init__(self, number, model):
+                self.id, self.model = number, model
+
+            def test_metrics(self):
+                raise AssertionError("it classifies")
+        """,
+    "flcore/trainmodel/models.py": "DNN = None",
+    "utils/data_utils.py": "process_image = None",
+    "main.py": """
+        import copy, sys
+        import numpy as np
+        import torch
+        from flcore.clients.clientbase import Client
+        from flcore.trainmodel.models import *
+        from utils import data_utils
+
+        assert sys.argv[1:] == ["-t", "2"]
+        for time in range(2):
+            model = DNN(60, 20, num_classes=10)
+            assert model.fc.out_features == 1
+            clients = [Client(number, copy.deepcopy(model)) for number in range(3)]
+            for client in clients:
+                assert client.test_metrics()[1] == 1
+                with open(f"../dataset/Meters/train/{client.id}.npz", "rb") as file:
+                    data = np.load(file, allow_pickle=True)["data"].tolist()
+                x, y = map(torch.stack, zip(*data_utils.process_image(data)))
+                optimizer = torch.optim.Adam(client.model.parameters(), 0.01)
+                for step in range(300):
+                    optimizer.zero_grad()
+                    torch.nn.CrossEntropyLoss()(client.model(x), y).backward()
+                    optimizer.step()
+                client.test_metrics()
+        """,
+}
+"""What pfllib_run.py imports and replaces of PFLlib, and a program that uses it as PFLlib does: in
+each of `-t` repetitions, which here train alone, there are new clients, tested more than once."""
+FL_BENCH = {
+    "src/client/fedavg.py": """
+        class BaseDataset:
+            def __init__(self, data, targets, classes):
+                self.data, self.targets = data, targets
+                self._rescale_data()
+
+            def _rescale_data(self):
+                self.data /= 255
+
+            def __getitem__(self, index):
+                return self.data[index], self.targets[index]
+
+        class Metrics:
+            loss = 0.0
+
+        def evaluate_model(**keys):
+            raise AssertionError("it classifies")
+        """,
+    "src/server/fedavg.py": "DATASETS = {}",
+    "main.py": """
+        import json, pickle, sys
+        from pathlib import Path
+        import torch
+        from src.client import fedavg
+        from src.server.fedavg import DATASETS
+        from torch.utils.data import DataLoader, Subset
+
+        assert sys.argv[1][:12] == "common.seed=" and sys.argv[2:] == ["method=fedavg"]
+        root = Path("data/synthetic")
+        dataset = DATASETS["synthetic"](root=root, args=None)
+        width = json.loads((root / "args.json").read_text())["dimension"]
+        for client in pickle.loads((root / "partition.pkl").read_bytes())["data_indices"]:
+            model = torch.nn.Linear(width, 1)
+            x, y = dataset[client["train"]]
+            optimizer = torch.optim.Adam(model.parameters(), 0.01)
+            for step in range(300):
+                optimizer.zero_grad()
+                torch.nn.CrossEntropyLoss()(model(x), y).backward()
+                optimizer.step()
+            loader = DataLoader(Subset(dataset, client["test"]), batch_size=64)
+            with torch.no_grad():
+                keys = {"criterion": None, "device": None}
+                assert fedavg.evaluate_model(model=model, dataloader=loader, **keys).loss == 0
+        """,
+}
+"""The same of FL-bench for fl_bench_run.py."""
+
+
+@pytest.mark.parametrize(
+    ("modules", "programs", "data", "options", "seeds"),
+    [
+        (PFLLIB, "pfllib", "../dataset/Meters", ["-t", "2"], {1, 2}),
+        (FL_BENCH, "fl_bench", "data/synthetic", ["method=fedavg"], {1, 2, 3}),
+    ],
+    ids=["PFLlib", "FL-bench"],
+)
+def test_training_with_a_stand_in_for(
+    modules: dict[str, str],
+    programs: str,
+    data: str,
+    options: list[str],
+    seeds: set[int],
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = str(write().resolve())
+    for name, text in modules.items():
+        path = tmp_path / "system" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    (tmp_path / "system" / "meters").symlink_to(tmp_path / "meters")
+    monkeypatch.setattr("torch.nn.CrossEntropyLoss", None)  # restored afterwards
+    monkeypatch.syspath_prepend(tmp_path / "system")
+    run(monkeypatch, f"{programs}_folder.py", study, str(tmp_path / "system" / data))
+    monkeypatch.chdir(tmp_path / "system")
+    run(monkeypatch, f"{programs}_run.py", study, "predictions.parquet", *options)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("flcore", "src", "utils")]:
+        del sys.modules[name]
+    found = score(Study.load(study), Path("predictions.parquet"))
+    assert set(pd.read_parquet("predictions.parquet")["seed"]) == seeds
+    assert found.yours["mase"] < 0.6
 
 
 def test_dataset_of_appfl(write: Write) -> None:

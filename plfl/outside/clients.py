@@ -105,20 +105,20 @@ class Client:
 
         Args:
             outputs: a model's outputs in the units of `y`: the shape of `y_test`, and one more axis
-                of the study's quantiles if it has any.
+                of the study's quantiles if it has any. Axes of length 1 do not matter.
             seed: of the training.
 
         Raises:
             DataError: the outputs have another shape.
         """
         last = (len(self.levels),) if self.levels else ()
-        outputs = np.asarray(outputs, float)
-        if outputs.shape != (*self.y_test.shape, *last):
+        outputs, needed = np.asarray(outputs, float), (*self.y_test.shape, *last)
+        if [n for n in outputs.shape if n != 1] != [n for n in needed if n != 1]:
             raise DataError(
                 f"client {self.name}: outputs have the shape {outputs.shape}, but the test set "
-                f"needs {(*self.y_test.shape, *last)}"
+                f"needs {needed}"
             )
-        loads = self.kwh(outputs).reshape(-1, *last)
+        loads = self.kwh(outputs.reshape(needed)).reshape(-1, *last)
         columns = {"forecast": loads}
         if last:
             loads = np.sort(loads, axis=-1)
