@@ -22,11 +22,12 @@ A *task* is a question whose data, test sets, seeds and budget never change.
 [Measured meters](measured-meters.md#from-the-originals) where the data come from. Scores of
 different versions of a task do not compare. `python -m benchmarks.leaderboard` wrote this page.
 
-Score: MASE, or the fraction of wrong labels (`error`), with a 95 % interval over clients, weeks and
-seeds. *sums*: of gradients, from which [trees](baselines.md#federated-trees) grow. Bytes: sent and
-received by a client in all its training, a mean over clients; –: not counted. *unseen*: clients
-that receive the model of others; *FT*: fine-tuning; *trials*: settings that are compared on
-validation. The CSV files have all rows with their commands.
+Score: MASE, the [CRPS](scores.md) of quantiles in its place (`scaled_crps`), or the fraction of
+wrong labels (`error`), with a 95 % interval over clients, weeks and seeds. *sums*: of gradients,
+from which [trees](baselines.md#federated-trees) grow. Bytes: sent and received by a client in all
+its training, a mean over clients; –: not counted. *unseen*: clients that receive the model of
+others; *FT*: fine-tuning; *trials*: settings that are compared on validation. The CSV files have
+all rows with their commands.
 """
 _TERMS = (
     "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "

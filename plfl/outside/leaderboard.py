@@ -13,6 +13,7 @@ import pandas as pd
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import atomic
 from plfl.baselines import BASELINE
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.report import reporting
@@ -107,8 +108,11 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
             yield _row(submission | exchanged | seeds, [piece], [sent], 1)
         return
     trees = "lightgbm_federated"
-    further = variants[0].tables.study.baselines.further
-    sums = {b.name for b in further if trees in (b.name, b.sends, *getattr(b, "of", ()))}
+    baselines = variants[0].tables.study.baselines
+    sums = {b.name for b in baselines.further if trees in (b.name, b.sends, *b.needs)}
+    grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
+    settings = TreeSettings.of(baselines)
+    tried = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         pieces, means = [], []
         for variant in variants:
@@ -120,6 +124,7 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
         about = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
         down = np.nan if about["exchanged"] == "models" else 0  # what is received is not counted
         about |= {"exchanged": "sums"} if name in sums else {}
+        about |= {"trials": tried} if "lightgbm" in name or name in grown else {}
         named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
         yield _row(
             submission | about, pieces, [summary.assign(bytes_down=down) for summary in named], 0
