@@ -30,8 +30,7 @@ MAPPED = 2**20
 _ALIGNED = 64
 """Arrays begin at multiples of this many bytes in a file."""
 _LENGTHS = 26
-"""Position, in the header of a member of an archive, of the lengths of its name and of further
-fields."""
+"""Position, in the header of a member, of the lengths of its name and of further fields."""
 _HEADERS = _LENGTHS + 4 + 20
 """Bytes of the header of a member, without its name and the filler."""
 
@@ -48,11 +47,7 @@ class Rows:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
     def append(self, part: Array) -> None:
-        """Append a part.
-
-        Raises:
-            PlflError: the disk is full.
-        """
+        """Append a part; PlflError if the disk is full."""
         self._rows += len(part)
         if self._file is None:
             self._parts.append(part)
@@ -88,21 +83,17 @@ def save(path: str | PathLike[str], arrays: dict[str, Any]) -> None:
 
 
 def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
-    """The result of `make` on the arrays that `save` wrote. Large ones stay in the file.
-
-    Raises:
-        DataError: the file is missing or damaged, or there is too little memory.
-    """
+    """The result of `make` on the arrays that `save` wrote. Large ones stay in the file. DataError
+    if the file is missing or damaged, or there is too little memory."""
     try:
         with ZipFile(path) as archive:
             if damaged := archive.testzip():
                 raise ValueError(f"{damaged} has changed")
-            return make(
-                {
-                    member.filename.removesuffix(".npy"): _read(path, archive, member)
-                    for member in archive.infolist()
-                }
-            )
+            arrays = {
+                member.filename.removesuffix(".npy"): _read(path, archive, member)
+                for member in archive.infolist()
+            }
+            return make(arrays)
     except MemoryError:  # checksums have found no damage, so the lengths of arrays are right
         raise DataError(
             f"{path}: there is too little memory to read it; close other programs"

@@ -18,12 +18,8 @@ RARE = 0.1
 
 
 def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
-    """Refuse timestamps that do not advance in steps of `interval` minutes.
-
-    Raises:
-        DataError: there are no timestamps, or some are unreadable, unsorted, duplicate, missing or
-            off the grid. The message names the file, the first one, their number and the remedy.
-    """
+    """Refuse stamps that do not advance in steps of `interval` minutes with a DataError, which
+    names the file, the first wrong one, their number and the remedy."""
     if len(stamps) == 0:
         raise DataError(f"{where}: has no rows; replace the file or leave this building out")
     if (unreadable := np.asarray(stamps.isna())).any():
@@ -61,12 +57,7 @@ def check_load(
     where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
     """Refuse a load series (kWh per interval) that is empty or constant, or has infinite, missing
-    (unless `gaps` are allowed) or negative values (unless allowed).
-
-    Raises:
-        DataError: the message names the file, the column, the first timestamp, the number of
-            values and the remedy.
-    """
+    (unless `gaps` are allowed) or negative values (unless allowed), like `check_finite`."""
     check_finite(where, load, gaps=gaps)
     if not allow_negative:
         _refuse(where, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
@@ -121,10 +112,7 @@ def are_two_registers(values: NDArray[np.float64]) -> bool:
 
 def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:
     """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
-
-    Raises:
-        DataError: the message names the file, the column, the first timestamp, the number of
-            values and the remedy.
+    The DataError names the file, the column, the first stamp, the number of values and the remedy.
     """
     values = column.to_numpy(dtype=float)
     if not gaps:

@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.sections import (
-    Calendar,
-    Encoding,
-    KnownFuture,
-    Lags,
-    Level,
-    Transform,
-    Windows,
-)
+from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform, Windows
 from plfl.data.dataset import WEEK
 from plfl.data.features import Unit, known, time_of_day, weekday
 
@@ -76,10 +68,8 @@ class Series:
 
 
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
-    """The covariates (R, G) of a client: the columns of all transforms, in their order.
-
-    `estimated`: the result of `estimate`, if the training set is not in these series.
-    """
+    """The covariates (R, G) of a client: the columns of all transforms, in their order. `estimated`
+    by `estimate`, if the training set is not in these series."""
     if estimated is None:
         estimated = estimate(series)
     columns = np.empty((len(series.load), series.windows.covariates_width), np.float32)
@@ -92,14 +82,12 @@ def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArra
 
 
 def estimate(series: Series) -> list[Floats]:
-    """What each transform estimates from the training set; empty for those that estimate
-    nothing."""
+    """What each transform estimates from the training set; empty for those that do not."""
     return [_estimate(series, transform) for transform in series.windows.covariates]
 
 
 def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
-    """Number of rows, up to and including the last input row, that a window and its covariates
-    read."""
+    """Number of rows, up to the last input row, that a window and its covariates read."""
     rows = look_back
     for transform in transforms:
         if isinstance(transform, Lags):
@@ -215,7 +203,11 @@ def encoding(series: Series, edges: Floats) -> Floats:
     Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
     in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
     """
-    encoded = [_encode(z, q) for z, q in zip(_encoded(series), edges, strict=True)]
+    encoded = []
+    for z, q in zip(_encoded(series), edges, strict=True):
+        above, width = z[:, None] - q[:-1], np.diff(q)
+        ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
+        encoded.append(np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0)))
     return np.concatenate(encoded, axis=1)
 
 
@@ -238,29 +230,14 @@ def _quantiles(series: Series, bins: int) -> Floats:
         first, series.training.stop - series.windows.look_ahead - series.windows.horizons + 1
     )
     shares = np.linspace(0, 1, bins + 1)
-    return np.stack([_quantile(known(z[trained]), shares) for z in _encoded(series)])
-
-
-def _quantile(values: Floats, shares: Floats) -> Floats:
-    """Quantiles; zeros if all values are missing, which leaves no window to encode."""
-    return np.asarray(np.quantile(values, shares) if len(values) else np.zeros(len(shares)), float)
-
-
-def _encode(z: Floats, edges: Floats) -> Floats:
-    low, width = edges[:-1], np.diff(edges)
-    above = z[:, None] - low
-    ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
-    return np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0))
+    values = [known(z[trained]) for z in _encoded(series)]
+    # If all values are missing, no window is left to encode.
+    return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
 
 
 def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
-    """The scaled features at every target, as if they had been forecast without error.
-
-    The columns are those of the first target, then those of the next.
-
-    Raises:
-        DataError: the series have no such feature.
-    """
+    """The scaled features at every target, as if they had been forecast without error: the columns
+    of the first target, then those of the next. Series without such a feature are refused."""
     if missing := [name for name in features if name not in series.columns]:
         raise DataError(
             f"windows.covariates: known_future: the clients have no {', '.join(missing)}; "

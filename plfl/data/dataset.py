@@ -124,16 +124,14 @@ class Dataset:
         return self._on_the_same_rows(**of_clients)
 
     def _on_the_same_rows(self, **changes: Any) -> Self:
-        """A copy with other values of fields, but the same rows. It shares the cached
-        `readable`."""
+        """A copy with other fields, but the same rows and the same cached `readable`."""
         changed = replace(self, **changes)
         changed.__dict__["readable"] = self.readable
         return changed
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether the end of the history is held out to choose on. `refit` then trains on it,
-        too."""
+        """Whether the end of the history is held out to choose on; `refit` trains on it, too."""
         return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
 
     def refit(self) -> Dataset:
@@ -152,9 +150,7 @@ class Dataset:
         if not len(self.whole_bounds):
             return self
         return self._on_the_same_rows(
-            bounds=self.whole_bounds,
-            load_offset=self.whole_offset,
-            load_scale=self.whole_scale,
+            bounds=self.whole_bounds, load_offset=self.whole_offset, load_scale=self.whole_scale
         )
 
     @property
@@ -169,8 +165,7 @@ class Dataset:
 
     @property
     def form(self) -> tuple[object, ...]:
-        """A key that is equal for datasets that `joined` accepts: they differ only in clients and
-        rows."""
+        """A key, equal for datasets that `joined` accepts: only clients and rows differ."""
         copies = self.whole_bounds, self.new_bounds
         sizes = (len(x) for x in (self.scaling, self.held, self.federation, *copies))
         distances = self.look_ahead, self.horizons, self.interval, self.relative
@@ -183,10 +178,7 @@ class Dataset:
         return [np.flatnonzero(self.federation == k) for k in np.unique(self.federation)]
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
-        """Start rows of all windows that lie entirely in one split of a client.
-
-        Those that touch a gap are left out.
-        """
+        """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
         every = self._every(client, split)
         last = self.persistence_rows(every)
         missing = np.isnan(self.targets[last])
@@ -228,10 +220,8 @@ class Dataset:
 
     @cached_property
     def readable(self) -> NDArray[np.bool_]:
-        """Whether the window whose last input row this is (R,) reads no gap in its inputs.
-
-        Rows with too few rows before them in the table count as gaps.
-        """
+        """Whether the window whose last input row this is (R,) reads no gap in its inputs. Rows
+        with too few rows before them in the table count as gaps."""
         readable, reach = np.zeros(len(self.load), bool), self.look_back - 1
         for first in range(reach, len(readable), _BLOCK):
             some = slice(first - reach, first + _BLOCK)
@@ -309,10 +299,8 @@ class Dataset:
 
 
 def joined(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
-    """The clients of several datasets, which are otherwise equal, as one dataset.
-
-    Their rows are in unnamed temporary files in `folder`, or in memory.
-    """
+    """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
+    unnamed temporary files in `folder`, or in memory."""
     rows = {name: arrays.Rows(folder) for name in ROWS}
     of_clients: dict[str, list[NDArray[Any]]] = {name: [] for name in _OF_CLIENTS}
     before = 0

@@ -57,10 +57,8 @@ class Examples(Protocol):
 def on_one_table(
     parts: Mapping[str, Examples], folder: Path | None = None
 ) -> Mapping[str, Examples]:
-    """Examples, by name, on the rows of one table, so that one engine reads them all.
-
-    Several parts have the same `Dataset.form`; see `plfl.data.dataset.joined`.
-    """
+    """Examples, by name, on the rows of one table, so that one engine reads them all. Several parts
+    have the same `Dataset.form`; see `plfl.data.dataset.joined`."""
     if len(parts) == 1:
         return parts
     series = cast(Mapping[str, Dataset], parts)
@@ -72,8 +70,7 @@ def on_one_table(
 
 
 class ExampleTables(Mapping[str, pd.DataFrame]):
-    """The tables of clients by name, in order. Each is read whenever it is accessed; none stays in
-    memory."""
+    """The tables of clients by name, in order. Each is read when it is accessed, and not kept."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):
         """`read` reads the table of a client; accessing a table raises its errors."""

@@ -1,5 +1,4 @@
-"""The model's inputs as the columns of a table, and units that make the loads of different clients
-comparable."""
+"""The model's inputs as columns of a table, and units that make loads of clients comparable."""
 
 from __future__ import annotations
 
@@ -23,12 +22,9 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
 
 
 def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
-    """Readings over longer intervals of `minutes` minutes: the sum of the loads, and the mean of
-    all other columns.
-
-    Stamps are the ends of the intervals. An interval with a missing reading is missing. Incomplete
-    intervals at both ends are left out.
-    """
+    """Readings over longer intervals of `minutes` minutes, with the ends of these as stamps: the
+    sum of the loads, and the mean of all other columns. An interval with a missing reading is
+    missing. Incomplete intervals at both ends are left out."""
     groups = series.resample(f"{minutes}min", closed="right", label="right")
     each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
     means: pd.DataFrame = groups.mean().where(groups.count() == each)
@@ -93,10 +89,7 @@ class Unit:
 
     @classmethod
     def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
-        """The units of a client, given the loads (R,) of its training set in kWh.
-
-        NaN in gaps is left out.
-        """
+        """The units of a client, given the loads (R,) of its training set in kWh, NaN in gaps."""
         steps = range(look_ahead, look_ahead + horizons)
         errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]
         means = [error.mean() for error in errors if len(error)]

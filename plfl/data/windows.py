@@ -82,11 +82,12 @@ def _of_client(
     if lends and windows.history is not None:
         everything = windows.model_copy(update={"history": None})
         whole = _built(name, cut_of(name, table, everything, origin), everything, limits)
-        dataset = _with_whole(dataset, whole)
+        dataset = _with_copy(dataset, "whole", whole, dataset.held)
     if new is not None:
         short = windows.model_copy(update={"history": new})
         cut = cut_of(name, table, short, origin)
-        dataset = _with_new(dataset, _built(name, cut, short, limits), cut.held)
+        copy = _built(name, cut, short, limits)
+        dataset = _with_copy(dataset, "new", copy, cut.held, new_held=cut.held)
     return dataset
 
 
@@ -97,11 +98,7 @@ def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Data
 
 
 def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yields the tables, read one after the other.
-
-    Raises:
-        DataError: they differ in their features or interval.
-    """
+    """Yields the tables, read one by one; other features or another interval are refused."""
     first: tuple[str, list[str]] | None = None
     intervals: dict[int, str] = {}
     for name, table in tables.items():
@@ -130,10 +127,7 @@ def _interval(table: pd.DataFrame) -> int:
 
 
 def _agreed(
-    tables: Mapping[str, pd.DataFrame],
-    windows: Windows,
-    limits: Limits | None,
-    origin: date | None,
+    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None, origin: date | None
 ) -> Limits | None:
     """The common limits by which all clients scale; None if each has its own."""
     if limits is not None or windows.scaling != "pooled":
@@ -150,34 +144,16 @@ def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.
     return held_out
 
 
-def _appended(dataset: Dataset, other: Dataset, **rows: Any) -> Dataset:
-    """`dataset` with the rows of another one appended, and other fields."""
-    for name in ROWS:
-        rows[name] = np.concatenate([getattr(part, name) for part in (dataset, other)])
-    return replace(dataset, **rows)
-
-
-def _with_new(dataset: Dataset, new: Dataset, held: NDArray[np.int64]) -> Dataset:
-    """`dataset` with the rows of `new` appended."""
-    return _appended(
-        dataset,
-        new,
-        new_bounds=_held_out(new.bounds, held) + len(dataset.load),
-        new_offset=new.load_offset,
-        new_scale=new.load_scale,
-        new_held=held,
-    )
-
-
-def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
-    """`dataset` with the rows of `whole` appended."""
-    return _appended(
-        dataset,
-        whole,
-        whole_bounds=_held_out(whole.bounds, dataset.held) + len(dataset.load),
-        whole_offset=whole.load_offset,
-        whole_scale=whole.load_scale,
-    )
+def _with_copy(
+    dataset: Dataset, name: str, copy: Dataset, held: NDArray[np.int64], **others: Any
+) -> Dataset:
+    """`dataset` with the rows of a copy with another scale, and other fields. The fields of the
+    copy begin with its name."""
+    others[f"{name}_bounds"] = _held_out(copy.bounds, held) + len(dataset.load)
+    others |= {f"{name}_offset": copy.load_offset, f"{name}_scale": copy.load_scale}
+    for rows in ROWS:
+        others[rows] = np.concatenate([getattr(part, rows) for part in (dataset, copy)])
+    return replace(dataset, **others)
 
 
 def federation_count(clients: int, size: int) -> int:
@@ -230,8 +206,7 @@ class Scaling:
     covariates: list[NDArray[np.float64]]
     """What each transform of `windows.covariates` estimates from the training set."""
     known: np.datetime64 = UNKNOWN
-    """Stamp of the last row that the model and its widths depend on: the end of the validation
-    set."""
+    """Stamp of the last row that model and widths depend on: the end of the validation set."""
 
     def stored(self) -> dict[str, Any]:
         """As values of JSON."""
@@ -270,9 +245,7 @@ def _scaled(
 
 def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
     """The scaling of a new client, which did not take part: all its readings are for training.
-
-    `trained`: the scaling of a client that took part; with pooled scaling all have the same.
-    """
+    `trained`: that of a client that took part; with pooled scaling all have the same."""
     cut = Cut(table, np.array([[0, *3 * [len(table)]]]))
     offset, scale = _scales(cut, windows)
     if windows.scaling == "pooled":
@@ -282,12 +255,7 @@ def scaling_of_new(table: pd.DataFrame, windows: Windows, trained: Scaling) -> S
 
 
 def build_later(
-    client: str,
-    table: pd.DataFrame,
-    windows: Windows,
-    scaling: Scaling,
-    *,
-    training: bool = False,
+    client: str, table: pd.DataFrame, windows: Windows, scaling: Scaling, *, training: bool = False
 ) -> Dataset:
     """The windows of further readings of a client whose scaling is known.
 
@@ -435,8 +403,7 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
 def _history(
     name: str, table: pd.DataFrame, windows: Windows, origin: date | None, interval: int
 ) -> tuple[int, int, int]:
-    """The first row of a client's history, the first row of its test set, and the end of the test
-    set."""
+    """The first row of a client's history and of its test set, and the end of the test set."""
     if origin is None:
         _, _, test, end = _cuts(name, len(table), windows).tolist()
     else:
@@ -454,10 +421,7 @@ def _history(
 
 def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:
     """Refuse parts of a series without a window. Each part has its number of rows and the least
-    that it needs.
-
-    `key`: the key of the configuration that would give them more rows.
-    """
+    that it needs. `key`: that of the configuration which would give them more rows."""
     for part, (rows, least) in parts.items():
         if rows < least:
             several = f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""

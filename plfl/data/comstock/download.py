@@ -40,10 +40,9 @@ log = logging.getLogger(__name__)
 
 
 def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
-    """Download the files of some buildings of a state into the store `data.folder / "comstock"`.
-
-    These are the metadata of the state, the time series of the buildings, and the weather of their
-    counties. Without `ids`, the buildings are drawn at random (`series.draw`).
+    """Download the metadata of a state, the time series of some of its buildings and the weather of
+    their counties into the store `data.folder / "comstock"`. Without `ids`, the buildings are drawn
+    at random (`series.draw`).
 
     Since 2024 release 2, each county has its own metadata file, and an id does not reveal its
     county. The files in the store are searched first. Then the others are downloaded in the order
@@ -53,8 +52,8 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
         The SHA-256 of each required file, by its key.
 
     Raises:
-        DataError: a building is not in this state or release (checked once the metadata are here),
-            the bucket cannot be reached or refuses access, or a file is missing or damaged.
+        DataError: a building is not in this state or release, the bucket cannot be reached or
+            refuses access, or a file is missing or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
     layout = ReleaseKeys.of(data)

@@ -1,7 +1,7 @@
 """The releases of NREL's ComStock, and the keys of their files in the public bucket.
 
-The data are the End-Use Load Profiles for the U.S. Building Stock (https://doi.org/10.25984/1876417,
-CC BY 4.0).
+The data are the End-Use Load Profiles for the U.S. Building Stock
+(https://doi.org/10.25984/1876417, CC BY 4.0).
 """
 
 from __future__ import annotations
@@ -84,11 +84,7 @@ class ReleaseKeys:
 
     @classmethod
     def of(cls, data: Data) -> ReleaseKeys:
-        """The layout of a study.
-
-        Raises:
-            DataError: the release is unknown, or has no series of the upgrade.
-        """
+        """The layout of a study; DataError if it is unknown, or has no series of the upgrade."""
         release, upgrade = data.comstock.release, data.comstock.upgrade
         if release not in RELEASES:
             raise DataError(
@@ -123,10 +119,8 @@ class ReleaseKeys:
         return f"{folder}/upgrade={self.upgrade}/state={state}/{building}-{self.upgrade}.parquet"
 
     def metadata(self, state: str, county: str = "*") -> str:
-        """Key of the metadata with the buildings of a state.
-
-        With metadata `by_county`, the key of that county, or without it a glob pattern for all.
-        """
+        """Key of the metadata with the buildings of a state. With metadata `by_county`, the key of
+        that county, or without it a glob pattern for all."""
         names = self.names
         scenario = names.upgrade.format(self.upgrade) if self.upgrade else names.baseline
         key = names.metadata.format(state=state, county=county, scenario=scenario)
@@ -140,12 +134,8 @@ class ReleaseKeys:
 
 def paper_buildings(state: str) -> list[int]:
     """Ids of the paper's 42 buildings of a state, in order; the first 12 are the paper's clients.
-
-    They are valid for `PAPER_RELEASE` only (arXiv 2404.01517, `paper_buildings.csv`).
-
-    Raises:
-        DataError: the paper has no buildings in the state.
-    """
+    They are valid for `PAPER_RELEASE` only (arXiv 2404.01517, `paper_buildings.csv`). DataError if
+    the paper has no buildings in the state."""
     known = paper_states()
     if state not in known.values():
         raise DataError(

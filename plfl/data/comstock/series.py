@@ -32,8 +32,7 @@ LOAD = ("out.electricity.total.energy_consumption", "out.electricity.total.energ
 """Possible names of the load column, in kWh per interval."""
 
 WEATHER = {"temperature": "Dry Bulb Temperature [°C]", "wind_speed": "Wind Speed [m/s]"}
-"""Columns of the weather files, by feature. Timestamps mark the end of the hour, in local standard
-time."""
+"""Columns of the weather files, by feature; their local standard time is the end of the hour."""
 
 UTC_OFFSET = {
     code: hours
@@ -164,11 +163,7 @@ def metadata(
     root: Path, layout: ReleaseKeys, state: str, keys: Sequence[str], features: Collection[str] = ()
 ) -> pd.DataFrame:
     """The buildings of a state in metadata files of the store: `id`, the `key` of the file,
-    `county`, constant `features` and the names of `KNOWN`.
-
-    Raises:
-        DataError: a file or column is missing or unreadable.
-    """
+    `county`, constant `features` and the names of `KNOWN`. Unusable files are refused."""
     names = layout.names
     columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
     columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
@@ -191,11 +186,8 @@ def metadata(
 def buildings(
     root: Path, layout: ReleaseKeys, state: str, ids: Sequence[int], features: Collection[str]
 ) -> list[Building]:
-    """The facts in the store's metadata about the buildings `ids` of a state, in order.
-
-    Raises:
-        DataError: one of them is not in the state or the release, or the metadata are unusable.
-    """
+    """The facts in the store's metadata about the buildings `ids` of a state, in order. DataError
+    if one of them is not in the state or the release, or the metadata are unusable."""
     if len(set(ids)) < len(ids):
         raise DataError(f"data.buildings.{state}: duplicate id; list each building once")
     table = metadata(root, layout, state, metadata_keys(root, layout, state), features)
@@ -226,13 +218,11 @@ def buildings(
 
 
 def draw(root: Path, data: Data, state: str) -> list[int]:
-    """The ids of buildings of a state that are drawn at random from the metadata in the store.
+    """The ids of buildings of a state that are drawn at random from the metadata in the store; too
+    few, and unusable metadata, are refused.
 
     They are the first `data.clients` ids in the order of the SHA-256 of "seed/state/id", so more
     clients, or another type of building, do not change the order.
-
-    Raises:
-        DataError: there are too few buildings, or the metadata are missing or unusable.
     """
     layout, kind = ReleaseKeys.of(data), data.comstock.building_type
     table = metadata(root, layout, state, metadata_keys(root, layout, state))
@@ -315,9 +305,7 @@ def _parquet(
     optional: Mapping[str, tuple[str, ...]] | None = None,
 ) -> pd.DataFrame:
     """Columns of a Parquet file, by new name; each is given by its possible names in the file.
-
-    `optional` columns can be missing.
-    """
+    `optional` columns can be missing."""
     with _reading(path):
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}

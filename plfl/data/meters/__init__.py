@@ -15,17 +15,20 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
+from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import collected, is_register
-from plfl.data.meters.cleaning import EXPECTED
+from plfl.data.checks import check_load, collected, counted, is_register
+from plfl.data.meters.cleaning import EXPECTED, STATIC, Meter
 from plfl.data.meters.exports import Exports, read_exports
+from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_name, client_names, is_series, raw_files
 from plfl.data.meters.paths import of_state as files
-from plfl.data.meters.series import finished
+from plfl.data.meters.stamps import standard_offset
 
 __all__ = [
     "client_name",
@@ -91,14 +94,9 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
 
 
 def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
-    """The series of one meter in a file of the study's layout; see `read`.
+    """The series of one meter, by default named like its file, in the study's layout; see `read`.
 
     The file may have later readings: `meters.since` and `until` are ignored.
-
-    Args:
-        path: the file.
-        meters: its layout.
-        client: the name of the meter; None: that of the file.
 
     Raises:
         DataError: the file cannot be used, or has no such meter.
@@ -146,20 +144,12 @@ def in_folders(paths: Iterable[Path], exports: bool = False) -> list[Path]:
 def read_files(
     paths: Iterable[Path], meters: Meters, client: str | None = None, by_file: bool = True
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """The series of all meters in some files of the study's layout; see `read`.
+    """The series of the meters in files of the study's layout, by client, and a line for each file
+    and meter that cannot be used; see `read`.
 
     The files may have later readings: `meters.since` and `until` are ignored. If several files have
-    a meter, its readings are joined; where they overlap, those of the later file count.
-
-    Args:
-        paths: the files.
-        meters: their layout.
-        client: the only meter to read; None: all that `meters` selects.
-        by_file: whether a file has one meter, which is named like the file.
-
-    Returns:
-        The series by the name of the client, and a line for each file and meter that cannot be
-        used.
+    a meter, its readings are joined; where they overlap, those of the later file count. Without a
+    `client`, all meters that `meters` selects are read. `by_file`: a file has one, named like it.
     """
     by_name: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
@@ -206,11 +196,7 @@ def _all_of(
 
 
 def _read(data: Data, state: str) -> Exports:
-    """The content of the files of a state.
-
-    Raises:
-        DataError: something is wrong or ambiguous.
-    """
+    """The content of the files of a state, unless something is wrong or ambiguous."""
     meters = data.meters
     only = [pattern.replace("{state}", state) for pattern in meters.only]
     meters = meters.model_copy(update={"only": only})
@@ -228,11 +214,7 @@ def _by_client(exports: Exports) -> dict[str, str]:
 
 
 def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
-    """The meters of a state's clients, by the name of the client.
-
-    Raises:
-        DataError: there are too few.
-    """
+    """The meters of a state's clients, by the name of the client; too few are refused."""
     if not data.meters.exports:
         return {name: name for name in exports.meters}
     named = _by_client(exports)
@@ -256,7 +238,7 @@ def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd
         notes.append(f"{where}: {meter.summary}")
     else:
         logger.info("%s: %s", where, meter.summary)
-    series = finished(where, meter, meters)
+    series = _finished(where, meter, meters)
     notes += series.attrs.pop("notes")
     return series
 
@@ -278,3 +260,63 @@ def _tell(notes: list[str]) -> None:
         logger.log(logging.WARNING if i < MOST_NOTES else logging.INFO, "%s", note)
     if (more := len(notes) - MOST_NOTES) > 0 and not logger.isEnabledFor(logging.INFO):
         logger.warning("%d more lines of this kind; `plfl data check` shows all of them", more)
+
+
+def _finished(where: str, meter: Meter, meters: Meters) -> pd.DataFrame:
+    """The load and the inputs of a meter in local standard time, with short gaps filled. Loads that
+    cannot be used are refused."""
+    table = meter.load.to_frame().join(meter.inputs)
+    utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
+    table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
+    # Known features first, in their order.
+    roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
+    constants = {role: float(table[role].iloc[0]) for role in roles if role in STATIC}
+    table = _fill_gaps(where, table[[role for role in roles if role not in STATIC]], meters)
+    table = table.assign(**constants)
+    values = table["load"].rename(meters.columns.get("load", "load"))
+    check_load(where, values, allow_negative=meters.allow_negative, gaps=True)
+    return table
+
+
+def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
+    """The table from its first to its last complete row, with gaps of up to `max_gap` filled.
+
+    The rows are on a regular grid, with NaN where a reading is missing. `attrs` of the result has
+    the number of `gaps` in the load, of readings `filled` there and of those left `missing`, and
+    `notes` about the changes, for the user. A table without a complete row is refused.
+    """
+    complete = table.notna().all(axis=1).to_numpy()
+    if not complete.any():
+        columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
+        raise DataError(f"{path}: no row has a value in all of {columns}; leave this meter out")
+    first, last = np.flatnonzero(complete)[[0, -1]]
+    notes: list[str] = []
+    if cut := len(table) - (last + 1 - first):
+        rows = counted(int(cut), "incomplete row")
+        notes.append(f"{path}: {rows} cut off at the beginning or end")
+    table = table.iloc[first : last + 1]
+    # Interpolation would use the next reading, which forecasts made in the gap cannot know.
+    filled = table.ffill()
+    for column, role in enumerate(map(str, table)):
+        starts, lengths = runs(table[role].isna().to_numpy())
+        long = lengths * meters.interval > meters.max_gap
+        for first, length in zip(starts[long], lengths[long], strict=True):
+            filled.iloc[first : first + length, column] = np.nan
+        for which, fate in (
+            (~long, "filled with the reading before"),
+            (long, "longer than data.meters.max_gap; windows that touch them are not used"),
+        ):
+            if which.any():
+                readings = counted(int(lengths[which].sum()), "missing reading")
+                many = counted(int(which.sum()), "gap")
+                most = longest(table.index, starts[which], lengths[which], meters.interval)
+                notes.append(f"{path}: {role}: {readings} in {many}, the longest {most}: {fate}")
+    gaps = runs(table["load"].isna().to_numpy())[1]
+    missing = int(filled["load"].isna().sum())
+    filled.attrs = {
+        "gaps": len(gaps),
+        "filled": int(gaps.sum()) - missing,
+        "missing": missing,
+        "notes": notes,
+    }
+    return filled

@@ -20,13 +20,7 @@ from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, collected, counted, is_register
-from plfl.data.meters.faults import (
-    differences,
-    longest_gap,
-    runs,
-    without_jumps,
-    without_outages,
-)
+from plfl.data.meters.faults import differences, longest_gap, runs, without_jumps, without_outages
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
     Instants,
@@ -50,7 +44,7 @@ _CHANCE = 1e-3
 _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
-"""Changes to a meter that need no warning; `fill_gaps` warns of gaps."""
+"""Changes to a meter that need no warning; the reader warns of gaps."""
 Done = defaultdict[str, NDArray[np.int64]]
 """Changes by name: number of readings of each meter."""
 
@@ -147,16 +141,9 @@ def clean(
     weather: pd.DataFrame | None,
     problems: list[str],
 ) -> dict[str, Meter]:
-    """The series of meters whose readings are in the same rows.
-
-    Args:
-        names: the names of the meters.
-        pieces: their readings.
-        zone: their time zone.
-        meters: how their readings are understood.
-        interval: minutes between the rows of a series; None: those between the readings.
-        weather: further inputs, indexed by the time in UTC from which they are known.
-        problems: what is wrong with some of the meters is added to it.
+    """The series of meters whose readings are in the same rows, every `interval` minutes (None: at
+    the steps of the readings). The `weather` has further inputs, indexed by the time in UTC from
+    which they are known. What is wrong with single meters is added to `problems`.
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
@@ -190,10 +177,7 @@ def in_utc(
     """The rows of a piece and its readings, both at their stamps in UTC, in any order.
 
     The rows have the inputs, the `_line` and the stamp as written, without an offset (`_wall`).
-    Padding in the hour that clocks skip in spring is left out.
-
-    Raises:
-        DataError: a reading is at a local time that does not exist.
+    Padding in the hour that clocks skip in spring is left out; readings in it are refused.
     """
     values = piece.readings
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[values.index])
@@ -298,16 +282,12 @@ def _ambiguous(
         return _of_two_registers(here, rows)
     wall, times = rows["_wall"].iloc[at], rows.index[np.asarray(is_different.any(axis=1))].nunique()
     fixed = clock_change(wall) if here.is_local(rows, at) else None
-    clock = (
-        f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
-        if fixed
-        else ""
-    )
+    clock = f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
     return (
         f"{here.line(rows, at + 1)}: differs from "
         f"{here.line(rows, at)} for the same time, {wall} ({counted(times, 'such time')}); "
-        f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
-        "are mixed up, set data.meters.columns.load"
+        f"choose data.meters.duplicates: first, last or mean{clock if fixed else ''}; if several "
+        "columns or files are mixed up, set data.meters.columns.load"
     )
 
 
@@ -404,20 +384,8 @@ class _Alike:
         interval: int | None,
         done: Done,
     ):
-        """Find out the intervals.
-
-        Args:
-            here: the meters.
-            rows: what is known of each row, in order of time.
-            values: the readings in these rows.
-            zone: the time zone.
-            keys: how readings are understood.
-            interval: minutes between the rows of a series; None: those between the readings.
-            done: changes to the readings are added to it.
-
-        Raises:
-            DataError: the intervals cannot be used.
-        """
+        """Find out the intervals of the readings `values` in `rows`, which are in order of time;
+        unusable ones are refused. `interval`: see `clean`. Changes are added to `done`."""
         self.here, self.zone, self.keys, self.done = here, zone, keys, done
         self.standard = standard_offset(zone)
         is_known = values.iloc[:, 0].notna().to_numpy()
@@ -563,8 +531,7 @@ class _Alike:
             done[f"{what} (should data.meters.stamp be start?)"] += len(walls)
 
     def _refuse_registers(self, place: _Place, readings: pd.Series) -> None:
-        """Ask whether readings that look like those of a cumulative register are; refuse those of
-        two registers."""
+        """Ask whether readings like those of a register are; refuse those of two registers."""
         is_asked = "cumulative" not in self.keys.model_fields_set
         if len(readings) <= ENOUGH_CHANGES or not (is_asked or self.keys.cumulative):
             return
@@ -658,20 +625,12 @@ class _Alike:
 
     def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
         """The inputs in the rows of the load: means of the known values in an interval, constants,
-        and the weather.
-
-        Raises:
-            DataError: a constant has no value, or several; or there is no weather.
-        """
+        and the weather."""
         inputs = self.rows[list(self.here.pieces[0].inputs)]
-        constants = {
-            role: _constant(self.here, self.rows, role)
-            for role in map(str, inputs)
-            if role in STATIC
-        }
+        static = {role: _constant(self.here, self.rows, role) for role in STATIC if role in inputs}
         if self.raw != self.target:
             inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
-        inputs = inputs.reindex(index).assign(**constants)
+        inputs = inputs.reindex(index).assign(**static)
         if weather is None:
             return inputs
         return inputs.join(_joined(self.here, weather, index, self.target, self.keys.max_gap))
@@ -702,12 +661,8 @@ def _joined(
     here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int, max_gap: int
 ) -> pd.DataFrame:
     """The weather in the rows of the load: means of the values that became known in each interval.
-
-    The last values hold for up to `max_gap` minutes, so that the newest loads are not lost.
-
-    Raises:
-        DataError: there are none.
-    """
+    The last values hold for up to `max_gap` minutes, so that the newest loads are not lost. An
+    input without values is refused."""
     inside = weather[weather.index > index[0] - pd.Timedelta(minutes=minutes)]
     inside = inside[inside.index <= index[-1]]
     filled = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
@@ -724,7 +679,7 @@ def _joined(
 
 
 def _constant(here: _Place, readings: pd.DataFrame, role: str) -> float:
-    """The only value of a static input, given on every line or once."""
+    """The only value of a static input, given on every line or once; others are refused."""
     values = readings[role].to_numpy()
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):

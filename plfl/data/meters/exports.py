@@ -51,8 +51,7 @@ class Exports:
     keys: dict[str, Meters] = field(default_factory=dict)
     """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
-    """The files whose stamps have no UTC offset, with the names of their meters, if they could be
-    read."""
+    """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
     formats: Sequence[str] = ()
     """Formats in each of which the stamps of a file can be read, if there are several."""
     problems: list[str] = field(default_factory=list)
@@ -67,11 +66,7 @@ class Exports:
         ]
 
     def refuse(self, *head: str) -> None:
-        """Refuse the exports if there are problems, of which the first are listed below `head`.
-
-        Raises:
-            DataError: there are some.
-        """
+        """Refuse the exports if there are problems, of which the first are listed below `head`."""
         listed = self.problems[:MOST_PROBLEMS]
         if len(self.problems) > MOST_PROBLEMS:
             listed.append(f"and {counted(len(self.problems) - MOST_PROBLEMS, 'more problem')}")
@@ -86,17 +81,11 @@ def read_exports(
     names: Mapping[Path, str] | None = None,
     progress: Progress | None = None,
 ) -> Exports:
-    """Read raw exports and clean them.
+    """The meters in raw exports, cleaned, and the problems of all files.
 
-    Args:
-        paths: the files.
-        meters: what cannot be detected, or should differ from what is detected.
-        interval: minutes between the rows of the series; None: those of the exports.
-        names: names of meters, by file, for files with a single meter; by default, the file's name.
-        progress: is called after every file and every meter.
-
-    Returns:
-        The meters and the problems of all files.
+    `meters` says what cannot be detected, or should differ from what is. `interval`: minutes
+    between the rows of the series; None: those of the exports. `names`: of the meters of files with
+    a single one, by default the file's. `progress` is called for every file and every meter.
     """
     exports = Exports()
     keys, weather = meters, None
@@ -163,7 +152,7 @@ def _pieces(
     exports: Exports,
 ) -> dict[str, list[Piece]]:
     """The readings of each meter in all files, as far as they can be read. What the files are, and
-    what is wrong with them, is added to `found`."""
+    what is wrong with them, is added to `exports`."""
     pieces: dict[str, list[Piece]] = {}
     for done, path in enumerate(files):
         if progress is not None:
@@ -219,11 +208,8 @@ def _has_offsets(table: RawTable) -> bool:
 
 
 def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
-    """The keys for a file, with what it states about its unit and stamps.
-
-    Raises:
-        DataError: its loads are of energy and of power, or have several units above the header.
-    """
+    """The keys for a file, with what it states about its unit and stamps. Loads in energy and in
+    power, and several units above the header, are refused."""
     keys: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
     if "stamp" in meters.model_fields_set and columns.stamp not in (None, meters.stamp):
         raise DataError(
@@ -251,13 +237,8 @@ def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
 
 def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     """The measurements of a weather station, by role, indexed by the time in UTC when they became
-    known.
-
-    Keys about the form of files are for the meters; the form of this file is detected.
-
-    Raises:
-        DataError: the file cannot be used, or has none of the inputs.
-    """
+    known. Keys about the form of files are for the meters; the form of this file is detected. A
+    file without any of the inputs is refused."""
     detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
     # A given unit is not compared with that of a column: a station does not measure energy.
     keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
@@ -316,11 +297,7 @@ def _form(table: RawTable, columns: Layout, times: Times, keys: Meters) -> str:
 def _check_unique(
     table: RawTable, columns: Layout, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
 ) -> None:
-    """Refuse meters that an earlier file also has.
-
-    Raises:
-        DataError: there are some; the message suggests to read each file as another meter.
-    """
+    """Refuse meters that an earlier file also has, and suggest how else the files can be read."""
     again = [name for name in parts if name in before]
     if not again:
         return
@@ -340,19 +317,9 @@ def _check_unique(
 def _parts(
     table: RawTable, columns: Layout, meters: Meters, alone: str | None, exports: Exports
 ) -> tuple[Times, dict[str, Piece]]:
-    """The stamps of a file, and the readings of each meter in it that is selected.
-
-    Args:
-        table: the file.
-        columns: its layout.
-        meters: keys about its form, and which meters are selected.
-        alone: the name of the meter, if the file has only one.
-        found: the names of all its meters are added to the `names`.
-
-    Raises:
-        DataError: stamps or readings cannot be understood; the message has a line for the stamps
-            and for each column that is wrong.
-    """
+    """The stamps of a file, and the readings of each meter in it that is selected, named `alone` if
+    the file has only one. The names of all its meters are added to those of `exports`. The message
+    of an error has a line for the stamps and for each column that is wrong."""
     problems: list[str] = []
     with collected(problems):
         try:
@@ -414,12 +381,8 @@ def _summed(
     meter_of: Mapping[str, str],
     meters: Meters,
 ) -> tuple[pd.DataFrame, str | None]:
-    """The readings of meters, the sums of their columns; and their unit, if rows or several columns
-    state theirs.
-
-    Raises:
-        DataError: see `_in_unit`, or the columns are not all of energy or of power.
-    """
+    """The readings of meters, the sums of their columns, which must all be of energy or of power;
+    and their unit, if rows or several columns state theirs."""
     read = {column: _in_unit(table, columns, column, values[column]) for column in meter_of}
     if meters.unit is None:
         read |= {c: (read[c][0], unit_of(table, c)) for c in meter_of if c not in columns.units}
@@ -456,11 +419,8 @@ def _in_unit(
     table: RawTable, columns: Layout, column: str, readings: pd.Series, meter: str | None = None
 ) -> tuple[pd.Series, str | None]:
     """Readings of a column in one unit, and the unit: that of all its rows, otherwise kWh or kW;
-    None if no row states its own. Rows in units that are not those of loads are no readings.
-
-    Raises:
-        DataError: a reading has no unit, or some are energy and some are power.
-    """
+    None if no row states its own. Rows in units that are not those of loads are no readings. Rows
+    without a unit, and energy beside power, are refused."""
     if column not in columns.units:
         return readings, None
     cells = numbers.as_text(table.cells[columns.units[column]]).loc[readings.index]
@@ -489,11 +449,8 @@ def _in_unit(
 
 
 def _registers(names: Mapping[str, str], table: RawTable, meters: Meters) -> dict[str, str]:
-    """The meter of each register, given their names; each its own if none are added.
-
-    Raises:
-        DataError: some seem to be registers of one meter, and `meters.add` is not given.
-    """
+    """The meter of each register, given their names; each its own if none are added. Names like
+    those of registers of one meter are refused unless `meters.add` is given."""
     names_of = dict(names)
     if meters.add:
         for register, name in names.items():
@@ -523,8 +480,7 @@ def _registers(names: Mapping[str, str], table: RawTable, meters: Meters) -> dic
 
 
 def _sum(first: Piece, second: Piece) -> Piece:
-    """The readings of two registers of a meter, at the times of the first one; NaN where the second
-    has none."""
+    """The sums of two registers of a meter, at the times of the first one; NaN without a second."""
 
     def by_time(piece: Piece) -> pd.DataFrame:
         stamps = piece.times.stamps.loc[piece.readings.index]
@@ -536,11 +492,7 @@ def _sum(first: Piece, second: Piece) -> Piece:
 
 
 def _names(table: RawTable, column: str) -> pd.Series:
-    """The names of meters in a column; numbers as they are written.
-
-    Raises:
-        DataError: rows have no name.
-    """
+    """The names of meters in a column, numbers as written; rows without one are refused."""
     cells = table.cells[column]
     if cells.dtype.kind == "f" and (cells.dropna() % 1 == 0).all():
         cells = cells.astype("Int64")  # whole numbers beside missing ones
@@ -555,12 +507,8 @@ def _names(table: RawTable, column: str) -> pd.Series:
 
 
 def _values(table: RawTable, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
-    """The numbers in some columns.
-
-    Raises:
-        DataError: a column contains text other than numbers and marks of missing readings; the
-            message has a line for each column.
-    """
+    """The numbers in some columns. Text other than numbers and marks of missing readings is
+    refused, with a line for each column."""
     mark = numbers.decimal(table, columns, meters)
     values, problems = {}, []
     for column in columns:

@@ -22,13 +22,7 @@ _WRAPS = 1000
 
 
 def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
-    """The load with a gap wherever it is zero for `hours` or longer.
-
-    Args:
-        load: readings on a regular grid.
-        minutes: its step.
-        hours: shortest duration of an outage.
-    """
+    """The load, every `minutes`, with a gap wherever it is zero for `hours` or longer."""
     starts, lengths = runs((load == 0).to_numpy())
     kept = load.copy()
     for start, length in zip(starts, lengths, strict=True):
@@ -38,16 +32,12 @@ def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
 
 
 def without_jumps(load: pd.Series, limit: float) -> pd.Series:
-    """The load with a gap wherever it jumps.
+    """The load, on a regular grid, with a gap wherever it jumps.
 
     A reading jumps if its distance from the median of the five readings before it exceeds `limit`
     times the median size of the meter's readings (without zeros). Later readings do not matter, so
     new readings are judged like past ones. After a lasting change of the level, the first three
     readings become a gap.
-
-    Args:
-        load: readings on a regular grid; NaN in gaps.
-        limit: largest jump, as a multiple of the median size.
     """
     known = load.dropna()
     usual = known[known != 0].abs().median()
@@ -57,16 +47,13 @@ def without_jumps(load: pd.Series, limit: float) -> pd.Series:
 
 
 def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
-    """What a register counted since its reading before, rounded to its resolution.
+    """What a register counted since its reading before, rounded to its resolution, given the known
+    readings, oldest first. Changes are added to `done`.
 
     NaN for the first reading, and where the difference says nothing: the register was swapped or
     reset, so that it falls or rises beyond measure. One that begins again at a power of ten has
     gone on counting. Zeros before a rise beyond measure are not readings, and are left out. A small
     fall is noise: nothing is counted until it is made up for.
-
-    Args:
-        register: known readings, indexed by time, oldest first.
-        done: the changes are added to it.
     """
     largest = _largest(register[register != 0])
     is_read = ~_dropouts(register.to_numpy(), largest)
@@ -123,15 +110,8 @@ def _digits(values: NDArray[np.float64]) -> int:
 
 
 def longest_gap(values: pd.Series, minutes: int) -> str:
-    """The longest gap of a series in words, such as `58.5 days from 2017-01-31 23:45`.
-
-    Args:
-        values: readings on a regular grid, with NaN in gaps.
-        minutes: its step.
-
-    Returns:
-        The words; empty if there is no gap.
-    """
+    """The longest gap of a series every `minutes` in words, such as `58.5 days from 2017-01-31
+    23:45`; empty if there is none."""
     starts, lengths = runs(values.isna().to_numpy())
     return longest(values.index, starts, lengths, minutes) if len(starts) else ""
 

@@ -85,10 +85,8 @@ class Layout:
 
 
 def find(table: RawTable, meters: Meters) -> Layout:
-    """The layout of a file: from `meters.columns`, otherwise detected.
-
-    If several columns are possible, a column `load` has the readings and a column `timestamp` the
-    time.
+    """The layout of a file: from `meters.columns`, otherwise detected. If several columns are
+    possible, a column `load` has the readings and a column `timestamp` the time.
 
     Raises:
         DataError: a column is missing, or the layout is ambiguous.
@@ -166,11 +164,8 @@ def _has_units(table: RawTable, column: str) -> bool:
 def _units(
     table: RawTable, readings: Sequence[str], of_units: Sequence[str], meters: Meters
 ) -> dict[str, str]:
-    """The columns of units, by that of the readings: the only one, or that beside them.
-
-    Raises:
-        DataError: the user names another unit.
-    """
+    """The columns of units, by that of the readings: the only one, or that beside them. A unit
+    other than that of the keys is refused."""
     if meters.unit is not None:
         for column in of_units:
             texts = as_text(table.cells[column]).replace("", meters.unit)
@@ -194,11 +189,7 @@ def _ask_about_names(
     table: RawTable, time: Sequence[str], readings: Sequence[str], others: Sequence[str]
 ) -> None:
     """Refuse a column, beside one of readings, whose values may name meters: each of them has rows
-    of its own, one after the other or in turns, or explains why times occur more than once.
-
-    Raises:
-        DataError: there is one.
-    """
+    of its own, one after the other or in turns, or explains why times occur more than once."""
     repeated = table.cells.duplicated(list(time)).mean()
     for column in others if len(readings) < 3 else ():
         loads = [name for name in readings if name != column]
@@ -265,11 +256,7 @@ def _is_whole(values: pd.Series) -> bool:
 
 
 def _check_given(table: RawTable, meters: Meters) -> None:
-    """Refuse columns that the user names but the file lacks or has more than once.
-
-    Raises:
-        DataError: the message lists all of them.
-    """
+    """Refuse columns that the user names but the file lacks or has more than once."""
     problems = []
     for role, column in meters.columns.items():
         where = f"{column!r} (data.meters.columns.{role})"
@@ -293,8 +280,8 @@ def _choices(role: str, columns: Sequence[str], most: int = 8) -> str:
     return " or ".join(keys) + (f" or another of {len(columns)}" if len(columns) > most else "")
 
 
-def _some(names: Sequence[str], most: int = 20) -> str:
-    return ", ".join(map(repr, names[:most])) + (" …" if len(names) > most else "")
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
 
 
 def dates_in(table: RawTable) -> list[str]:
@@ -399,11 +386,8 @@ def _is_clock(table: RawTable, name: str) -> bool:
 def _name(
     table: RawTable, time: Sequence[str], readings: Sequence[str], words: Sequence[str]
 ) -> str | None:
-    """The column with the meters' names in a long file; None for other files.
-
-    Raises:
-        DataError: most times occur more than once, and no single column explains it.
-    """
+    """The column with the meters' names in a long file; None for other files. A file in which most
+    times occur more than once, and no single column explains it, is refused."""
     several = [column for column in words if _METERS.fullmatch(column)]
     several = [column for column in several if column not in readings or len(readings) > 1]
     several = [column for column in several if _names_meters(table, column)]
@@ -449,13 +433,8 @@ def is_chosen(name: str, meters: Meters) -> bool:
 
 
 def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
-    """Refuse selections without effect.
-
-    If these are the meters of `one_of_several` states, `timezones` may be for the others.
-
-    Raises:
-        DataError: a pattern fits none of the names, or no meter is left.
-    """
+    """Refuse patterns that fit none of the names, and those that leave no meter. If these are the
+    meters of `one_of_several` states, `timezones` may be for the others."""
     for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):

@@ -34,11 +34,7 @@ def is_number(table: RawTable, name: str) -> bool:
 
 
 def decimal(table: RawTable, columns: Sequence[str], meters: Meters) -> str:
-    """The decimal separator of a file's text: `.` or `,`.
-
-    Raises:
-        DataError: both are possible.
-    """
+    """The decimal separator of a file's text, `.` or `,`; refused where both are possible."""
     if meters.decimal:
         return meters.decimal
     first: dict[str, tuple[str, object, str]] = {}

@@ -24,28 +24,21 @@ def _is_named(path: Path) -> bool:
 
 
 def of_state(data: Data, state: str) -> list[Path]:
-    """The files with the meters of a state: its raw exports, or the files of `in_folder`.
-
-    Raises:
-        DataError: see `in_folder`, or a raw export does not exist.
-    """
+    """The files with the meters of a state: its raw exports, or those of `_in_folder`."""
     if not data.meters.exports:
-        return in_folder(data, state)
+        return _in_folder(data, state)
     try:
         return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
     except DataError as error:
         raise DataError(f"{error}\ncorrect the paths in data.meters.exports") from None
 
 
-def in_folder(data: Data, state: str) -> list[Path]:
+def _in_folder(data: Data, state: str) -> list[Path]:
     """The files of a state's clients in `data.meters.folder`: the first `data.clients` by name.
 
     They are in the sub-folder with the name of the state. If the study has only one state and
-    there is no such sub-folder, they are in the folder itself.
-
-    Raises:
-        DataError: the folder does not exist, there are too few files, two files have the same
-            client, or one is not a file or is a link to a file outside the folder.
+    there is no such sub-folder, they are in the folder itself. Too few files, two of one client,
+    and links to files outside the folder are refused.
     """
     folder = data.meters.folder / state
     if len(data.states) == 1 and not folder.is_dir():
@@ -81,12 +74,8 @@ def in_folder(data: Data, state: str) -> list[Path]:
 
 
 def raw_files(paths: Iterable[Path]) -> list[Path]:
-    """Raw files: the given files, and the files in the given folders.
-
-    Raises:
-        DataError: a file does not exist, is not a regular file or has a name that cannot be used,
-            or a folder has none; the message lists all of them.
-    """
+    """The given files, and the files in the given folders; DataError lists those that do not exist,
+    are not regular or have a name that cannot be used, and folders without files."""
     files: list[Path] = []
     problems = []
     for path in paths:
@@ -123,11 +112,7 @@ def client_name(path: Path) -> str:
 
 def client_names(meters: Iterable[str]) -> dict[str, str]:
     """The name of the client of each meter: that of the meter, without characters that files cannot
-    have in their names.
-
-    Raises:
-        DataError: two meters would have the same client.
-    """
+    have in their names. DataError if two meters would have the same client."""
     clients: dict[str, str] = {}
     for meter in dict.fromkeys(meters):
         client = re.sub(r"[^\w .()+=@-]", "-", meter).strip(" .") or "meter"

@@ -74,8 +74,7 @@ _OF_EXPORT = re.compile(
 
 
 def unit_of(name: str) -> str | None:
-    """The unit that the name of a column states: one of `LOADS`, or another one; None if there is
-    none."""
+    """The unit that the name of a column states, one of `LOADS` or another; None if none."""
     if ratio := _RATIO.search(name):
         return ratio[0]
     if energy := re.search(r"\b[kM]?Wh\s?/\s?h(?:our)?\b", name, re.IGNORECASE):

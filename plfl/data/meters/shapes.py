@@ -113,9 +113,7 @@ def _of_numbers(
     return local.tz_localize(None).to_numpy().reshape(values.shape), ~(beyond & empty)
 
 
-def _columns_of_day(
-    names: Sequence[str],
-) -> tuple[list[str], NDArray[np.int64], str] | None:
+def _columns_of_day(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64], str] | None:
     """The columns for the times of a day, the minutes from midnight to their stamps, and whether
     these are the starts or the ends; None if there are no such columns."""
     clocks = {name: match for name in names if (match := _CLOCK_NAME.fullmatch(name.strip()))}

@@ -94,16 +94,8 @@ class Times:
 
 
 def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
-    """The stamps of a table.
-
-    Args:
-        table: the file.
-        columns: the column of the stamp, or those of its date and time.
-        meters: `date_format` and `stamp`.
-
-    Raises:
-        DataError: stamps cannot be read, or can be read in more than one way.
-    """
+    """The stamps of a table in one column, or in two of date and time. Stamps that cannot be read,
+    or in more than one way, are refused."""
     first = table.cells[columns[0]]
     if len(columns) == 1 and first.dtype.kind == "M":
         zoned = first.dt.tz is not None
@@ -194,11 +186,8 @@ def _count(text: pd.Series) -> tuple[pd.Series, str] | None:
 
 
 def _with_offsets(table: RawTable, text: pd.Series) -> pd.Series:
-    """Stamps with UTC offsets instead of the names of zones such as EST.
-
-    Raises:
-        DataError: a name is not known, or has several meanings.
-    """
+    """Stamps with UTC offsets instead of the names of zones such as EST. Names that are not known,
+    or have several meanings, are refused."""
     names = text.str.extract(f"({_NAMED})", expand=False)
     unknown = ~names.isin(list(_ZONES))
     if unknown.any():
@@ -219,11 +208,7 @@ def _with_midnights(
     Some exports write the date of the start of an interval beside the time of its end: then
     midnight comes right after the evening of the same date. Where the order of the lines does not
     tell, a column of end times beside one of dates does, if the first date has a midnight and the
-    last one more than that.
-
-    Raises:
-        DataError: `meters.stamp` says that these are starts, or dates and order contradict the name
-            of the column.
+    last one more than that. Contradictions to `meters.stamp` or the columns' names are refused.
     """
     stamps = times.stamps
     unique = stamps.drop_duplicates()
@@ -295,11 +280,7 @@ def _to_time(text: pd.Series, form: str) -> pd.Series:
 
 
 def _find(table: RawTable, text: pd.Series) -> str:
-    """The only format in which the stamps can be read.
-
-    Raises:
-        DataError: there are several, or none.
-    """
+    """The only format in which the stamps can be read; several, or none, are refused."""
     if text.head(50).str.match(r"\d{4}-\d{2}-\d{2}").mean() > 0.5:
         return "ISO8601"
     if _is_compact_hour(text):
@@ -364,15 +345,10 @@ class Instants:
 
 
 def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Instants:
-    """Local stamps of one meter, oldest first, as instants in UTC.
+    """Naive local stamps of one meter, oldest first, as instants in UTC.
 
-    Of two equal stamps in the repeated hour, the first is in daylight saving time.
-
-    Args:
-        stamps: naive local times.
-        zone: their zone.
-        lag: the length of the intervals, for meters that write the start of an interval plus its
-            length.
+    Of two equal stamps in the repeated hour, the first is in daylight saving time. `lag`: the
+    length of the intervals, for meters that write the start of an interval plus its length.
     """
     local = stamps - lag
     repeated = np.asarray(
@@ -385,11 +361,7 @@ def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Ins
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The time zone with an IANA name.
-
-    Raises:
-        DataError: there is none.
-    """
+    """The time zone with an IANA name; DataError if there is none."""
     try:
         return ZoneInfo(in_zone(name))
     except ValueError as error:
@@ -397,8 +369,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def clock_change(wall: pd.Timestamp) -> str | None:
-    """A zone whose clocks change within three hours of `wall`; it represents all zones with the
-    same rule."""
+    """A zone whose clocks change within three hours of `wall`; others may have the same rule."""
     before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
     for name in _CLOCKS:
         if _offset_at(ZoneInfo(name), before) != _offset_at(ZoneInfo(name), after):

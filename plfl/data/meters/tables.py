@@ -54,11 +54,7 @@ TOTALS = re.compile(
 """First words of a row, or the name of a column, that sums up others."""
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
-_FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)",
-    b"%PDF": "a PDF",
-    b"{": "JSON",
-}
+_FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF", b"{": "JSON"}
 """How files begin that are not read, and what they are."""
 
 
@@ -83,8 +79,7 @@ class RawTable:
     above: frozenset[str] = frozenset()
     """The units of energy or power in the lines above the header."""
     stamp: str | None = None
-    """What its stamps mark by the form of the file: `start` or `end`; None: the form does not say
-    it."""
+    """What its stamps mark by the form of the file: `start` or `end`; None: nothing."""
 
     @cached_property
     def plain(self) -> dict[str, "Plain"]:
@@ -143,11 +138,7 @@ def unreadable(path: Path) -> str | None:
 
 def read(path: Path, meters: Meters) -> list[RawTable]:
     """The table of a raw file, or the tables of a zip archive. The content determines the form, not
-    the ending of the name.
-
-    Args:
-        path: the file.
-        meters: `header`, `encoding` and `max_size`.
+    the ending of the name. `meters` has `header`, `encoding` and `max_size`.
 
     Raises:
         DataError: the file cannot be read, or is too large; the message lists all problems.
@@ -158,7 +149,7 @@ def read(path: Path, meters: Meters) -> list[RawTable]:
         with path.open("rb") as file:
             begins = file.read(8)
             if begins.startswith(b"PAR1"):
-                return [_read_typed(path, lambda: _parquet(path, meters.max_size), "Parquet")]
+                return [_read_parquet(path, meters.max_size)]
             if not begins.startswith(b"PK"):
                 file.seek(0)
                 return [_read_content(path, file, meters)]
@@ -182,7 +173,10 @@ def read(path: Path, meters: Meters) -> list[RawTable]:
     except DataError:
         raise
     except MemoryError:
-        raise _too_little_memory(path) from None
+        raise DataError(
+            f"{path}: there is too little memory to read it; close other programs, or divide the "
+            "file"
+        ) from None
     except Exception as error:  # parsers of damaged files raise almost anything
         message = str(error) or type(error).__name__
         raise DataError(f"{path}: cannot be read ({message}); export it again") from error
@@ -228,12 +222,6 @@ def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> RawTable:
     return RawTable(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
 
 
-def _too_little_memory(path: Path) -> DataError:
-    return DataError(
-        f"{path}: there is too little memory to read it; close other programs, or divide the file"
-    )
-
-
 def _too_large(path: Path, most: float) -> DataError:
     return DataError(
         f"{path}: holds more than {most:g} MB of data; divide it, or raise data.meters.max_size"
@@ -243,22 +231,7 @@ def _too_large(path: Path, most: float) -> DataError:
 # -- typed values --------------------------------------------------------------------------------
 
 
-def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> RawTable:
-    try:
-        cells = read()
-    except DataError:
-        raise
-    except MemoryError:
-        raise _too_little_memory(path) from None
-    except Exception as error:  # whatever a plug-in or pyarrow raises
-        message = f"{type(error).__name__}: {error}"
-        raise DataError(f"{path}: cannot be read as {form} ({message}); export it again") from error
-    names, repeated = _unique(list(map(str, cells.columns)))
-    cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
-    return RawTable(path, cells, form, repeated, "row")
-
-
-def _parquet(path: Path, most: float) -> pd.DataFrame:
+def _read_parquet(path: Path, most: float) -> RawTable:
     """The columns of single values in a Parquet file, and its index, if it has one."""
     with pq.ParquetFile(path) as file:
         kinds = {field.name: field.type for field in file.schema_arrow}
@@ -288,7 +261,9 @@ def _parquet(path: Path, most: float) -> pd.DataFrame:
     ]
     # Without the pandas metadata, an index is an ordinary column.
     cells: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
-    return cells
+    names, repeated = _unique(list(map(str, cells.columns)))
+    cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
+    return RawTable(path, cells, "Parquet", repeated, "row")
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -366,11 +341,8 @@ def _sheet(path: Path, name: str, *, formulas: bool = False) -> Iterator[tuple[A
 
 
 def _check_formulas(path: Path, name: str, begin: int) -> None:
-    """Refuse a sheet with formulas in its data whose values are not stored.
-
-    Raises:
-        DataError: programs that write workbooks without computing them leave such cells empty.
-    """
+    """Refuse a sheet with formulas in its data whose values are not stored: programs that write
+    workbooks without computing them leave such cells empty."""
     both = zip(_sheet(path, name), _sheet(path, name, formulas=True), strict=True)
     for number, (values, formulas) in enumerate(both, 1):
         for value, formula in zip(values, formulas, strict=False):
@@ -589,8 +561,7 @@ def _left_out(rows: int, unit: str) -> str:
 
 
 def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
-    """The units of the columns in a row between the header and the readings, if it is a row of
-    units."""
+    """The units of the columns in the row between header and readings, if it is one of units."""
     if not _is_units(row):
         return {}
     return {
@@ -617,10 +588,8 @@ def _stripped(row: Sequence[str]) -> list[str]:
 
 
 def _unique(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """Unique names of the columns, and the names that several columns have.
-
-    Columns without a name and those of the same name are numbered.
-    """
+    """Unique names of the columns, and the names that several columns have. Columns without a name
+    and those of the same name are numbered."""
     names = [name.strip() or f"column {n}" for n, name in enumerate(row, 1)]
     unique: dict[str, None] = {}
     repeated = set()

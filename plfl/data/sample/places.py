@@ -79,13 +79,10 @@ MOST = 9_999
 
 def buildings(state: str, count: int = 0) -> list[int]:
     """Ids of the first 42 sample buildings of a state, in order, or of the first `count` if that is
-    more.
+    more; DataError if there are no sample data for the state.
 
     The first 12 have 12 different types. After the 42nd, the types repeat in the same order. An id
     consists of 9, the state's FIPS code and a number; no building of ComStock has such an id.
-
-    Raises:
-        DataError: there are no sample data for the state.
     """
     if state not in STATES:
         raise DataError(

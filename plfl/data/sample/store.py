@@ -23,19 +23,13 @@ def generate(
     root: Path, release: str, upgrade: int, state: str, ids: Sequence[int], seed: int
 ) -> list[Path]:
     """Write the files of some of the sample buildings `buildings(state, MOST)`, each atomically,
-    into the store `root`.
+    into the store `root`; DataError if there are none for the state, an id or the release.
 
     These are the time series of each building, the metadata of all sample buildings of the state
     (ComStock's file also contains a whole state), and the weather of the buildings' counties. The
     series of a building depends only on `seed`, `state` and its id. The same arguments give the
     same bytes, and studies that differ only in `ids` share all files. The release has to keep its
-    metadata by state.
-
-    Returns:
-        The paths of the files: series in the order of `ids`, metadata, weather.
-
-    Raises:
-        DataError: there are no sample data for the state, an id or the release.
+    metadata by state. Returns the paths: series in the order of `ids`, metadata, weather.
     """
     known = buildings(state, MOST)
     if unknown := [i for i in ids if i not in known]:

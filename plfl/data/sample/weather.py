@@ -62,10 +62,8 @@ def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Array:
 
 @lru_cache(maxsize=16)
 def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
-    """The county's weather in ComStock's columns, hourly, indexed by hour-ending standard time.
-
-    Covers 2018 and `MARGIN` on both sides. It depends on the arguments only.
-    """
+    """The county's weather in ComStock's columns, hourly, indexed by hour-ending standard time, in
+    2018 and `MARGIN` on both sides. It depends on the arguments only."""
     place = STATES[state]
     county = next(c for c in place.counties if c.gisjoin == gisjoin)
     stamps = pd.date_range(

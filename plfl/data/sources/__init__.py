@@ -42,11 +42,7 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def read_receipt(path: Path) -> Receipt:
-    """The receipt that the `download` rule wrote at `path`.
-
-    Raises:
-        DataError: it is missing or damaged.
-    """
+    """The receipt that the `download` rule wrote at `path`; DataError if missing or damaged."""
     try:
         receipt: Receipt = json.loads(path.read_text(encoding="utf-8"))
         if not all(isinstance(digest, str) for digest in receipt["files"].values()):
@@ -59,11 +55,7 @@ def read_receipt(path: Path) -> Receipt:
 
 
 def verify(receipt: Receipt) -> None:
-    """Check that the files of a receipt have not changed.
-
-    Raises:
-        DataError: one is missing or has changed.
-    """
+    """Check that the files of a receipt are there and have not changed; DataError if one has."""
     for name, digest in receipt["files"].items():
         path = Path(name)
         try:
@@ -89,8 +81,7 @@ class Counts(NamedTuple):
 
 
 class Source(SourceRules):
-    """A source of series of loads. Sources of other examples override all functions except
-    `clients` and `load`."""
+    """A source of series of loads. Others override all functions except `clients` and `load`."""
 
     blocks_read: ClassVar[tuple[str, ...]] = ()
     """Blocks of keys of `data` that determine the series."""
@@ -131,8 +122,7 @@ class Source(SourceRules):
         raise NotImplementedError
 
     def series(self, data: Data, state: str) -> Mapping[str, pd.DataFrame]:
-        """The series that `load` reads, before they are resampled and reduced to
-        `data.features`."""
+        """The series that `load` reads, before they are resampled and reduced to the features."""
         raise NotImplementedError
 
     def load(self, data: Data, state: str) -> ExampleTables:
@@ -156,12 +146,8 @@ class Source(SourceRules):
         return ExampleTables(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
-        """Write the examples of a state, from files that `fetch` has brought, for `read`.
-
-        Raises:
-            DataError: a file is missing or damaged, or its content cannot be used.
-            PlflError: `path` cannot be written.
-        """
+        """Write the examples of a state, from files that `fetch` has brought, for `read`; DataError
+        if a file is missing or damaged, or its content cannot be used."""
         windows_of(study, self.load(study.data, state), folder=path.parent).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
@@ -185,14 +171,10 @@ class Source(SourceRules):
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
         """Made-up examples of clients, to measure how long a study takes or how much it sends: a
-        year of random numbers for each client, or ten windows if that is longer.
-
-        Raises:
-            ConfigError: a window is longer than a year.
-        """
+        year of random numbers for each client, or ten windows if that is longer. ConfigError if a
+        window is longer than a year."""
         import numpy as np
 
-        from plfl.base.errors import ConfigError
         from plfl.data.dataset import YEAR, Dataset
 
         windows, data = study.windows, study.data
@@ -275,11 +257,7 @@ def load_dataset(study: Study, state: str) -> Dataset:
 
 
 def check_loads(study: Study) -> None:
-    """Check that a study is about loads.
-
-    Raises:
-        ConfigError: its source has other examples.
-    """
+    """Refuse a study whose source has other examples than loads, with a ConfigError."""
     if (rules := study.data.rules.examples) != "loads":
         problem = f"data.source: {study.data.source} has {rules}, but this needs loads"
         raise ConfigError(study.name, [f"{problem}; use a study of loads"])

@@ -39,11 +39,8 @@ class ComstockSource(Source):
         return releases.paper_buildings(state)
 
     def buildings(self, data: Data, state: str) -> list[int]:
-        """The first `data.clients` of a list of ids; empty if they are to be drawn.
-
-        Raises:
-            DataError: there is no list for the state, or it is too short.
-        """
+        """The first `data.clients` of a list of ids; empty if they are to be drawn. DataError if
+        there is no list for the state, or it is too short."""
         if data.comstock.draw is not None:
             return []
         ids = data.buildings[state] if state in data.buildings else self.listed(data, state)
