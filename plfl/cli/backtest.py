@@ -1,5 +1,4 @@
-"""`plfl backtest` and `plfl update`: how good forecasts for later readings were, and what these
-readings change."""
+"""`plfl backtest`, `plfl update`: errors for later readings, and what these readings change."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import write_text
-from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_results, for_each_meter
+from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_results, add_unit, for_each_meter
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -28,34 +27,24 @@ def add(commands: Commands) -> None:
     about = "score the forecasts for readings after the training, meter by meter"
     parser = add_parser(commands, "backtest", about, BACKTEST, run)
     _add_new(parser)
-    parser.add_argument(
-        "--with", dest="wanted", default="", metavar="NAME", help="score this forecaster instead"
-    )
+    text = "score this forecaster instead"
+    parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this CSV file")
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw the errors of each week: .png, .svg or .pdf"
-    )
+    text = "draw the errors of each week: .png, .svg or .pdf"
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=text)
     about = "take new readings behind the old ones, and bring the kept models up to date"
     _add_new(add_parser(commands, "update", about, UPDATE, _update))
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
-    parser.add_argument(
-        "new",
-        type=Path,
-        nargs="+",
-        metavar="NEW",
-        help="files of new readings, or folders of them: whole exports or only what is new",
-    )
-    parser.add_argument(
-        "--read-as", choices=["kWh", "kW", "Wh", "W"], help="unit of the readings in these files"
-    )
+    text = "files of new readings, or folders of them: whole exports or only what is new"
+    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
+    add_unit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the table; what could not be scored, and who has drifted, goes to the standard
-    error."""
+    """Print the table; what could not be scored, and who has drifted, goes to standard error."""
     import pandas as pd
 
     from plfl.forecast.choice import Forecasters
@@ -79,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.out, text)
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
-        from plfl.report.figures.backtest import draw
+        from plfl.report.update import draw
 
         draw(rows, {client: (past, now) for client, (_, past, now) in scored.items()}, options.plot)
         print(f"wrote {options.plot}", file=sys.stderr)
@@ -87,8 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _update(options: argparse.Namespace) -> int:
-    """Print what the update changes; what is new, or could not be used, goes to the standard
-    error."""
+    """Print what the update changes; what is new, or could not be used, goes to standard error."""
     import logging
 
     from plfl.base.files import hold

@@ -28,8 +28,7 @@ SHORT = {
 }
 UNNAMED = " (No claim of the study is about it, so there is no verdict.)"
 MOST = 40
-"""Largest number of clients of a state with a row; if there are more, those that gain and lose
-most."""
+"""Most clients of a state that have a row each; of more, those that gain and lose most."""
 FEW = 3
 """Largest number of states or clients that a sentence lists one by one."""
 

@@ -332,11 +332,7 @@ def curves(tables: Tables) -> pd.DataFrame:
 
 def forecasts(tables: Tables, cell: Cell, baseline: str | None, **client: str) -> pd.DataFrame:
     """A week of all clients of a cell's state, or of one `client`: `client`, `stamp`, the lines
-    that there are, and the ends of intervals.
-
-    Raises:
-        ResultsError: the tables lack the week.
-    """
+    that there are, and the ends of intervals. ResultsError if the tables lack the week."""
     columns = [column for pair in tables.intervals.values() for column in pair]
     wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(wanted, **client, **asdict(cell))

@@ -27,8 +27,7 @@ HEADINGS = {
 }
 """Headings of comparisons by what they are about."""
 _WIDE = 20
-"""The axis is compressed if the longest bar ends at this multiple of the median bar's end, or
-further out."""
+"""The axis is compressed if the longest bar is this multiple of the median bar or longer."""
 _EDGE = 6
 """Distance of the ends of the axis from the edges of the plot, in percent: labels need room."""
 _APART = 13

@@ -80,9 +80,7 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 def draw(overview: Overview) -> Figure:
     """The MASE along the axis with the most values; a panel for each state and place on other axes.
-
-    Each codec has a line in the panels, unless codecs are that axis.
-    """
+    Each codec has a line in the panels, unless codecs are that axis."""
     study, best = overview.study, overview.table(BEST)
     axis, others = along(study)
     codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
@@ -185,11 +183,9 @@ def draw_lines(
     panel: Panel, table: pd.DataFrame, y: str, looks: Mapping[str, Mapping[str, Any]], numeric: bool
 ) -> None:
     """A line for each name in the column `line`, with the intervals `low` to `high`, over `at`.
-
     `looks`: colour and marker of each line; `numeric`: whether points are joined, over a
     logarithmic axis if they reach far. Marks stand side by side, so that they do not cover each
-    other.
-    """
+    other."""
     names = list(dict.fromkeys(table["line"]))
     least, most = table["at"].min(), table["at"].max()
     wide = bool(numeric and least > 0 and most / least > 20)
@@ -263,10 +259,8 @@ def positions(axis: Axis) -> tuple[dict[str, float], bool]:
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
-    """Write the page of the study in folder `results`, with its figure, to file `out`.
-
-    Variants whose own pages exist are linked. The same results give the same bytes.
-    """
+    """Write the page of the study in folder `results`, with its figure, to file `out`. Variants
+    whose own pages exist are linked. The same results give the same bytes."""
     overview = Overview(results)
     study = overview.study
     with fitting(results):

@@ -47,11 +47,8 @@ FILES = {
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
-    """Write the page of the study in folder `results`, with the SVGs in `figures`, to file `out`.
-
-    The file contains the figures and links to the tables by relative paths. The same results give
-    the same bytes.
-    """
+    """Write the page of the study in folder `results`, with the SVGs in `figures`, to file `out`,
+    which links to the tables by relative paths. The same results give the same bytes."""
     tables = Tables(results)
     study, variant = tables.study, Variant("", {}, tables)
     with fitting(results):
@@ -137,8 +134,7 @@ def _gaps(tables: Tables) -> str:
 
 
 def _short_series(tables: Tables) -> str:
-    """The clients that have less than half of the readings of the longest series; empty if there
-    are none."""
+    """The clients that have less than half of the readings of the longest series, or ""."""
     clients = tables.clients
     months = clients["rows"] * clients["interval"] / (YEAR / 12)
     short = clients.assign(months=months)[months < months.max() / 2].sort_values("months")

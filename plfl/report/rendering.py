@@ -30,10 +30,8 @@ ZOOM = 1.9
 
 @cache
 def templates(*packages: str) -> jinja2.Environment:
-    """The templates of the pages, each compiled once per process.
-
-    Templates of `packages` take precedence over those of plfl.
-    """
+    """The templates of the pages, each compiled once per process. Those of `packages` take
+    precedence over those of plfl."""
     loaders = [jinja2.PackageLoader(package) for package in (*packages, "plfl.report")]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders),
@@ -52,10 +50,8 @@ def write_page(
     out: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
 ) -> None:
     """Write a page to file `out`, given the name of its template and the values that it reads.
-
     Every template also gets `about`, the content of study.json, and the `configuration` of the
-    study, also `encoded` for a link that downloads it.
-    """
+    study, also `encoded` for a link that downloads it."""
     configuration = as_yaml(about["study"])
     encoded = base64.b64encode(configuration.encode()).decode("ascii")
     known = {"about": about, "configuration": configuration, "encoded": encoded}

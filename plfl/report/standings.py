@@ -49,10 +49,8 @@ class Standings:
 def standings(
     best: pd.DataFrame, axes: Sequence[Axis] = (), seen: Mapping[str, str] | None = None
 ) -> Standings:
-    """The table, from the rows of `plfl.results.overview.best_cells`.
-
-    `seen`: remarks about baselines, by name.
-    """
+    """The table, from the rows of `plfl.results.overview.best_cells`, with the remarks `seen` about
+    baselines, by name."""
     intervals = [str(column) for column in best if INTERVALS.fullmatch(str(column))]
     headings = {"validation_mase": "Validation MASE"}
     headings |= {"wape": "WAPE, %"} if "wape" in best else {}

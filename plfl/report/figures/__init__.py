@@ -80,11 +80,8 @@ def caption(name: str, study: Study | None = None) -> str:
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:
-    """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data.
-
-    Raises:
-        PlflError: there is no such figure.
-    """
+    """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data;
+    PlflError if there is no such figure."""
     # Imported here because the workflow lists the figures without drawing them.
     from plfl.report.figures.style import mark_sample, style
     from plfl.results.tables import fitting
@@ -101,16 +98,9 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
 
 
 def render_all(results: Path, out: Path) -> Iterator[str]:
-    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG.
-
-    The same results give the same bytes.
-
-    Yields:
-        The name of each figure, when its files are written.
-
-    Raises:
-        PlflError: the folder cannot be written.
-    """
+    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG, and yield the
+    name of each, when its files are written. The same results give the same bytes. PlflError if
+    the folder cannot be written."""
     from plfl.report.figures.style import save  # see `draw`
     from plfl.results.tables import Tables
 

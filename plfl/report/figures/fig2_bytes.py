@@ -56,10 +56,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     axis.set(xlabel=f"Bytes per round and {study.participant}, both directions", ylabel="")
     axis.tick_params(axis="y", length=0)
     figure.legend(
-        axis.get_legend().legend_handles[::-1],
-        parts.values(),
-        loc="outside lower center",
-        ncols=2,
+        axis.get_legend().legend_handles[::-1], parts.values(), loc="outside lower center", ncols=2
     )
     axis.get_legend().remove()
     return {"fig2_bytes": figure}

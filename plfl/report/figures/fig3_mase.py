@@ -36,10 +36,8 @@ _ROW = 0.21
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
-    """One figure per model, with a heat map per state and sharing scheme and one of the baselines.
-
-    Both figures use the same colour scale, so that they can be compared.
-    """
+    """One figure per model, with a heat map per state and sharing scheme and one of the baselines,
+    all with the same colour scale."""
     scores = {model: tables.scores(model) for model in MODELS}
     of_baselines = tables.baseline_scores["mase_mean"].drop("persistence", level=1, errors="ignore")
     baselines = of_baselines.unstack(sort=False).dropna(axis=1, how="all")
@@ -155,11 +153,9 @@ def number(value: float) -> str:
 
 
 def scale(values: NDArray[np.float64]) -> Normalize:
-    """A colour scale from the lowest score to the highest, without outliers.
-
-    On a logarithmic axis, the scale ends above the median at 1.5 times the distance from the lowest
-    score to the median. Otherwise one failed optimiser would make all others look alike.
-    """
+    """A colour scale from the lowest score to the highest, without outliers. On a logarithmic axis,
+    it ends above the median at 1.5 times the distance from the lowest score to the median.
+    Otherwise one failed optimiser would make all others look alike."""
     values = values[np.isfinite(values)]
     if not values.size:
         return Normalize(0, 1)

@@ -63,11 +63,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
 
 def blocks(study: Study, of_states: dict[str, CellScores]) -> pd.DataFrame:
-    """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`).
-
-    NaN where all ServerOpts diverged. Clients without a MASE are left out. Columns also name the
-    method if the study has several.
-    """
+    """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`)
+    and method, if the study has several. NaN where all ServerOpts diverged. Clients without a MASE
+    are left out."""
     axes = [
         axis
         for axis in AXES

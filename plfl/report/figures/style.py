@@ -90,11 +90,9 @@ def colour(index: int) -> dict[str, Any]:
 
 
 def fit(text: str, width: int, lines: int = 1) -> str:
-    """`text` in at most `lines` lines of `width` characters; "…" replaces what does not fit.
-
-    Lines break at spaces and after underscores, which are common in names of states and sharing
-    schemes. Dollar signs are escaped, so that they do not start a formula.
-    """
+    """`text` in at most `lines` lines of `width` characters; "…" replaces what does not fit. Lines
+    break at spaces and after underscores, which are common in names of states and sharing schemes.
+    Dollar signs are escaped, so that they do not start a formula."""
     wrapped = textwrap.wrap(text.replace("_", "_ "), width)
     shown = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
     *shown, last = (line.replace("_ ", "_") for line in shown if line)

@@ -78,31 +78,19 @@ class Reporting(Algorithm):
         return list(self.captions(study))
 
     def draw(self, results: Path, figures: Path) -> Iterator[str]:
-        """Draw all figures of a results folder into folder `figures`, as PDF, PNG and SVG.
-
-        Yields:
-            The name of each figure, when its files are written.
-
-        Raises:
-            PlflError: the folder cannot be written.
-        """
+        """Draw all figures of a results folder into folder `figures`, as PDF, PNG and SVG, and
+        yield the name of each, when its files are written. PlflError if that fails."""
         drawn: Iterator[str] = self._module("figures").render_all(results, figures)
         return drawn
 
     def write(self, results: Path, figures: Path, page: Path) -> None:
-        """Write the page of a results folder, whose figures are drawn, to the file `page`.
-
-        Raises:
-            PlflError: the file cannot be written.
-        """
+        """Write the page of a results folder, whose figures are drawn, to the file `page`;
+        PlflError if that fails."""
         self._module("page").write(results, figures, page)
 
     def write_overview(self, results: Path, figures: Path, page: Path) -> None:
-        """Draw the figures of a study with further axes, and write its page to the file `page`.
-
-        Raises:
-            PlflError: a file cannot be written.
-        """
+        """Draw the figures of a study with further axes, and write its page to the file `page`;
+        PlflError if a file cannot be written."""
         overview = self._module("overview")
         overview.illustrate(results, figures)
         overview.write(results, figures, page)
@@ -125,11 +113,8 @@ def figures_of(results: Path, study: Study) -> Path:
 
 
 def make(results: Path, drawn: Path, path: Path) -> None:
-    """Draw the figures of the study in folder `results` into `drawn`, and write its page to `path`.
-
-    Raises:
-        PlflError: a file cannot be written.
-    """
+    """Draw the figures of the study in folder `results` into `drawn`, and write its page to `path`;
+    PlflError if a file cannot be written."""
     from plfl.results.overview import is_overview, study_of
 
     its = of(study_of(results))
