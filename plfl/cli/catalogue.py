@@ -33,12 +33,10 @@ FLOATS = (
 
 
 def entries() -> list[dict[str, Any]]:
-    """An entry per algorithm: `axis`, `name`, `group`, `origin`, `citation`, `about`, `parameters`.
-
-    They are sorted by group (see `HEADINGS`). A parameter has a `default` and a `meaning`. A method
-    also has `accepts` (the optimisers it accepts), `simulation_only` (why it cannot be deployed)
-    and `floats` (the sizes of its messages, see `plfl.config.rules.Sizes`).
-    """
+    """An entry per algorithm, by group (see `HEADINGS`): `axis`, `name`, `group`, `origin`,
+    `citation`, `about`, `parameters`, each with a `default` and a `meaning`. A method also has
+    `accepts` (the optimisers it accepts), `simulation_only` (why it cannot be deployed) and
+    `floats` (the sizes of its messages, see `plfl.config.rules.Sizes`)."""
     listed = [
         _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()
     ]
@@ -136,8 +134,7 @@ def as_json() -> str:
 
 
 def as_text(study: Study | None = None) -> str:
-    """All entries as text, and the contents of the plug-ins of a study and of installed
-    packages."""
+    """All entries as text, and the contents of the plug-ins of a study and installed packages."""
     active = plugins.active(study.plugins if study else [])
     added = [f"{plugin.origin}: {', '.join(plugin.contents)}" for plugin in active]
     lines: list[str] = []

@@ -46,15 +46,12 @@ def add_parser(
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add the option `--trust` for commands that read results; `main` applies it."""
-    parser.add_argument(
-        "--trust",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="a Python file that the study of the results names and that may run: a plug-in, or "
-        "the module of a model. Without it, no such file runs. May be repeated",
+    text = (
+        "a Python file that the study of the results names and that may run: a plug-in, or the "
+        "module of a model. Without it, no such file runs. May be repeated"
     )
+    option = parser.add_argument
+    option("--trust", type=Path, action="append", default=[], metavar="FILE.py", help=text)
 
 
 def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
@@ -74,12 +71,14 @@ def add_model(parser: argparse.ArgumentParser, more: str = "") -> None:
     add_trust(parser)
     text = f"a file of results/NAME/models/*.safetensors{', ' * bool(more)}{more}"
     parser.add_argument("file", type=Path, metavar="MODEL", help=text)
-    parser.add_argument(
-        "--model",
-        choices=["local", "global"],
-        default="local",
-        help="which model of the meter; default: %(default)s",
-    )
+    text = "which model of the meter; default: %(default)s"
+    parser.add_argument("--model", choices=["local", "global"], default="local", help=text)
+
+
+def add_unit(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--read-as`."""
+    text = "unit of the readings in these files"
+    parser.add_argument("--read-as", choices=["kWh", "kW", "Wh", "W"], help=text)
 
 
 def latest_study(file: str) -> Path:
@@ -106,16 +105,10 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
 
 
 def for_each_meter(
-    tables: Mapping[str, pd.DataFrame],
-    problems: list[str],
-    work: Callable[[str, pd.DataFrame], T],
+    tables: Mapping[str, pd.DataFrame], problems: list[str], work: Callable[[str, pd.DataFrame], T]
 ) -> dict[str, T]:
     """What `work` returns for each meter and its readings; errors of single meters are added to
-    `problems`, all of which are printed.
-
-    Raises:
-        DataError: no meter succeeds; the message has all problems.
-    """
+    `problems`, all of which are printed. If no meter succeeds, a DataError has them all."""
     results: dict[str, T] = {}
     for name, readings in tables.items():
         try:

@@ -34,12 +34,8 @@ def add(commands: Commands) -> None:
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study or folder and list possible problems"
     check = add_parser(commands_of_data, "check", about, EXAMPLES, run)
-    check.add_argument(
-        "what",
-        type=Path,
-        metavar="CONFIG_OR_FOLDER",
-        help="a configuration, or a folder of meters that needs only the default settings",
-    )
+    text = "a configuration, or a folder of meters that needs only the default settings"
+    check.add_argument("what", type=Path, metavar="CONFIG_OR_FOLDER", help=text)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -81,8 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
-    """Why variants of the study cannot make windows of these clients, or widths; empty if all
-    can."""
+    """Why variants of the study cannot make windows, or widths, of these clients; or empty."""
     from plfl.data.sources import windows_of
     from plfl.tasks import task_of
 

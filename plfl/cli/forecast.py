@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError
-from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, for_each_meter
+from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, add_unit, for_each_meter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,50 +42,27 @@ def add(commands: Commands) -> None:
     about = "forecast the next hours of meters, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
     add_model(parser, BEST)
-    parser.add_argument(
-        "new",
-        type=Path,
-        nargs="+",
-        metavar="NEW",
-        help="files of readings, or folders of them, in the layout of the study's meters",
-    )
+    text = "files of readings, or folders of them, in the layout of the study's meters"
+    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
     _add_with(parser)
-    parser.add_argument(
-        "--new",
-        dest="newcomer",
-        action="store_true",
-        help="the meters did not take part: train a model for each on these readings first",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=int,
-        help="with --new: passes over its windows; default: chosen on the last fifth",
-    )
-    parser.add_argument(
-        "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="also forecast the times of readings in the files"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="write the forecasts to this file: .csv, .parquet, .xlsx or .json",
-    )
-    parser.add_argument(
-        "--read-as", choices=["kWh", "kW", "Wh", "W"], help="unit of the readings in these files"
-    )
-    parser.add_argument(
-        "--unit", choices=["kWh", "kW"], default="kWh", help="unit of the forecasts"
-    )
-    parser.add_argument(
-        "--timezone", metavar="ZONE", help="of the stamps; default: the meters' standard time"
-    )
-    parser.add_argument(
-        "--stamp", choices=["start", "end"], default="end", help="what stamps mark; default: end"
-    )
+    text = "the meters did not take part: train a model for each on these readings first"
+    parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
+    text = "with --new: passes over its windows; default: chosen on the last fifth"
+    parser.add_argument("--epochs", type=int, help=text)
+    text = "with --new: keep its model (safetensors)"
+    parser.add_argument("--save", type=Path, metavar="FILE", help=text)
+    text = "also forecast the times of readings in the files"
+    parser.add_argument("--all", action="store_true", help=text)
+    text = "write the forecasts to this file: .csv, .parquet, .xlsx or .json"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=text)
+    add_unit(parser)
+    text = "unit of the forecasts"
+    parser.add_argument("--unit", choices=["kWh", "kW"], default="kWh", help=text)
+    text = "of the stamps; default: the meters' standard time"
+    parser.add_argument("--timezone", metavar="ZONE", help=text)
+    text = "what stamps mark; default: end"
+    parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
     about = (
         "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "
@@ -96,13 +73,8 @@ def add(commands: Commands) -> None:
     _add_with(parser)
     text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
-    parser.add_argument(
-        "--to",
-        type=Path,
-        required=True,
-        metavar="PATH",
-        help="file to write: .onnx; or a folder, for all meters; for clients, a folder",
-    )
+    text = "file to write: .onnx; or a folder, for all meters; for clients, a folder"
+    parser.add_argument("--to", type=Path, required=True, metavar="PATH", help=text)
     parser.add_argument("--client", help="name of the meter; default: all")
     parser.add_argument("--variant", default="", help="label of a variant of the study")
     text = "of clients: all readings before the test set, although `windows.history` is shorter"

@@ -35,25 +35,17 @@ def add(commands: Commands) -> None:
     """Add `init`, with an option for each key of `data.meters`."""
     about = "write a study into this folder: a ready-made one, or one of your own meters"
     parser = add_parser(commands, "init", about, EXAMPLES, run)
-    parser.add_argument(
-        "study", nargs="?", help="name of a ready-made study, or `meters`; default: list them"
+    text = "name of a ready-made study, or `meters`; default: list them"
+    parser.add_argument("study", nargs="?", help=text)
+    text = (
+        "with `meters`: exports of meters, or folders of them: CSV, Parquet or XLSX, with one "
+        "meter in a file, a column per meter, or a column of names"
     )
-    parser.add_argument(
-        "exports",
-        type=Path,
-        nargs="*",
-        metavar="FILE",
-        help="with `meters`: exports of meters, or folders of them: CSV, Parquet or XLSX, with one "
-        "meter in a file, a column per meter, or a column of names",
-    )
+    parser.add_argument("exports", type=Path, nargs="*", metavar="FILE", help=text)
     text = "name of the study of these meters; default: meters"
     parser.add_argument("--name", default="meters", help=text)
-    parser.add_argument(
-        "--ahead",
-        choices=["hour", "day"],
-        default="day",
-        help="with `meters`: forecast the next hour, or the next day; default: %(default)s",
-    )
+    text = "with `meters`: forecast the next hour, or the next day; default: %(default)s"
+    parser.add_argument("--ahead", choices=["hour", "day"], default="day", help=text)
     keys = parser.add_argument_group(
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
@@ -127,11 +119,8 @@ def run(options: argparse.Namespace) -> None:
 def _of_exports(
     exports: list[Path], given: dict[str, Any], path: Path, ahead: starter.Ahead
 ) -> Path:
-    """Write a study of raw exports, and print what they hold.
-
-    Raises:
-        DataError: an option is wrong, or something in the files is wrong or ambiguous.
-    """
+    """Write a study of raw exports, and print what they hold. Wrong options, and what is wrong or
+    ambiguous in the files, are refused."""
     from plfl.pipeline import starter
 
     if path.exists():
@@ -160,11 +149,7 @@ def _of_exports(
 
 
 def _meters(given: dict[str, Any]) -> Meters:
-    """The keys of `data.meters` that the options give.
-
-    Raises:
-        ConfigError: they are not valid; the checks are those of a study.
-    """
+    """The keys of `data.meters` that the options give, checked like those of a study."""
     for key, value in given.items():
         if isinstance(Meters.model_fields[key].default, dict):
             names = [name for name, _ in value]

@@ -10,18 +10,7 @@ from typing import TextIO, cast
 from plfl import __version__
 from plfl.base.errors import PlflError
 from plfl.base.text import Visible
-from plfl.cli import (
-    backtest,
-    data,
-    deploy,
-    forecast,
-    init,
-    plan,
-    publish,
-    results,
-    score,
-    study,
-)
+from plfl.cli import backtest, data, deploy, forecast, init, plan, publish, results, score, study
 from plfl.plugins import trust
 
 SUBCOMMANDS = (
@@ -33,13 +22,10 @@ SUBCOMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status.
-
-    The status is 0 after success, 2 after an error that the user can fix (its message is printed
-    without a traceback), 3 if some of many meters could not be forecast, 130 after Ctrl-C and 1
-    if the reader of the output has gone. Control characters in its output, for example in the
-    name of a meter, are escaped.
-    """
+    """Run the command and return its exit status: 0 after success, 2 after an error that the user
+    can fix (its message is printed without a traceback), 3 if some of many meters could not be
+    forecast, 130 after Ctrl-C and 1 if the reader of the output has gone. Control characters in its
+    output, for example in the name of a meter, are escaped."""
     out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         return _main(arguments)

@@ -34,22 +34,17 @@ def add(commands: Commands) -> None:
     """Add the four commands to those of `plfl`."""
     about = "list the trainings of a study and estimate their time"
     parser = add_parser(commands, "cells", about, CELLS, run)
-    parser.add_argument(
-        "config",
-        type=Path,
-        nargs="?",
-        default=Path("config.yaml"),
-        help="configuration of the study; default: %(default)s",
-    )
+    text = "configuration of the study; default: %(default)s"
+    default = Path("config.yaml")
+    parser.add_argument("config", type=Path, nargs="?", default=default, help=text)
     parser.add_argument("--list", action="store_true", help="only print the names of the cells")
     about = "state ε of each cell of a study, and what is outside of it"
     parser = add_parser(commands, "privacy", about, PRIVACY, privacy)
     parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
     about = "list the algorithms: sources, hyperparameters, message sizes"
     parser = add_parser(commands, "methods", about, METHODS, methods)
-    parser.add_argument(
-        "config", type=Path, nargs="?", help="a study, whose plug-ins are listed, too"
-    )
+    text = "a study, whose plug-ins are listed, too"
+    parser.add_argument("config", type=Path, nargs="?", help=text)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     about = "write the JSON schema and the generated pages"
     add_parser(commands, "schema", about, SCHEMA, schema)

@@ -23,32 +23,18 @@ def add(commands: Commands) -> None:
     about = "write a finished study as an RO-Crate, to publish it"
     parser = add_parser(commands, "publish", about, EXAMPLES, run)
     add_results(parser)
-    parser.add_argument(
-        "--to",
-        type=Path,
-        required=True,
-        metavar="FOLDER|FILE.zip",
-        help="folder or ZIP file to write; it must not exist yet",
+    text = "folder or ZIP file to write; it must not exist yet"
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER|FILE.zip", help=text)
+    text = "authors and licence; default: %(default)s of the current folder"
+    default = Path("CITATION.cff")
+    parser.add_argument("--citation", type=Path, default=default, metavar="FILE", help=text)
+    text = (
+        "include the models; they hold the personal parameters of every client, and the limits of "
+        "its loads"
     )
-    parser.add_argument(
-        "--citation",
-        type=Path,
-        default=Path("CITATION.cff"),
-        metavar="FILE",
-        help="authors and licence; default: %(default)s of the current folder",
-    )
-    parser.add_argument(
-        "--models",
-        action="store_true",
-        help="include the models; they hold the personal parameters of every client, and the "
-        "limits of its loads",
-    )
-    parser.add_argument(
-        "--data",
-        action="store_true",
-        help="include the files that the study read. Without it, nothing shows readings of own "
-        "meters",
-    )
+    parser.add_argument("--models", action="store_true", help=text)
+    text = "include the files that the study read. Without it, nothing shows readings of own meters"
+    parser.add_argument("--data", action="store_true", help=text)
     about = "log a results folder into MLflow"
     add_results(add_parser(commands, "track", about, TRACK, track))
     about = "open MLflow's pages of the logged studies, for this machine only"

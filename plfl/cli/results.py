@@ -31,11 +31,11 @@ def add(commands: Commands) -> None:
     about = "list a study's comparisons, or compare two studies, cells or baselines"
     parser = add_parser(commands, "compare", about, COMPARE, compare)
     add_trust(parser)
-    parser.add_argument(
-        "a",
-        help="FOLDER (a results folder), FOLDER:CELL (without its seed: the mean over seeds) or "
-        "FOLDER:STATE-baseline-NAME",
+    text = (
+        "FOLDER (a results folder), FOLDER:CELL (without its seed: the mean over seeds) or "
+        "FOLDER:STATE-baseline-NAME"
     )
+    parser.add_argument("a", help=text)
     parser.add_argument("b", nargs="?", help="the other side; without it, all of the study's own")
     about = "make figures and report of a study from its tables"
     parser = add_parser(commands, "report", about, REPORT, report)

@@ -39,12 +39,10 @@ def add(commands: Commands) -> None:
     parser = add_parser(commands, "run", "train one cell and print its scores", CELL, train_cell)
     parser.add_argument("config", type=Path, help="configuration of the study")
     parser.add_argument("cell", help="name of a cell, as `plfl cells --list` prints it")
-    parser.add_argument(
-        "--records", type=Path, metavar="FILE", help="also write the records to this Parquet file"
-    )
-    parser.add_argument(
-        "--models", type=Path, metavar="FILE", help="also write the models, for `plfl forecast`"
-    )
+    text = "also write the records to this Parquet file"
+    parser.add_argument("--records", type=Path, metavar="FILE", help=text)
+    text = "also write the models, for `plfl forecast`"
+    parser.add_argument("--models", type=Path, metavar="FILE", help=text)
 
 
 def run(options: argparse.Namespace) -> None:
