@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from plfl.base import Tensor
 
 GROUPS = ("body", "head")
-"""Two groups, which patterns can name as they name parameters. Every parameter is in one of
-them."""
+"""Two groups, which patterns name like parameters. Every parameter is in one of them."""
 
 Head = Literal["mlp", "last"]
 """What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
@@ -38,12 +37,10 @@ class WindowShape(NamedTuple):
 
 
 class KernelForm(NamedTuple):
-    """A model as the native kernel describes it: an optional LSTM, and an MLP.
-
-    The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
-    sequence row by row, then the covariates. A row has the parameters of `nn.LSTM`, and then
-    weight, bias and, if any, PReLU slope of each layer of the MLP.
-    """
+    """A model as the native kernel describes it: an optional LSTM, and an MLP, which reads the
+    LSTM's hidden states of all steps. Without an LSTM it reads the window: the sequence row by row,
+    then the covariates. A row has the parameters of `nn.LSTM`, and then weight, bias and, if any,
+    PReLU slope of each layer of the MLP."""
 
     hidden: int
     """Units of the LSTM; 0: there is none."""

@@ -20,13 +20,11 @@ _TEMPORARY = ".tmp-"
 
 @contextmanager
 def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and rename it to `path` when the block succeeds.
+    """Yield a temporary path beside `path` and rename it to `path` when the block succeeds;
+    PlflError if the disk is full or the file cannot be written.
 
     Parent folders are created. If the block fails, nothing is left behind and an earlier file at
     `path` stays as it was. The temporary path has the suffix of `path`, which some writers need.
-
-    Raises:
-        PlflError: the disk is full or the file cannot be written.
     """
     path = Path(path)
     temporary: Path | None = None
@@ -37,7 +35,8 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary = Path(name)
         _lock(handle)
         # mkstemp makes private files; give the finished file the usual permissions.
-        temporary.chmod(0o666 & ~_umask())
+        os.umask(mask := os.umask(0))  # the only way to read it
+        temporary.chmod(0o666 & ~mask)
         yield temporary
         temporary.replace(path)
     except OSError as error:
@@ -56,10 +55,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove the temporary files that killed processes have left in `folder` and below it.
-
-    Files that a running process is writing are locked and stay.
-    """
+    """Remove the temporary files that killed processes have left in `folder` and below it. Files
+    that a running process is writing are locked and stay."""
     for path in Path(folder).rglob(f"{_TEMPORARY}*"):
         # Files that have disappeared or cannot be removed are ignored.
         with suppress(OSError), path.open("rb") as file:
@@ -91,12 +88,6 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def explained(error: OSError, path: Path) -> PlflError:
     """An error in writing a file, with what the user can do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -110,14 +101,10 @@ def explained(error: OSError, path: Path) -> PlflError:
 
 
 def hold(path: Path, *, busy: str | None = None) -> FileLock:
-    """Acquire the lock on the file `path`. It lasts until `release` or the end of the process.
-
-    It is a lock of the operating system, so a killed process leaves nothing to clean up. `busy`:
-    the message if another process holds the lock; None: wait for that process.
-
-    Raises:
-        PlflError: another process holds the lock, or the folder cannot be written.
-    """
+    """Acquire the lock on the file `path`. It lasts until `release` or the end of the process. It
+    is a lock of the operating system, so a killed process leaves nothing to clean up. `busy`: the
+    message of a PlflError if another process holds it; None: wait. PlflError also if the folder
+    cannot be written."""
     lock = FileLock(path, timeout=-1 if busy is None else 0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

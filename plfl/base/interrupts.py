@@ -11,10 +11,8 @@ from contextlib import contextmanager
 
 
 def exit_on_ctrl_c() -> None:
-    """Have Ctrl-C end this process at once without output; shells report status 130.
-
-    A process that ignores Ctrl-C, such as one in the background of a shell, still does.
-    """
+    """Have Ctrl-C end this process at once without output; shells report status 130. A process that
+    ignores Ctrl-C, such as one in the background of a shell, still does."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

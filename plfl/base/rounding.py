@@ -24,7 +24,6 @@ def drawn_of(clients: int, share: float) -> int:
 
 
 def whole(value: float) -> float:
-    """The nearest whole number if `value` differs from it only by round-off (a relative 10⁻⁹), else
-    `value`."""
+    """The nearest whole number if `value` is it but for round-off (10⁻⁹ of it), else `value`."""
     nearest = float(round(value))
     return nearest if math.isclose(value, nearest, rel_tol=1e-9, abs_tol=1e-9) else value

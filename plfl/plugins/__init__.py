@@ -83,14 +83,9 @@ def trust(*files: str | os.PathLike[str]) -> None:
 
 
 def check_trust(study: object, source: str, digests: Mapping[str, str] | None = None) -> None:
-    """Refuse a study from a file of results if it names Python files that are not trusted.
-
-    `source`: where it comes from, for the message; `digests`: SHA-256 of the files when the results
-    were made, as far as they are known.
-
-    Raises:
-        ResultsError: a file is missing, has changed since, or is not trusted.
-    """
+    """Refuse, with a ResultsError, a study from a file of results if a Python file that it names is
+    missing, has changed since, or is not trusted. `source`: where it comes from, for the message;
+    `digests`: SHA-256 of the files when the results were made, as far as they are known."""
     untrusted = []
     for file in dict.fromkeys(_named(study)):
         try:
@@ -123,9 +118,7 @@ def digests_of(study: object) -> dict[str, str]:
 
 def _named(value: object) -> Iterator[Path]:
     """The Python files that a configuration names in any key: `a.py` and, for a class, `a.py:Net`.
-
-    Every text that could be such a file counts, so that no key can be forgotten here.
-    """
+    Every text that could be such a file counts, so that no key can be forgotten here."""
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple):
@@ -144,13 +137,9 @@ def located(file: Path, folder: Path) -> Path:
 
 
 def activate(listed: Iterable[Path]) -> list[str]:
-    """Import plug-ins, also those of installed packages, so that studies can name their algorithms.
-
-    If two plug-ins, imported for different studies, define the same name, the later one counts.
-
-    Returns:
-        One line for each problem.
-    """
+    """Import plug-ins, also those of installed packages, so that studies can name their algorithms;
+    return one line for each problem. If two plug-ins, imported for different studies, define the
+    same name, the later one counts."""
     plugins: list[Plugin] = []
     problems = []
     for file in (None, *dict.fromkeys(listed)):
@@ -193,13 +182,9 @@ def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
 
 @cache
 def import_file(file: Path, code: str) -> ModuleType:
-    """Import a user's file, whose digest is `code`; each digest is imported once.
-
-    The file is trusted from then on. A study from results must pass `check_trust` first.
-
-    Raises:
-        PlflError: the file cannot be imported; the message names the line.
-    """
+    """Import a user's file, whose digest is `code`; each digest is imported once. The file is
+    trusted from then on. A study from results must pass `check_trust` first. PlflError: the file
+    cannot be imported; the message names the line."""
     spec = importlib.util.spec_from_file_location(f"{_OWN}{file.stem}_{code[:12]}", file)
     if spec is None or spec.loader is None:
         raise PlflError(f"{file} is not a Python file")

@@ -30,12 +30,9 @@ class Section(BaseModel):
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
-        """The docstrings of the keys, by key.
-
-        They are read from the source when they are needed. Pydantic can attach them to the fields
-        (`use_attribute_docstrings`), but only when a class is defined, which doubles the time that
-        every process needs to import the configuration.
-        """
+        """The docstrings of the keys, by key. They are read from the source when they are needed.
+        Pydantic can attach them to the fields (`use_attribute_docstrings`), but only when a class
+        is defined, which doubles the time that every process needs to import the configuration."""
         meanings: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if issubclass(base, Section):
@@ -72,10 +69,7 @@ def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ..
 
 
 class Algorithm(Section):
-    """The hyperparameters of an algorithm.
-
-    The file of a subclass contains its source, equations and update.
-    """
+    """Hyperparameters of an algorithm, whose file contains its source, equations and update."""
 
     name: ClassVar[str]
     """The name in configurations, which is also the name of the file."""
@@ -118,10 +112,7 @@ def files(package: str) -> dict[str, str]:
 
     Installed packages can add files: an entry point in the group named like `package` names a
     package that contains them. The files are listed once: a configuration asks for them hundreds of
-    times.
-
-    Raises:
-        PlflError: two files have the same name, or a package cannot be imported.
+    times. PlflError: two files have the same name, or a package cannot be imported.
     """
     files_of: dict[str, str] = {}
     brought = sorted(point.value for point in entry_points(group=package))
@@ -134,12 +125,9 @@ def files(package: str) -> dict[str, str]:
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
-    """The algorithm of this name in `package`, or None; only its own file is imported.
-
-    Raises:
-        PlflError: the algorithm in the file has another name. Without this rule, a copied file
-            could replace the original, and changes to the algorithm would not re-run its cells.
-    """
+    """The algorithm of this name in `package`, or None; only its own file is imported. PlflError:
+    the algorithm in the file has another name. Without this rule, a copied file could replace the
+    original, and changes to the algorithm would not re-run its cells."""
     return plugged(package).get(name) or _in_file(package, name)
 
 
@@ -149,17 +137,8 @@ def available(package: str, _kind: type[Kind]) -> dict[str, type[Kind]]:
     return cast(dict[str, type[Kind]], {name: classes[name] for name in sorted(classes)})
 
 
-def algorithms(package: str) -> dict[str, type[Algorithm]]:
-    """All algorithms of `package`, of whatever kind; see `available`."""
-    return available(package, Algorithm)
-
-
 def find(package: str, _kind: type[Kind], name: str) -> type[Kind]:
-    """The algorithm of this name in `package`, whose algorithms are of one kind.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """The algorithm of this name in `package`, all of which are of one kind; or KeyError."""
     cls = algorithm(package, name)
     if cls is None:
         raise KeyError(name)

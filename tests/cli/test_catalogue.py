@@ -77,4 +77,4 @@ def test_an_algorithm_has_the_name_of_its_file(
     )
     monkeypatch.syspath_prepend(tmp_path)
     with naming(PlflError, "mine.py", "'fedavg'"):
-        registry.algorithms("room")
+        registry.available("room", registry.Algorithm)

@@ -20,7 +20,7 @@ from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
 from plfl.pipeline.models import keep_baseline
-from plfl.plugins.registry import algorithms
+from plfl.plugins.registry import Algorithm, available
 from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
 from tests.forecast.test_model import trained as train_to
 from tests.helpers.refusals import naming
@@ -134,7 +134,12 @@ def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> 
         np.testing.assert_allclose(loads[known], wanted, rtol=1e-9, err_msg=name)
 
 
-NETWORKS = algorithms("plfl.models").keys() - {"own_module", "cnn", "cnn44", "resnet18_gn"}
+NETWORKS = available("plfl.models", Algorithm).keys() - {
+    "own_module",
+    "cnn",
+    "cnn44",
+    "resnet18_gn",
+}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,7 @@ NETWORKS = algorithms("plfl.models").keys() - {"own_module", "cnn", "cnn44", "re
 )
 def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     windows = {"look_back": 8, "target": "change" if relative else "load"}
-    model = algorithms("plfl.models")[name]()
+    model = available("plfl.models", Algorithm)[name]()
     takes = not model.problems(WindowShape(4, 8, 2))  # type: ignore[attr-defined]
     if takes:
         windows["covariates"] = [{"name": "level"}]
