@@ -14,12 +14,13 @@ from pydantic import (
 from plfl.config.rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.plugins.registry import KINDS, Algorithm, Section, algorithms, extended, plugged
+from plfl.plugins import registry
+from plfl.plugins.registry import KINDS, Algorithm, Section, extended, plugged
 
 
 def available(kind: str) -> dict[str, type[Algorithm]]:
     """The algorithms of a kind (`client_opt`, `server_opt` or `method`), by name."""
-    return algorithms(KINDS[kind])
+    return registry.available(KINDS[kind], Algorithm)
 
 
 class Block(Section):

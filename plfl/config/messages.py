@@ -47,12 +47,8 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def read(path: str | Path) -> object:
-    """The content of a YAML file.
-
-    Raises:
-        ConfigError: the file is missing or is not YAML, or a block has a duplicate key (PyYAML
-            would silently keep the last one).
-    """
+    """The content of a YAML file. ConfigError: it is missing or is not YAML, or a block has a
+    duplicate key (PyYAML would silently keep the last one)."""
     try:
         return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
@@ -84,10 +80,7 @@ def explain(error: ValidationError, model: type[Section]) -> list[str]:
 
 def _fitting(errors: list[Any]) -> list[Any]:
     """The errors, without those about kinds of values that the user did not mean, in keys that
-    allow several kinds.
-
-    Pydantic tries a number, a list and a block of keys in turn.
-    """
+    allow several kinds: pydantic tries a number, a list and a block of keys in turn."""
 
     def is_unmeant(error: Any) -> bool:
         other = error["type"] in _BLOCKS or (
@@ -113,10 +106,7 @@ def allowed(value: str, known: Iterable[str], where: str = "") -> str:
 
 def refusal(message: str, key: str = "") -> PydanticCustomError:
     """An error of which the line is the path of its key and a message, in the place of pydantic's
-    words.
-
-    `key`: the key if the error is that of the block that has it.
-    """
+    words. `key`: the key if the error is that of the block that has it."""
     return PydanticCustomError(
         REFUSAL, "{line}", {"line": f".{key}: {message}" if key else f": {message}"}
     )

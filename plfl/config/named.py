@@ -66,8 +66,7 @@ UNITS: dict[str, dict[str, tuple[float, float]]] = {
     "wall_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
     "window_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
 }
-"""Factor and summand that convert each unit that a column of a file may have into that of its
-feature."""
+"""Factor and summand that convert each unit that a column may have into that of its feature."""
 
 
 SOURCES = "plfl.data.sources"
@@ -107,12 +106,8 @@ def chosen(
     An object of such a class is returned as it is.
 
     `what`: the kind in messages, such as `model`; `names` makes the names that a message suggests;
-    `beside`: keys that can replace `name`.
-
-    Raises:
-        ValueError: it is not a block, or has no name and there is no default.
-        PydanticCustomError: the name is unknown.
-        pydantic.ValidationError: keys are unknown, or values are impossible.
+    `beside`: keys that can replace `name`. ValueError: it is not a block, or has no name and there
+    is no default; errors of pydantic: the name or keys are unknown, or values are impossible.
     """
     if isinstance(block, Named):
         return cast(Kind, block)
@@ -167,8 +162,7 @@ class SourceRules(Algorithm):
     """The rules of a source. `plfl.data.sources.Source` adds fetching and reading."""
 
     examples: ClassVar[str] = "loads"
-    """The kind of its examples, in one word. A task names the kind that it needs in the same way.
-    """
+    """The kind of its examples, in one word. A task names the kind that it needs alike."""
     origin: ClassVar[Origin]
     """The origin of the data."""
     blocks: ClassVar[Mapping[str, type[Section]]] = {}
@@ -317,8 +311,7 @@ STANDARD = {
         ),
     )
 }
-"""The baselines of every study, by name, the simplest first. The error of persistence is the
-denominator of MASE."""
+"""The baselines of every study, the simplest first. MASE divides by the error of persistence."""
 
 
 def _can_be_left_out(name: str) -> str:
@@ -401,11 +394,8 @@ class Chain:
 
 
 def chain_of(text: str, direction: str) -> Chain | None:
-    """The stages that a string names, such as `ef21+q3+rc`; None for `none`.
-
-    Raises:
-        ValueError: it names no possible stages, with the reason.
-    """
+    """The stages that a string names, such as `ef21+q3+rc`; None for `none`; ValueError, with the
+    reason, if they are not possible."""
     if text == "none":
         return None
     stages, memories = text.split("+"), MEMORIES[direction]

@@ -58,16 +58,12 @@ class ModelRules(Named):
         raise NotImplementedError
 
     def operations(self, shape: WindowShape) -> int | None:
-        """Floating-point operations of a forward pass over one window.
-
-        None: unknown; then those of the paper's model are used.
-        """
+        """Floating-point operations of a forward pass over a window; None: as the paper's model."""
         return None
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        """The model as the fused engine's kernel describes it; None if the kernel cannot train
-        it."""
+        """The model as the fused engine's kernel describes it; None if the kernel cannot train."""
         return None
 
     @property
@@ -137,8 +133,7 @@ class TaskRules(Named):
         raise NotImplementedError
 
     def window_shape(self, data: Data, windows: Windows) -> WindowShape:
-        """The shape of what a model reads of a window and returns, given a source with the task's
-        examples."""
+        """The shape of what a model reads and returns, given a source with the task's examples."""
         sizes = len(data.inputs), windows.look_back, windows.covariates_width
         return WindowShape(*sizes, self.outputs(windows.horizons))
 
@@ -153,8 +148,7 @@ class TaskRules(Named):
         return {}
 
     def refuses_teacher(self, loss: str) -> str | None:
-        """Why a teacher's outputs cannot be mixed into the targets with `federation.loss`; None if
-        they can."""
+        """Why a teacher cannot be mixed into the targets with `federation.loss`; None if it can."""
         raise NotImplementedError
 
     @property
@@ -173,11 +167,8 @@ ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_task)]
 
 
 class Sizes(NamedTuple):
-    """The sizes of a method's messages for one client, in numbers of 4 bytes.
-
-    Terms are d_s, the number of shared parameters, d_φ, those of the embedding, and hyperparameters
-    by name.
-    """
+    """The sizes of a method's messages for one client, in numbers of 4 bytes: terms of d_s, the
+    number of shared parameters, d_φ, those of the embedding, and hyperparameters by name."""
 
     down: str = "d_s"
     """Down to a participant in a round."""
@@ -217,15 +208,12 @@ class MethodRules(Algorithm):
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
-        """Why the method cannot be combined with this sharing scheme; None if it can.
-
-        `shared` is the mask (P,) of the shared parameters, of which there is at least one.
-        """
+        """Why the method cannot be combined with this sharing scheme, whose mask (P,) `shared` has
+        at least one parameter; None if it can."""
         return None
 
     own_steps: ClassVar[bool] = False
-    """Whether the method takes the local steps in a routine of its own
-    (`TrainInstructions.routine`)."""
+    """Whether it takes the local steps in a routine of its own (`TrainInstructions.routine`)."""
     equal_steps: ClassVar[bool] = True
     """Whether such a routine needs equally many local steps of all clients."""
     reads_features: ClassVar[bool] = False
@@ -250,8 +238,7 @@ class MethodRules(Algorithm):
     # The following depend on which hooks the method has, see `Method`.
 
     selects: ClassVar[bool] = False
-    """Whether the method, not the round, chooses the participants (`Method.strata`,
-    `Method.select`)."""
+    """Whether the method chooses the participants (`Method.strata`, `Method.select`)."""
 
     has_own_model: ClassVar[bool] = False
     """Whether clients forecast with another model than the one that they train for the server
@@ -266,8 +253,7 @@ class MethodRules(Algorithm):
     def unfit(
         self, model: ModelRules, task: TaskRules, federation: FederationSettings
     ) -> Iterator[str]:
-        """Why the method cannot train this model, or cannot train with these settings; empty if it
-        can."""
+        """Why the method cannot train this model, or with these settings; empty if it can."""
         averages = federation.ema is not None
         if self.only_model not in (None, model.name):
             yield f"needs the model {self.only_model}; set model.name, or remove the method"
@@ -316,10 +302,8 @@ class MethodRules(Algorithm):
             )
 
     def in_rounds(self) -> MethodRules:
-        """The method without its part before a client forecasts, such as fine-tuning.
-
-        Cells whose methods are equal in this form have the same rounds, and train together.
-        """
+        """The method without its part before a client forecasts, such as fine-tuning. Cells whose
+        methods are equal in this form have the same rounds, and train together."""
         return self
 
     simulation_only: ClassVar[str | None] = None

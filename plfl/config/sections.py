@@ -48,7 +48,8 @@ from plfl.config.named import (
     find_source,
 )
 from plfl.layout import Head
-from plfl.plugins.registry import KINDS, Section, Value, algorithms, extended
+from plfl.plugins import registry
+from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
 
 Listed = TypeVar("Listed")
 
@@ -76,7 +77,7 @@ def in_zone(name: str) -> str:
 
 def _algorithm(kind: str, name: str) -> str:
     """The name of an algorithm of a kind (see `KINDS`), if it exists."""
-    if name not in (known := algorithms(KINDS[kind])):
+    if name not in (known := registry.available(KINDS[kind], Algorithm)):
         raise refusal(f"{name!r} is unknown; {allowed(name, known)}")
     return name
 

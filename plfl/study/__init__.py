@@ -141,11 +141,9 @@ class Study(Section):
 
     @classmethod
     def parse(cls, raw: object, source: str, folder: Path = Path()) -> Self:
-        """Check `raw`, the content of a configuration from `source`; see `load`.
-
-        Its plug-ins are imported. Their paths are relative to `folder`; those of the study that is
-        returned are relative to the working directory.
-        """
+        """Check `raw`, the content of a configuration from `source`; see `load`. Its plug-ins are
+        imported. Their paths are relative to `folder`; those of the study that is returned are
+        relative to the working directory."""
         if not isinstance(raw, Mapping):
             raise ConfigError(source, ["the top level must be a block of keys"])
         if {"format", "study"} <= raw.keys():
@@ -162,13 +160,9 @@ class Study(Section):
 
     @classmethod
     def recorded(cls, raw: object, source: str, digests: Mapping[str, str] | None = None) -> Self:
-        """The study in a file of results. It is only data, and must not run code: see
-        `plfl.plugins.check_trust`.
-
-        Raises:
-            ConfigError: as `parse` does.
-            ResultsError: it names Python files that have changed or that are not trusted.
-        """
+        """The study in a file of results. It is only data, and must not run code: ResultsError if
+        it names Python files that have changed or are not trusted (`plfl.plugins.check_trust`).
+        ConfigError as in `parse`."""
         plugins.check_trust(raw, source, digests)
         return cls.parse(raw, source)
 
@@ -267,10 +261,8 @@ class Study(Section):
 
     @cached_property
     def variants(self) -> dict[str, Self]:
-        """The variants of the study, by label, such as `participation=0.1,model=mlp`.
-
-        A study without axes is its own only variant, with an empty label.
-        """
+        """The variants of the study, by label, such as `participation=0.1,model=mlp`. A study
+        without axes is its own only variant, with an empty label."""
         if not self.axes:
             return {"": self}
         return {label: type(self).model_validate(self._raw_variant(label)) for label in self.places}
@@ -281,10 +273,8 @@ class Study(Section):
     @cached_property
     def inputs(self) -> dict[str, str]:
         """The part of a variant's label that determines its datasets and baselines: its labels on
-        the axes of `data`, `windows` and `task`.
-
-        Variants with the same text read the same files. It is empty without such axes.
-        """
+        the axes of `data`, `windows` and `task`, if any. Variants with the same text read the same
+        files."""
         of_data = [axis.key for axis in self.axes if axis.is_of_data]
         return {
             label: axes.text({key: place[key] for key in of_data}, self.axes)
@@ -292,11 +282,7 @@ class Study(Section):
         }
 
     def variant(self, label: str) -> Self:
-        """The variant with this label.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """The variant with this label; ConfigError if there is none."""
         if label not in self.variants:
             hint = did_you_mean(label, self.variants)
             known = some(list(self.variants), 3) if self.axes else "none, as its grid has no axes"
@@ -305,11 +291,8 @@ class Study(Section):
         return self.variants[label]
 
     def find(self, name: str) -> tuple[Self, Cell]:
-        """The cell of this name and its study, which is a variant if the name begins with one.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """The cell of this name and its study, which is a variant if the name begins with one;
+        ConfigError if there is none."""
         label, slash, cell = name.rpartition("/")
         known = [(f"{v}/" if v else "") for v in self.variants]
         if (label + slash) in known:
@@ -392,8 +375,7 @@ class Study(Section):
 
     @property
     def for_new(self) -> dict[str, int]:
-        """The sharing schemes of the grid that tell what a new client can expect, with the weeks
-        that it knows."""
+        """The sharing schemes that tell what a new client can expect, with the weeks it knows."""
         schemes = {name: self.schemes[name] for name in self.grid.sharing if name in self.schemes}
         return {name: block.history for name, block in schemes.items() if block.history}
 
@@ -409,8 +391,7 @@ class Study(Section):
 
     @property
     def retrains(self) -> bool:
-        """Whether the chosen candidate is trained again: on the whole history, or for fewer
-        rounds."""
+        """Whether the choice is trained again: on the whole history, or for fewer rounds."""
         return self.chooses_in_history or bool(self.tuning.rounds)
 
     @cached_property
@@ -430,29 +411,18 @@ class Study(Section):
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All cells in the order of the configuration, without refused combinations.
-
-        Raises:
-            ConfigError: the grid has further axes, so that only its variants have cells.
-        """
+        """All cells in the order of the configuration, without refused combinations. ConfigError:
+        the grid has further axes, so that only its variants have cells."""
         grid = self.grid
         if self.axes:
             keys = ", ".join(axis.key for axis in self.axes)
-            raise ConfigError(
-                self.name,
-                [
-                    f"has variants, one for each value of {keys}; name one of them, as in "
-                    f"FILE.yaml:{next(iter(self.places))} (docs/axes.md)"
-                ],
+            problem = (
+                f"has variants, one for each value of {keys}; name one of them, as in "
+                f"FILE.yaml:{next(iter(self.places))} (docs/axes.md)"
             )
-        choices = (
-            self.data.states,
-            grid.sharing,
-            grid.method,
-            grid.client_opt,
-            grid.server_opt,
-            grid.seeds,
-        )
+            raise ConfigError(self.name, [problem])
+        algorithms = grid.method, grid.client_opt, grid.server_opt
+        choices = (self.data.states, grid.sharing, *algorithms, grid.seeds)
         cells = [Cell(*values) for values in itertools.product(*choices)]
         return [
             cell
@@ -472,10 +442,8 @@ class Study(Section):
         }
 
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
-        """These cells and, if they are tuned, those that differ from them only in their seeds.
-
-        Hyperparameters are chosen once for all seeds of a cell, so all its seeds train together.
-        """
+        """These cells and, if they are tuned, those that differ from them only in their seeds:
+        hyperparameters are chosen once for all seeds of a cell, so all its seeds train together."""
         wanted = set(cells)
         tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
         return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
@@ -570,12 +538,9 @@ class Study(Section):
 
 
 def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, Any], list[str]]:
-    """Import the plug-ins of a configuration.
-
-    Returns:
-        The configuration with paths of plug-ins relative to the working directory, and with a block
-        of keys for each of their algorithms; and one line for each problem.
-    """
+    """Import the plug-ins of a configuration. Returns the configuration with paths of plug-ins
+    relative to the working directory, and with a block of keys for each of their algorithms; and
+    one line for each problem."""
     listed = raw.get("plugins", [])
     if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
         return raw, []  # reported by pydantic

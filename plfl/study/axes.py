@@ -51,11 +51,8 @@ class Axis:
 
     @property
     def column(self) -> str:
-        """The name of its column in tables, such as `federation.participation`.
-
-        For a whole block it is `BLOCK.*`, such as `model.*`, because tables already have a column
-        `model`.
-        """
+        """The name of its column in tables, such as `federation.participation`; `BLOCK.*` for a
+        whole block, such as `model.*`, because tables already have a column `model`."""
         return self.key if "." in self.key else f"{self.key}.*"
 
     @property
@@ -77,14 +74,13 @@ def axes(grid: Grid, data: Data) -> list[Axis]:
 
 def short_names(keys: Iterable[str]) -> list[str]:
     """The last part of each dotted key; the whole key if two of them have the same last part."""
-    names = {key: _last(key) for key in keys}
+    names = {key: key.removesuffix(".name").split(".")[-1] for key in keys}  # model of model.name
     ends = list(names.values())
     return [short if ends.count(short) == 1 else key for key, short in names.items()]
 
 
 def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
-    """The label of every variant with its place. A place is the label on each axis, by the key of
-    the axis."""
+    """The label of every variant with its place: the label on each axis, by the axis's key."""
     keys = [axis.key for axis in chosen]
     places = [
         dict(zip(keys, labels, strict=True))
@@ -99,11 +95,8 @@ def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
 
 
 def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
-    """The place and the rest of a name such as `participation=0.1,model=mlp/P2`.
-
-    Raises:
-        ValueError: the place is not on the axes, with the reason.
-    """
+    """The place and the rest of a name such as `participation=0.1,model=mlp/P2`. A place that is
+    not on the axes raises a ValueError with the reason."""
     label, slash, rest = name.rpartition("/")
     by_short, place = {axis.short: axis for axis in chosen}, dict[str, str]()
     for part in label.split(",") if slash else []:
@@ -119,11 +112,8 @@ def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
 
 def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict[str, Any]:
     """The configuration of a variant: that of `study` with the values of the axes at a place, and
-    without axes.
-
-    Where an axis replaces a model, the keys of the replaced model are dropped, because the new one
-    may not have them.
-    """
+    without axes. Where an axis replaces a model, the keys of the replaced model are dropped,
+    because the new one may not have them."""
     whole = study.model_dump(mode="json", exclude_unset=True)
     whole.pop("claims", None)  # they are about all variants
     for axis in chosen:
@@ -142,10 +132,7 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
 
 def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
     """Why dotted keys of a grid cannot be axes of a `study`: the study has no such key, it cannot
-    vary, or a value has no label.
-
-    The values themselves are checked with the variants.
-    """
+    vary, or a value has no label. The values themselves are checked with the variants."""
     for key in grid.model_extra or {}:
         yield from _problems(key, grid, tuning, study)
 
@@ -154,7 +141,7 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
     further = grid.model_extra or {}
     values = further[key]
     where = f"grid.{key}"
-    if problem := _unknown(key, study) or _fixed(key):
+    if problem := _unknown(key, study):
         yield f"{where}: {problem}"
         return
     overlapping = [other for other in further if key.startswith(f"{other}.")]
@@ -189,12 +176,6 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
         yield f"{where}: lists a value twice; remove duplicates"
 
 
-def _last(key: str) -> str:
-    """The last part of a key; `model.name` is `model`."""
-    parts = key.split(".")
-    return parts[-2] if parts[-1] == "name" and len(parts) > 1 else parts[-1]
-
-
 def _labelled(values: Any) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return {str(label): value for label, value in values.items()}
@@ -202,7 +183,8 @@ def _labelled(values: Any) -> dict[str, Any]:
 
 
 def _unknown(key: str, study: type[Section]) -> str | None:
-    """What is wrong with a key that is neither one of the grid nor one of the study."""
+    """What is wrong with a key that is neither one of the grid nor one of the study, or that cannot
+    be an axis."""
     parts = key.split(".")
     for depth, part in enumerate(parts):
         blocks = blocks_at(parts[:depth], study)
@@ -211,7 +193,7 @@ def _unknown(key: str, study: type[Section]) -> str | None:
             fields = [b.model_fields[part] for b in blocks if part in b.model_fields]
             # The user chooses the keys of a mapping; those of a model depend on its name.
             if part == "model" or any(get_origin(field.annotation) is dict for field in fields):
-                return None
+                break
             continue
         if depth == 0 and len(parts) == 1:
             return f"unknown key; {allowed(key, Grid.model_fields)}"
@@ -221,10 +203,6 @@ def _unknown(key: str, study: type[Section]) -> str | None:
             if known
             else f"is not a key of a study; `{inside}` is not a block of keys"
         )
-    return None
-
-
-def _fixed(key: str) -> str | None:
     for fixed, reason in FIXED.items():
         if key == fixed or key.startswith(f"{fixed}."):
             return f"cannot be an axis: `{fixed}` {reason}"

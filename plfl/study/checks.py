@@ -40,8 +40,7 @@ PRIVACY = "federation.privacy"
 def of_names(
     sharing: Sequence[str], schemes: Collection[str], task: TaskRules, data: Data
 ) -> Iterator[str]:
-    """Report names of sharing schemes that are taken or unknown, and a task for which the source
-    has no targets."""
+    """Report sharing schemes with taken or unknown names, and sources without a task's targets."""
     if BASELINE in schemes:
         yield (
             f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
@@ -98,8 +97,7 @@ def of_claims(
 
 
 WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
-"""Names of all forecasters of a kind in claims, by what clients exchange: models, nothing, raw
-data."""
+"""Names in claims of all forecasters of a kind: clients exchange models, nothing, raw data."""
 
 
 def _parts_of(
@@ -462,8 +460,7 @@ def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
 
 
 def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
-    """Report values of hyperparameters that `algorithms`, each given with its kind, do not
-    allow."""
+    """Report hyperparameters that `algorithms`, each given with its kind, do not allow."""
     refused = (
         f"tuning.{key}.{line}"
         for kind, algorithm in algorithms
@@ -474,10 +471,8 @@ def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> It
 
 
 def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
-    """Report cells that cannot have equally many trials.
-
-    `cells`: some cells, by name: their algorithms, and whether their clients train alone.
-    """
+    """Report cells that cannot have equally many trials. `cells`: some cells, by name: their
+    algorithms, and whether their clients train alone."""
     counts: dict[int, str] = {}
     for cell, (untuned, alone) in cells.items():
         counts.setdefault(combinations.count(untuned, tuning.of(alone)), cell)

@@ -49,12 +49,8 @@ class Candidate:
 
 
 def candidates(base: Candidate, search: Search, trials: int | None = None) -> list[Candidate]:
-    """The combinations of values whose paths match the algorithms of `base`.
-
-    `trials`: the largest number of them; see `sample`.
-
-    Raises:
-        ValueError: a value is outside the bounds of its hyperparameter; the message names the path.
+    """The combinations of values whose paths match the algorithms of `base`, at most `trials` (see
+    `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the path.
     """
     axes = {path: values for path, values in search.items() if _target(base, path)}
     combinations = list(itertools.product(*axes.values()))
@@ -81,11 +77,9 @@ def count(base: Candidate, search: Search) -> int:
 
 
 def sample(axes: Sequence[Sequence[Value]], trials: int) -> list[tuple[Value, ...]]:
-    """A fixed selection of `trials` combinations of the values of `axes`.
-
-    It is a Latin hypercube: the values of an axis occur equally often, up to a difference of one.
-    Duplicate combinations are replaced by random others.
-    """
+    """A fixed selection of `trials` combinations of the values of `axes`. It is a Latin hypercube:
+    the values of an axis occur equally often, up to a difference of one. Duplicate combinations are
+    replaced by random others."""
     random = np.random.default_rng(0)
     every = list(itertools.product(*(range(len(values)) for values in axes)))
     columns = [random.permutation(np.resize(np.arange(len(a)), trials)).tolist() for a in axes]
@@ -195,10 +189,8 @@ class Combinations:
         return self.shares_nothing(sharing) and not ignores
 
     def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
-        """Whether a combination trains exactly like an earlier one.
-
-        Without a server, for example, all ServerOpts train the same.
-        """
+        """Whether a combination trains exactly like an earlier one. Without a server, for example,
+        all ServerOpts train the same."""
         if not self.trains_alone(sharing, method):
             return False
         same = (
@@ -209,10 +201,8 @@ class Combinations:
         return next(same) != (method, server_opt)
 
     def untuned(self, sharing: str, method: str, client_opt: str, server_opt: str) -> Candidate:
-        """The algorithms of a combination with the study's own hyperparameters.
-
-        Where clients train alone, the method is left out: it has no effect.
-        """
+        """The algorithms of a combination with the study's own hyperparameters; without the method
+        where clients train alone, because it has no effect there."""
         return self._untuned(method, client_opt, server_opt, self.trains_alone(sharing, method))
 
     def _untuned(self, method: str, client_opt: str, server_opt: str, alone: bool) -> Candidate:
@@ -231,8 +221,7 @@ class Combinations:
         return candidates(untuned, wanted, self.tuning.trials)
 
     def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
-        """The number of trials of a combination: its `candidates`, each with all numbers of
-        rounds."""
+        """The number of trials of a combination: its `candidates`, with all numbers of rounds."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
         wanted = self.tuning.of(self.trains_alone(sharing, method))
         each = self.tuning.trials or count(untuned, wanted)

@@ -1,7 +1,5 @@
-"""The files generated from the typed configuration: the schema and the reference.
-
-`plfl schema` writes them. A test fails if they are out of date.
-"""
+"""The files generated from the typed configuration: the schema and the reference. `plfl schema`
+writes them; a test fails if they are out of date."""
 
 import json
 import math
@@ -135,10 +133,8 @@ def _selected(choice: type[Section]) -> tuple[str, Section]:
 
 
 def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
-    """One table of the keys of several blocks, of which a study selects one by its name.
-
-    A key that is the same in several blocks has one row.
-    """
+    """One table of the keys of several blocks, of which a study selects one by its name. A key that
+    is the same in several blocks has one row."""
     owners: dict[tuple[str, str], list[str]] = {}
     for name, block in blocks.items():
         for key in type(block).model_fields:
@@ -181,11 +177,8 @@ def _table(titles: list[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
-    """What a JSON schema allows, in a few words.
-
-    It leaves out null, which the meaning of each key explains, and lower bounds of 0 and 1, which
-    are obvious.
-    """
+    """What a JSON schema allows, in a few words, without null, which the meaning of each key
+    explains, and lower bounds of 0 and 1, which are obvious."""
     if "enum" in prop:
         return ", ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
