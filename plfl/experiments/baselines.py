@@ -53,8 +53,7 @@ class BaselineTables:
     `trained_on_this_dataset`: whether its pre-training included these series, even the test set;
     `failed`: the error that left it without scores, or empty."""
     forecasts: pd.DataFrame
-    """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
-    any quantiles."""
+    """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast`, quantiles."""
     errors: pd.DataFrame
     """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
     `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
@@ -69,15 +68,13 @@ def evaluate(
     further: Sequence[Further] = (),
     leave_out: Collection[str] = (),
 ) -> BaselineTables:
-    """Train every baseline on the dataset of a state and score it on validation and test.
+    """Train every baseline but `leave_out` on the dataset of a state and score it on validation and
+    test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
     none can choose its windows. One that raises an error has no score at all, and the others go on.
-    If the task has widths, each client has widths of its own, because a baseline has no server.
-    `leave_out`: names of baselines that are not needed.
-
-    Raises:
-        DataError: a client has too few validation windows for widths.
+    If the task has widths, each client has widths of its own, because a baseline has no server;
+    DataError if a client has too few validation windows for them.
     """
     task = task or Forecast()
     task.check_calibration(dataset)

@@ -19,17 +19,13 @@ from plfl.results.records import CellResult, Files, Models, read_models, write_m
 
 @dataclass(frozen=True)
 class CellCache:
-    """A folder of finished cells.
-
-    Each is named by a digest of everything that determines its content: name and settings, dataset,
-    code and engine.
-    """
+    """A folder of finished cells. Each is named by a digest of everything that determines its
+    content: name and settings, dataset, code and engine."""
 
     folder: Path
 
     def get(self, digest: str, files: Files) -> bool:
-        """Copy the files of a cell to where they are wanted; False if it has not been trained
-        yet."""
+        """Copy the files of a cell to where they are wanted; False if it has not been trained."""
         kept = self._files(digest)
         try:
             whole = self._seal(digest).read_text(encoding="utf-8") == _sums(kept)

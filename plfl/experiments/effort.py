@@ -28,11 +28,8 @@ AGREED: dict[str, tuple[str, ...]] = {
 
 
 def local_steps(study: Study) -> int:
-    """Local steps of a client in a round.
-
-    With `federation.local_epochs`, those of a client with the number of windows that its source
-    assumes.
-    """
+    """Local steps of a client in a round. With `federation.local_epochs`, those of a client with
+    the number of windows that its source assumes."""
     f = study.federation
     if study.model.only_method:
         return 1  # a tree
@@ -51,8 +48,7 @@ def cost_of_step(study: Study) -> float:
 
 
 def stack_of(study: Study) -> str:
-    """Which cells one training job of a study, or of each of its variants, trains; see
-    `Compute.stack`."""
+    """Which cells one training job of a study, or of each variant, trains: `Compute.stack`."""
     compute, one = study.compute, next(iter(study.variants.values()))
     if compute.stack != "auto":
         return compute.stack

@@ -46,11 +46,8 @@ class Examiner(Protocol):
 
 
 class Evaluator:
-    """Forecasts every evaluation window of every client of a dataset.
-
-    If the task has conformal widths, they are fitted to the validation set whenever models are
-    scored.
-    """
+    """Forecasts every evaluation window of every client of a dataset. If the task has conformal
+    widths, they are fitted to the validation set whenever models are scored."""
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
         self.dataset, self.engine, self.task = dataset, engine, task
@@ -60,11 +57,9 @@ class Evaluator:
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
 
     def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
-        """Score the clients' own models, and those of `received` (N, P) as `evaluate` does.
-
-        Clients that keep their best models compare the current ones with them. In the last round
-        (`is_last`) the best ones are scored.
-        """
+        """Score the clients' own models, and those of `received` (N, P) as `evaluate` does. Clients
+        that keep their best models compare the current ones with them. In the last round
+        (`is_last`) the best ones are scored."""
         if f.best is None:
             return self.score(f, received)
         own_models = f.own_models(received)
@@ -85,9 +80,7 @@ class Evaluator:
 
     def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
-
-        Where nothing is shared (None) the two are the same.
-        """
+        Where nothing is shared (None) the two are the same."""
         return self._examined(
             self.engine.predict(local, self.starts),
             None if received is None else self.engine.predict(received, self.starts),
@@ -125,7 +118,13 @@ class Evaluator:
         ]
 
         def week() -> pd.DataFrame:
-            return pd.concat(self._shown(i, forecasts) for i in self.clients)
+            tables = []
+            for i in self.clients:
+                starts = self.task.week(self.dataset, i)
+                rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
+                shown = {str(m): self._part(i, "test", of[i])[rows] for m, of in forecasts.items()}
+                tables.append(self.task.shown(self.dataset, i, starts, shown))
+            return pd.concat(tables)
 
         def errors() -> pd.DataFrame:
             return pd.concat(
@@ -171,9 +170,3 @@ class Evaluator:
     def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
         windows = len(self.dataset.starts(i, split))
         return predictions[:windows] if split == "validation" else predictions[-windows:]
-
-    def _shown(self, i: int, forecasts: Mapping[Model, Forecasts]) -> pd.DataFrame:
-        starts = self.task.week(self.dataset, i)
-        rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
-        shown = {str(model): self._part(i, "test", of[i])[rows] for model, of in forecasts.items()}
-        return self.task.shown(self.dataset, i, starts, shown)

@@ -88,10 +88,8 @@ class Plan:
 
 
 def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
-    """The settings of the rounds for a single client that takes the steps of all clients.
-
-    Its optimiser is never reset.
-    """
+    """The settings of the rounds for a single client that takes the steps of all clients, and whose
+    optimiser is never reset."""
     steps = settings.local_steps
     changes = {"local_steps": steps and steps * clients, "opt_state": "keep", "participation": 1.0}
     return settings.model_copy(update=changes | {"simulation": Simulation()})
@@ -179,10 +177,8 @@ class CellPart:
         return seen
 
     def _joined(self, method: Method) -> tuple[Tensor, Tensor]:
-        """Models (n, P) of the clients that join: after their own steps, and as received.
-
-        If the server has a model for each member, they receive the mean.
-        """
+        """Models (n, P) of the clients that join: after their own steps, and as received: the mean,
+        if the server has a model for each member."""
         f = self._joiner
         assert f is not None
         models = self.federation.global_models

@@ -65,10 +65,8 @@ class Recorder:
         times: RoundTimes | None,
     ) -> None:
         """Add a row for each participant: mean minibatch loss, steps, bytes and simulated seconds.
-
         A loss that is not finite is recorded as infinite. A client that exchanged messages without
-        training, as before round 1, has a row without a loss.
-        """
+        training, as before round 1, has a row without a loss."""
         reached = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
         others = np.setdiff1d(reached, present)
         who = np.concatenate([present, others])
@@ -84,11 +82,7 @@ class Recorder:
         self.parts.append(pd.DataFrame(columns | crossed | timed))
 
     def evaluate(
-        self,
-        t: int,
-        examined: Evaluation,
-        traffic: Traffic,
-        clusters: NDArray[np.int64] | None,
+        self, t: int, examined: Evaluation, traffic: Traffic, clusters: NDArray[np.int64] | None
     ) -> None:
         """Add a row for each client, split and model: its scores, and its cluster if it has one."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}

@@ -36,12 +36,9 @@ def boosting_of(study: Study) -> trees.TreeSettings:
 
 
 def fit(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> tuple[list[Arrays], Predict]:
-    """Fit a baseline as `plfl.experiments.baselines.evaluate` does.
-
-    Returns:
-        The arrays of each client, fitted to all readings that it knows before the test set, and
-        the forecasts for validation and test.
-    """
+    """Fit a baseline as `plfl.experiments.baselines.evaluate` does. Returns the arrays of each
+    client, fitted to all readings that it knows before the test set, and the forecasts for
+    validation and test."""
     whole, clients = dataset.refit(), range(len(dataset.clients))
     if STANDARD[name].module == "trees":
         models = trees.of_each_client(name, dataset, boosting)

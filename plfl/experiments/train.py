@@ -131,10 +131,8 @@ def _trained_again(
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
-
     Their test scores are recorded for the last round. Their validation scores are those of the
-    trainings in which they were chosen, round by round.
-    """
+    trainings in which they were chosen, round by round."""
     whole = {
         state: examples.refit() if isinstance(examples, Dataset) else examples
         for state, examples in tried.of_state.items()
@@ -166,11 +164,8 @@ class _Job:
         checkpoint: Checkpoint | None,
         is_final: bool = False,
     ):
-        """Prepare a job.
-
-        `is_final`: whether it trains the chosen candidates again, each trial to its own last round.
-        Then it continues from the checkpoint of the choice.
-        """
+        """Prepare a job. `is_final`: whether it trains the chosen candidates again, each trial to
+        its own last round; then it continues from the checkpoint of the choice."""
         self.trainer, self.trials, self.running = trainer, trials, trials
         self.study, self.settings = trainer.study, trainer.study.federation
         self.progress, self.checkpoint, self.is_final = progress, checkpoint, is_final
@@ -261,10 +256,8 @@ class _Job:
 def _results(
     study: Study, trials: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
-    """The tables of the cells that the `trials` belong to, given the choice for each model.
-
-    `keeps`: the first of these cells also gets the trained models.
-    """
+    """The tables of the cells that the `trials` belong to, given the choice for each model, and
+    with `keeps` the trained models of the first of these cells."""
     cells, rounds = trials[0].cells, study.tuning.rounds
     described: dict[Model, tuple[Candidate, Recorder]] = {}
     for model, trial in chosen.items():
@@ -294,11 +287,8 @@ def tables(
     steps: float,
 ) -> CellResult:
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
-    chosen candidate.
-
-    `alone`: whether its clients train by themselves, so that there is no server rate; `steps`:
-    local steps of all candidates.
-    """
+    chosen candidate. `alone`: whether its clients train by themselves, so that there is no server
+    rate; `steps`: local steps of all candidates."""
     records = pd.concat(
         [
             recorder.of_model(model).assign(

@@ -43,12 +43,9 @@ class Trainer:
     def client_data(
         self, seed: int, dataset: Examples | None = None, settings: FederationSettings | None = None
     ) -> ClientData:
-        """The clients' data, with the minibatches of a seed.
-
-        By default these are the data and the settings of the study. `dataset` replaces the data by
-        those of some clients, or by other windows, in the same table; `settings` replaces the
-        settings of training.
-        """
+        """The clients' data, with the minibatches of a seed. `dataset` replaces the data of the
+        study by those of some clients, or by other windows, in the same table; `settings` replaces
+        its settings of training."""
         data = (self.dataset if dataset is None else dataset).of_seed(seed)
         study, task = self.study, self.task
         settings = settings or study.federation

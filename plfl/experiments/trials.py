@@ -84,10 +84,7 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model,
 
 def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, TunedChoice]]) -> set[str]:
     """The group of each state and sharing scheme whose local models are best on validation, given
-    all trials.
-
-    A scheme without any finite score has none. `kept`: see `choices`.
-    """
+    all trials. A scheme without any finite score has none. `kept`: see `choices`."""
     least: dict[tuple[str, str], tuple[float, str]] = {}
     for group, tried in _groups(trials).items():
         chosen = kept[group]["local"]

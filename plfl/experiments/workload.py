@@ -28,14 +28,11 @@ UNSURE = 2
 
 
 def workload(study: Study) -> pd.DataFrame:
-    """One row for each state and sharing scheme.
-
-    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells if the ServerOpt has no
-    effect, more if rates are tuned; `client_steps`: local steps of all clients of all trainings;
-    `megabytes`: what clients and servers exchange if shared parameters cross once each way per
-    round, not range-coded, or each tree once;
-    `evaluations`: client models that are scored on all their evaluation windows.
-    """
+    """One row for each state and sharing scheme: `state`, `sharing`, `cells`; `trainings`, fewer
+    than cells if the ServerOpt has no effect, more if rates are tuned; `client_steps`: local steps
+    of all clients of all trainings; `megabytes`: what clients and servers exchange if shared
+    parameters cross once each way per round, not range-coded, or each tree once; `evaluations`:
+    client models that are scored on all their evaluation windows."""
     f = study.federation
     layout = study.layout
     rows = []
@@ -125,16 +122,10 @@ def measured_speed(study: Study) -> float:
 
 
 def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tuple[float, float]:
-    """The time of training and of the baselines in one job, the least and the most that it may be.
-
-    Other variants than the first take as much longer as their steps have more operations. To score
-    a window costs a third of training on it.
-
-    Args:
-        study: a study, with or without further axes.
-        works: the `workload` of each variant.
-        speed: the measured speed of the first variant.
-    """
+    """The time of training and of the baselines in one job, the least and the most that it may be,
+    given the `workload` of each variant and the measured speed of the first one. The others take as
+    much longer as their steps have more operations. To score a window costs a third of training on
+    it."""
     first = next(iter(study.variants.values()))
     total = 0.0
     for label, variant in study.variants.items():

@@ -57,8 +57,7 @@ class Verdict:
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims."""
     p_alone: float | None = None
-    """The p value before this correction, but corrected for the number of comparisons if any one of
-    them is sufficient."""
+    """The p value before this correction, but corrected for `sufficient` comparisons."""
     deciding: Comparison | None = None
     """The comparison that decides; None for counted quantities."""
     sufficient: int = 1
@@ -279,8 +278,7 @@ def note(study: Study) -> None:
 
 
 def noted(folder: Path) -> list[str] | None:
-    """The claims that a study had before its results, given its results folder; None if not
-    recorded."""
+    """The claims that a study had before its results, by its results folder; None: unknown."""
     path = folder / FILE
     if not path.is_file():
         return None

@@ -41,13 +41,12 @@ SEASONS = {name: STANDARD[name].reach for name in ("naive_day", "naive_week")}
 
 
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
-    """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts.
+    """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts,
+    the only baselines of a deployed study, whose data stay with its clients.
 
     `rows` is the number of its readings, `windows` of the windows that it trains and is scored on,
-    `skipped` of those that touch a gap.
-
-    The seasonal naive forecasts are the only baselines of a deployed study, whose data stay with
-    its clients. A warning names each client whose persistence error is zero; its MASE is undefined.
+    `skipped` of those that touch a gap. A warning names each client whose persistence error is
+    zero; its MASE is undefined.
     """
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
@@ -106,9 +105,7 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     cells = files.cells.values()
     records = [part.records for part in cells]
     join_tables(
-        records,
-        folder / "records.parquet",
-        lambda t: summaries.append(summarise(t, source)),
+        records, folder / "records.parquet", lambda t: summaries.append(summarise(t, source))
     )
     join_tables([part.forecasts for part in cells], folder / "forecasts.parquet")
     join_tables([part.errors for part in (*cells, *files.baselines)], folder / "errors.parquet")
@@ -130,10 +127,7 @@ def collect(
     gather: Callable[[Study, JobFiles, Path], pd.DataFrame] = write_tables,
 ) -> None:
     """Collect the results of all cells, baselines and clients into the tables of the study in
-    `folder`.
-
-    `gather` writes the tables except the summary, which it returns.
-    """
+    `folder`. `gather` writes the tables except the summary, which it returns."""
     about = {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in files.receipts.items()},
@@ -156,9 +150,7 @@ def conclude(
     engine: Mapping[str, str] | None = None,
 ) -> None:
     """Write `summary.csv`, and `study.json` with `about` and the versions of the software.
-
-    `engine`: name and version of the software that trained, if it was not the simulator.
-    """
+    `engine`: name and version of the software that trained, if it was not the simulator."""
     write_csv(summary, folder / "summary.csv")
     libraries = {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
     write_about(folder, git, libraries | dict(engine or {}), about)
@@ -171,11 +163,11 @@ GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 
 
 def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Test scores of every cell and model at the last round.
+    """Test scores of every cell and model at the last round: means and medians over clients.
 
-    Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
-    is undefined where the persistence error is zero. A cell with a forecast that is not finite has
-    diverged: its scores are NaN at that round. The costs of a training are in total; see `costs`.
+    `mase_clients` is the number of clients that have a MASE; it is undefined where the persistence
+    error is zero. A cell with a forecast that is not finite has diverged: its scores are NaN at
+    that round. The costs of a training are in total; see `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
     training = [*CELL, "model"]
@@ -219,12 +211,9 @@ def further_scores(table: pd.DataFrame) -> list[str]:
 
 
 def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Rows for the summary: test scores of every baseline in every state, means over clients.
-
-    Returns:
-        One row per state and baseline with those columns of `summarise` that apply. `seed` and
-        `round` are empty. A baseline without a forecast for at least one client has no scores.
-    """
+    """Rows for the summary: test scores of every baseline in every state, means over clients, in
+    those columns of `summarise` that apply. `seed` and `round` are empty. A baseline without a
+    forecast for at least one client has no scores."""
     rows = []
     for (state, name), table in baselines.groupby(["state", "baseline"], sort=False):
         by_split = dict(list(table.groupby("split")))
@@ -255,15 +244,11 @@ def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame
 
 
 def costs(records: pd.DataFrame) -> pd.DataFrame:
-    """The costs of each training over all rounds, indexed by cell and model.
-
-    Returns:
-        - `bytes_down`, `bytes_up`: over all clients;
-        - `epochs`: passes over its training windows that a client makes, mean over clients;
-        - `seconds`: duration of all rounds that have participants;
-        - `waiting`: seconds per round that a participant waits for the others, on average. The last
-          two are present only if time is simulated.
-    """
+    """The costs of each training over all rounds, indexed by cell and model: `bytes_down`,
+    `bytes_up`, over all clients; `epochs`, passes over its training windows that a client makes,
+    mean over clients; and if time is simulated `seconds`, the duration of all rounds that have
+    participants, and `waiting`, seconds per round that a participant waits for the others, on
+    average."""
     train = records[records["split"] == "train"]
     costs = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
     clients = records.groupby(_TRAINING)["client"].nunique()

@@ -61,15 +61,10 @@ class _Side:
 def compare(a: str, b: str) -> Compared:
     """Compare two results folders cell by cell, or two cells.
 
-    Args:
-        a: a results folder, or `FOLDER:CELL` with the name of a cell as `plfl cells --list` prints
-            it, without its seed (`CA-P2-fedopt-adam-fedyogi`) and with its variant if the study
-            has any. The name of a baseline is, for example, `CA-baseline-lightgbm_lags`.
-        b: the other side, of the same kind.
-
-    Raises:
-        ResultsError: a folder or cell does not exist, only one side is a cell, or the sides have
-            no cell, client, seed or test week in common.
+    A cell is `FOLDER:CELL` with its name as `plfl cells --list` prints it, without its seed
+    (`CA-P2-fedopt-adam-fedyogi`) and with its variant if the study has any. The name of a baseline
+    is, for example, `CA-baseline-lightgbm_lags`. ResultsError: a folder or cell does not exist,
+    only one side is a cell, or the sides have no cell, client, seed or test week in common.
     """
     sides = _side(a), _side(b)
     if (sides[0].cell is None) != (sides[1].cell is None):

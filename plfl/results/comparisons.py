@@ -114,11 +114,10 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
     """What each client gains from the first set of forecasters.
 
-    Yields:
-        `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
-        the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the
-        weeks of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of
-        the second set, and the absolute errors saved in 30 days, `kwh_a_month`.
+    Yields `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
+    the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the weeks
+    of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
+    set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
     alone = by_state([than.forecaster for _, than in contest.pairs])
     saved = by_state(list(_in_energy(contest)))

@@ -267,11 +267,8 @@ def contests(
     states: Sequence[str] = (),
 ) -> list[Contest]:
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
-    the axes `each`. The keys are those of `plfl.config.sections.Claim`.
-
-    Raises:
-        NotInStudyError: a side has no forecaster, or the variants cannot be compared.
-    """
+    the axes `each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a side has
+    no forecaster, or the variants cannot be compared."""
     places = [parsed(name, study.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
@@ -317,11 +314,8 @@ def best(among: Sequence[Contender]) -> Contender | None:
 def candidates(
     study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
 ) -> list[Contender]:
-    """The forecasters of a state that names in claims stand for, in some variants.
-
-    Raises:
-        NotInStudyError: no variant is at a place that a name says.
-    """
+    """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
+    if no variant is at a place that a name says."""
     columns = {axis.key: axis.column for axis in study.axes}
     candidates = []
     for full in names:

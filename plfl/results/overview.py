@@ -127,10 +127,8 @@ def _covered(tables: Tables) -> list[str]:
 
 
 def _further(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, float]:
-    """WAPE and the scores of intervals, if there are any; NaN if one is missing.
-
-    `by_client`: the coverage for each client and seed, if there are intervals.
-    """
+    """WAPE and the scores of intervals, if there are any; NaN if one is missing. `by_client`: the
+    coverage for each client and seed, if there are intervals."""
     kept = {str(column).removesuffix("_mean"): column for column in means}
     means_of = {
         name: float(means[column].mean(skipna=False))
@@ -230,10 +228,8 @@ def along(study: Study) -> tuple[Axis, dict[str, str]]:
 
 @dataclass(frozen=True)
 class Overview:
-    """The joined tables in the results folder of a study with further axes.
-
-    Every access raises ResultsError if its file is missing or damaged.
-    """
+    """The joined tables in the results folder of a study with further axes. Every access raises
+    ResultsError if its file is missing or damaged."""
 
     folder: Path
 

@@ -62,8 +62,7 @@ MODELS: tuple[Model, Model] = ("local", "global")
 Models = dict[Model, NDArray[np.float32]]
 """Parameters (N, P) of the clients' models, by model; `global` only if something is shared."""
 ConformalWidths = dict[Model, NDArray[np.float64]]
-"""Conformal widths (N, ...) of the intervals of the clients' models, by model; see
-`plfl.tasks.conformal`."""
+"""Conformal widths (N, ...) of the clients' intervals, by model; see `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 DAMAGE = (
@@ -156,11 +155,8 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table that `write_table` wrote, and verify its checksums.
-
-    Raises:
-        ResultsError: the table is missing or damaged.
-    """
+    """Read a table that `write_table` wrote, and verify its checksums; ResultsError if it is
+    missing or damaged."""
     try:
         return pd.read_parquet(path, page_checksum_verification=True)
     except DAMAGE as error:
@@ -173,12 +169,9 @@ def join_tables(
     show: Callable[[pd.DataFrame], object] = lambda table: None,
     marks: Sequence[Mapping[str, str]] = (),
 ) -> None:
-    """Concatenate the tables at `paths` into the table `out`.
-
-    The rows are read and written in groups of whole tables, so that only one group is in memory at
-    a time; `show` is called with each group. Columns that a table lacks are null in its rows. The
-    `marks` of each table, if any, become its first columns.
-    """
+    """Concatenate the tables at `paths` into the table `out`, in groups of whole tables, of which
+    only one is in memory at a time; `show` is called with each group. Columns that a table lacks
+    are null in its rows. The `marks` of each table, if any, become its first columns."""
     schemas = [schema(path).remove_metadata() for path in paths]
     columns = [pa.field(name, pa.string()) for name in (marks[0] if marks else ())]
     joined = pa.schema([*columns, *pa.unify_schemas(schemas, promote_options="permissive")])
@@ -205,11 +198,7 @@ def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterat
 
 
 def schema(path: Path) -> pa.Schema:
-    """The columns of a table that `write_table` wrote.
-
-    Raises:
-        ResultsError: the table is missing or damaged.
-    """
+    """The columns of a table of `write_table`; ResultsError if it is missing or damaged."""
     try:
         return pq.read_schema(path)
     except DAMAGE as error:
@@ -235,19 +224,15 @@ def cell_digest(path: Path) -> str | None:
 def write_about(
     folder: Path, git: str | None, libraries: Mapping[str, str], about: Mapping[str, Any]
 ) -> None:
-    """Write `study.json` in a results folder: the versions of all software, then facts `about` the
-    study."""
+    """Write `study.json` in a results folder: versions of the software, facts `about` the study."""
     versions = {**libraries, "python": platform.python_version()}
     made_by = {"format": FORMAT, "version": __version__, "git": git, "versions": versions}
     write_text(folder / "study.json", json.dumps({**made_by, **about}, indent=1) + "\n")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """The content of `study.json` in a results folder.
-
-    Raises:
-        ResultsError: the file is missing, damaged, or has another format of the configuration.
-    """
+    """The content of `study.json` in a results folder; ResultsError if it is missing, damaged, or
+    has another format of the configuration."""
     path = folder / "study.json"
     try:
         about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -307,11 +292,7 @@ def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read a file of `write_models`.
-
-    Raises:
-        ResultsError: the file is missing, damaged, or not one of plfl.
-    """
+    """Read a file of `write_models`; ResultsError if it is missing, damaged, or not one of plfl."""
     try:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata() or {}

@@ -64,10 +64,12 @@ def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
     for state in dict.fromkeys(piece.state for piece in pieces):
         here = [piece for piece in pieces if piece.state == state]
         clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
-        tables = [
-            _mean([piece.of(clients) for piece in here if piece.origin == origin])
-            for origin in dict.fromkeys(piece.origin for piece in here)
-        ]
+        tables: list[Array] = []
+        for origin in dict.fromkeys(piece.origin for piece in here):
+            of_origin = [piece.of(clients) for piece in here if piece.origin == origin]
+            weeks = range(min(table.shape[2] for table in of_origin))  # the last has any surplus
+            whole = [np.add.reduceat(table, weeks, axis=2) for table in of_origin]
+            tables.append(np.mean(whole, axis=0))
         weekly = np.concatenate(tables, axis=2) / len(tables)
         scores[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
     return scores
@@ -89,13 +91,6 @@ def pooled(
         {} if shared else {state: scores.weeks for state, scores in states.items()},
         sampled=not shared,
     )
-
-
-def _mean(tables: Sequence[Array]) -> Array:
-    """The mean of tables with the same clients and seeds. Surplus weeks are added to the last."""
-    weeks = range(min(table.shape[2] for table in tables))
-    mean: Array = np.mean([np.add.reduceat(table, weeks, axis=2) for table in tables], axis=0)
-    return mean
 
 
 @dataclass(frozen=True)
@@ -125,8 +120,7 @@ class Forecaster(WeeklyScores):
         return self.name.removesuffix("-none-none")
 
     def is_comparable(self, other: Forecaster) -> bool:
-        """Whether both MASE have the same meaning: persistence has the same error for common
-        clients."""
+        """Whether both MASE mean the same: common clients have the same error of persistence."""
         common = [client for client in self.clients if client in other.clients]
         here, there = (
             [forecaster.persistence[forecaster.clients.index(client)] for client in common]
@@ -216,15 +210,11 @@ class CellScores:
 def scores(
     tables: Tables, model: Model, baselines: bool = False, score: str = "mase"
 ) -> dict[str, CellScores]:
-    """The scores of every state at the last round, in the order of the study.
+    """The scores of a model of each cell at the last round, by state in the order of the study.
 
-    Args:
-        tables: the results folder.
-        model: the model of each cell that is scored.
-        baselines: whether to append the baselines to the cells, as combinations ("baseline", name,
-            "none", "none") with the same MASE for every seed. A baseline without a forecast for at
-            least one client has no MASE.
-        score: or `scaled_crps` in its place on the test set.
+    `baselines` appends the baselines to the cells, as combinations ("baseline", name, "none",
+    "none") with the same MASE for every seed. A baseline without a forecast for at least one client
+    has no MASE. `score`: or `scaled_crps` in its place on the test set.
     """
     summary = tables.summary
     summary = summary[summary["model"] == model]
@@ -292,11 +282,9 @@ def _of_state(
 
 
 def weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
-    """The share of each week of the test set in the MASE, a row for each of the `keys`.
-
-    The days between the first and the last are cut into as many blocks of equal length as have at
-    least seven days each; a shorter test set is one block.
-    """
+    """The share of each week of the test set in the MASE, a row for each of the `keys`. The days
+    between the first and the last are cut into as many blocks of equal length as have at least
+    seven days each; a shorter test set is one block."""
     since = (errors["day"] - days.min()) // pd.Timedelta(days=1)
     length = int((days.max() - days.min()) / np.timedelta64(1, "D")) + 1
     blocks = max(1, length // DAYS)

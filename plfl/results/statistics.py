@@ -132,17 +132,14 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether both sides are equal for every client and seed: then they are one training with
-        two names."""
+        """Whether both sides are equal throughout: then they are one training with two names."""
         return all((table == 0).all() for table in self.scored.values())
 
     @cached_property
     def parts(self) -> dict[str, VariancePart]:
-        """The parts of the variance of the effect, by factor.
-
-        Without `clients` if these are not sampled, without `seeds` if nothing was trained, and
-        without `weeks` if scores are not sums over weeks.
-        """
+        """The parts of the variance of the effect, by factor, without `clients` if these are not
+        sampled, without `seeds` if nothing was trained, and without `weeks` if scores are not sums
+        over weeks."""
         tables = {state: self._by_week[state] for state in self.scored}
         total = sum(map(len, tables.values()))
         shares = [len(table) / total for table in tables.values()]
@@ -180,10 +177,8 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the effect over all factors except those that are `lacking`.
-
-        NaN if any state has a single client; if clients are not sampled, NaN without two seeds.
-        """
+        """Interval of the effect over all factors except those that are `lacking`; NaN if any state
+        has a single client; if clients are not sampled, NaN without two seeds."""
         if next(iter(self.parts)) in self.lacking:
             return np.nan, np.nan
         reach = max(
@@ -207,8 +202,7 @@ class Comparison:
 
 
 def sources(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
-    """The variances that an effect is tested against: of all factors together, and of each known
-    one."""
+    """The variances that an effect is tested against: of all factors together, and of each."""
     known = [part for part in parts.values() if part.freedom]
     return [VariancePart.of(0, [p.variance for p in known], [p.freedom for p in known]), *known]
 
@@ -255,10 +249,7 @@ def too_few(lacking: list[str]) -> str:
 
 def undecidable(study: Study) -> str:
     """What comparisons of cells in a study cannot decide, and what they need; empty if it has many
-    clients.
-
-    The number of weeks of its test sets is known only from the data.
-    """
+    clients. The number of weeks of its test sets is known only from the data."""
     numbers = {"seeds": len(study.grid.seeds)}
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
@@ -275,11 +266,9 @@ def undecidable(study: Study) -> str:
 
 
 def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
-    """What would decide a claim, in one sentence: the factor that has to grow least.
-
-    `level`: the significance level after correction for all other claims; `sufficient`: of how many
-    comparisons any one could have decided it.
-    """
+    """What would decide a claim, in one sentence: the factor that has to grow least. `level`: the
+    significance level after correction for all other claims; `sufficient`: of how many comparisons
+    any one could have decided it."""
     parts, effect, level = comparison.parts, comparison.effect, level / sufficient
     if comparison.lacking:
         return too_few(comparison.lacking)

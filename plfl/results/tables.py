@@ -181,13 +181,11 @@ class Tables:
         return path.is_file() and "peak_error" in self._columns(path.name)
 
     def errors_of(self, model: str, score: str = "mase") -> pd.DataFrame:
-        """The errors of a model of the cells, or of the baselines, by client and day; with
-        `scaled_crps` as `score`, their CRPS in place of the absolute errors.
-
-        A row per forecaster, seed, client and day: its labels, `day`, `error`, `forecasts`,
-        `scale`; see `plfl.tasks.metrics.of_days`. A deployed study keeps no days, because the data
-        stay with its clients: its test set counts as one day.
-        """
+        """The errors of a model of the cells, or of the baselines: a row per forecaster, seed,
+        client and day with its labels, `day`, `error`, `forecasts`, `scale`; see
+        `plfl.tasks.metrics.of_days`. With `scaled_crps` as `score`, their CRPS is in place of the
+        absolute errors. A deployed study keeps no days, because the data stay with its clients: its
+        test set counts as one day."""
         if (Path(self.folder) / "errors.parquet").is_file():
             labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
             column = {"mase": "error", "scaled_crps": "crps"}[score]
@@ -337,17 +335,14 @@ class Tables:
         return Cell(**axes, seed=self.study.grid.seeds[0])
 
     def shown_cell(self, state: str) -> Cell | None:
-        """The cell whose forecasts are shown for a state: the best federation, if there is one.
-
-        None if every cell diverged; see `best`.
-        """
+        """The cell whose forecasts are shown for a state: the best federation, if there is one;
+        None if every cell diverged; see `best`."""
         federated = self.best("local", state=state, sharing=self.study.federated)
         return federated or self.best("local", state=state)
 
     @property
     def one_way(self) -> bool:
-        """Whether the study has only one method and one optimiser of each kind, which then need no
-        name."""
+        """Whether there is only one method and one optimiser of each kind: they need no name."""
         grid = self.study.grid
         return max(map(len, (grid.method, grid.client_opt, grid.server_opt))) == 1
 
@@ -405,9 +400,7 @@ def _readable(path: Path) -> Iterator[None]:
 @contextmanager
 def fitting(*folders: Path) -> Iterator[None]:
     """Raise ResultsError if tables of `folders` contradict each other, as after a manual change.
-
-    All code that combines several tables runs in this context.
-    """
+    All code that combines several tables runs in this context."""
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
