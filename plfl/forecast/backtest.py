@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,37 +15,15 @@ FEWEST = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
 
 
-class BacktestScores(TypedDict):
-    """Errors of the same forecasts, those for which all of them are known."""
-
-    first: pd.Timestamp
-    last: pd.Timestamp
-    forecasts: int
-    mae: float
-    """Mean absolute error in kWh per interval."""
-    naive_day: float
-    """That of the load a day before."""
-    naive_week: float
-    """That of the load a week before."""
-    percent_of_load: float
-    """WAPE: the sum of the errors over that of the loads."""
-    mase: float
-    """`mae` over the error of the last reading."""
-
-
 def pairs(
     model: ForecastModel, client: str, readings: pd.DataFrame, after: pd.Timestamp | None = None
 ) -> pd.DataFrame:
     """Loads and forecasts after a time, by default of readings that neither training nor validation
-    has seen.
+    has seen; DataError if there are none.
 
-    Returns:
-        A row for each forecast for which everything is known, indexed by its time: `truth`,
-        `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, a day
-        and a week before.
-
-    Raises:
-        DataError: there are no such readings.
+    Returns a row for each forecast for which everything is known, indexed by its time: `truth`,
+    `forecast`, and `last`, `naive_day` and `naive_week`, the load of the last reading, a day and a
+    week before.
     """
     after = pd.Timestamp(model.scalings[client].known) if after is None else after
     forecasts = model.predict(readings, client)
@@ -74,8 +52,11 @@ def pairs(
     return table
 
 
-def scored(table: pd.DataFrame) -> BacktestScores:
-    """The errors in a table of `pairs`."""
+def scored(table: pd.DataFrame) -> dict[str, Any]:
+    """The errors in a table of `pairs`: `first` and `last` time, number of `forecasts`; mean
+    absolute errors in kWh per interval of the forecasts (`mae`) and of the loads a day and a week
+    before (`naive_day`, `naive_week`); `percent_of_load` (WAPE); `mase`, over the error of the last
+    reading."""
     errors = table.sub(table["truth"], axis=0).abs().mean()
     size = float(table["truth"].abs().mean())
     return {

@@ -68,11 +68,8 @@ class Forecasters:
 
     @cached_property
     def index(self) -> pd.DataFrame:
-        """A row per state and forecaster: `state`, `name`, `cell`, `file`.
-
-        Raises:
-            ResultsError: the folder keeps none.
-        """
+        """A row per state and forecaster: `state`, `name`, `cell`, `file`; ResultsError if the
+        folder keeps none."""
         _ = self.tables.about  # says what is wrong with the folder
         table = _index(self.folder)
         if table.empty:
@@ -103,11 +100,8 @@ class Forecasters:
 
     def of(self, client: str, wanted: str = "") -> Choice:
         """What forecasts a client: the forecaster of least error on the client's validation set or,
-        after an update, on the last readings, or the one that is `wanted`.
-
-        Raises:
-            ResultsError: the client did not take part, or nothing that can forecast it is kept.
-        """
+        after an update, on the last readings, or the one that is `wanted`. ResultsError: the client
+        did not take part, or nothing that can forecast it is kept."""
         if client not in self.clients:
             raise ResultsError(
                 f"{client}: did not take part in {self.results}"
@@ -131,16 +125,13 @@ class Forecasters:
     def of_new(
         self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
     ) -> tuple[Choice, ForecastModel]:
-        """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`.
+        """What forecasts a meter that did not take part, and its model; see `ForecastModel.adapt`
+        also for errors. ResultsError: nothing is kept that could forecast a new meter.
 
         The forecasters that suit a meter of this age are compared on the last fifth of its
         readings. With less than two weeks, they are models as received and naive forecasts, which
         need no training and are compared on all readings; with less than a week, the model as
         received is taken (benchmarks/first_days.py).
-
-        Raises:
-            ResultsError: nothing is kept that could forecast a new meter.
-            DataError: see `ForecastModel.adapt`.
         """
         if wanted:
             choice = self._wanted(self.index, wanted)
@@ -220,11 +211,8 @@ class Forecasters:
         return tables
 
     def with_earlier(self, client: str, readings: pd.DataFrame, rows: int) -> pd.DataFrame:
-        """New readings of a client with up to this number of known `rows` before them.
-
-        Raises:
-            DataError: they have another unit.
-        """
+        """New readings of a client with up to this number of known `rows` before them; DataError if
+        they have another unit."""
         self.any_model.check_unit(readings["load"], client)
         known = self.readings[client]
         first = readings.index[0] - rows * pd.Timedelta(minutes=self.any_model.interval)

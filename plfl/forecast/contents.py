@@ -73,8 +73,7 @@ def describe_scaled(
     scalings: Mapping[str, Scaling],
     widths: ConformalWidths,
 ) -> dict[str, Any]:
-    """As `describe`, given the columns of the clients' series, the minutes between their rows, and
-    their scalings."""
+    """As `describe`, given the columns of the series, the minutes between rows, and scalings."""
     return {
         "format": FORMAT,
         "version": __version__,

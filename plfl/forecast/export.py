@@ -25,18 +25,9 @@ ABOUT = "about.json"
 
 
 def export(path: Path, program: Program, later: int, about: dict[str, Any]) -> None:
-    """Write a program for ONNX runtimes.
-
-    Args:
-        path: the file.
-        program: the program.
-        later: rows after the last reading that it reads, too.
-        about: facts to store in the file, in addition to the form of its inputs.
-
-    Raises:
-        ConfigError: the model is not one that PyTorch can export.
-        PlflError: the file has another suffix, or packages are missing.
-    """
+    """Write a program for ONNX runtimes, with facts `about` it in addition to the form of its
+    inputs. `later`: rows after the last reading that it reads, too. ConfigError: the model is not
+    one that PyTorch can export. PlflError: the file has another suffix, or packages are missing."""
     if path.suffix != ".onnx":
         raise PlflError(f"{path}: name a file that ends in .onnx")
     if not all(map(find_spec, ("onnx", "onnxscript"))):
@@ -69,8 +60,7 @@ def export(path: Path, program: Program, later: int, about: dict[str, Any]) -> N
 
 
 def traced(program: Program, rows: int) -> torch.export.ExportedProgram:
-    """The program without plfl, which gives the same forecasts for any number of windows of this
-    many rows."""
+    """The program without plfl, with the same forecasts for any number of windows of these rows."""
     random = torch.Generator().manual_seed(0)
 
     def windows(number: int) -> tuple[Tensor, Tensor]:

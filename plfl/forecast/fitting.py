@@ -47,13 +47,9 @@ AS_RECEIVED = 2 * WEEK
 
 
 def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None) -> tuple[C, int]:
-    """The model of a new meter, see `ForecastModel.adapt`, and its number of passes.
-
-    The readings in the `table` have the columns that the clients had; NaN in gaps.
-
-    Raises:
-        DataError: the clients shared nothing, or there are too few readings.
-    """
+    """The model of a new meter, see `ForecastModel.adapt`, and its number of passes. The readings
+    in the `table` have the columns that the clients had; NaN in gaps. DataError: the clients shared
+    nothing, or there are too few readings."""
     study, scalings = model.study, model.scalings
     scaling = scaling_of_new(table, study.windows, next(iter(scalings.values())))
     if model.baseline:
@@ -78,8 +74,7 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
 
 
 def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
-    """The model of a client alone, after training on all readings in a `table`; see
-    `ForecastModel.updated`."""
+    """The model of a client, trained on all readings in a `table`; see `ForecastModel.updated`."""
     study, old, before = model.study, model.scalings[client], alone(model, client)
     values = table.to_numpy(float)
     scaling = replace(
@@ -117,11 +112,7 @@ def _without_own_trees(
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
-    """Parameters (P,) that a new meter begins with.
-
-    Raises:
-        DataError: the clients of the cell shared nothing.
-    """
+    """Parameters (P,) that a new meter begins with; DataError if the clients shared nothing."""
     if "global" not in models:
         raise DataError(
             f"{cell}: its clients shared nothing that a new meter could begin with; use a model of "

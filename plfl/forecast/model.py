@@ -58,14 +58,11 @@ class ForecastModel(Contents):
         return max(covariates.reach(windows.covariates, *sizes), back + 3 if back > 0 else 0)
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
-        """The readings in a meter's file, read like the own meters of a study.
+        """The readings in a meter's file, read like the own meters of a study; `client`: the name
+        of the meter, for its time zone, by default that of the file.
 
         Models of other sources expect columns with the names of the inputs, the load in kWh per
         interval, and a column `timestamp` with the standard time at the ends of the intervals.
-
-        Args:
-            path: the file.
-            client: the name of the meter, for its time zone; None: the file's name.
 
         Raises:
             DataError: see `plfl.data.meters.read_file`.
@@ -77,19 +74,10 @@ class ForecastModel(Contents):
     def read_all(
         self, paths: Sequence[Path], client: str | None = None, unit: str | None = None
     ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-        """The readings of all meters in files and folders, read as the study reads its own.
-
-        Args:
-            paths: the files, and folders of files.
-            client: the only meter to read; a file of one meter is taken for it.
-            unit: the unit of the readings; None: that of the study or of the files.
-
-        Returns:
-            The readings by meter, and what is wrong with others, a line for each.
-
-        Raises:
-            DataError: nothing of this name exists.
-        """
+        """The readings of all meters in files and folders, read as the study reads its own, and
+        what is wrong with others, a line for each; DataError if nothing of a name exists. `client`:
+        the only meter to read; a file of one meter is taken for it. `unit`: that of the readings;
+        None: that of the study or of the files."""
         layout = self._layout
         files = meters.in_folders(paths, exports=bool(layout.exports))
         if unit is not None:
@@ -202,10 +190,8 @@ class ForecastModel(Contents):
         return restore(self.baseline, self.fitted[client], dataset, levels)(0, starts)
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
-        """The rows of the result of `predict` for `frame` that are after its last reading.
-
-        With several horizons, the rows that were made at the last reading.
-        """
+        """The rows of the result of `predict` for `frame` that are after its last reading; with
+        several horizons, those that were made at the last reading."""
         last, several = frame.index[-1], self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if several else forecasts.index > last
         upcoming: pd.DataFrame = forecasts[is_new]
@@ -216,13 +202,8 @@ class ForecastModel(Contents):
 
         A network begins with the parameters that the server sends, and trains its own part on all
         windows of the readings; a baseline is fitted to them. See `plfl.forecast.fitting`. A few
-        weeks are enough; less than one week is little.
-
-        Args:
-            frame: its readings, see `predict`.
-            client: its name.
-            epochs: passes over its windows; 0: none. None: the number with the least error in the
-                last fifth of the readings.
+        weeks are enough; less than one week is little. `epochs`: passes over its windows; None: the
+        number with the least error in the last fifth of the readings.
 
         Returns:
             A model that knows only this meter. Its `local` model is the trained one, its `global`
@@ -249,17 +230,10 @@ class ForecastModel(Contents):
         return adapted
 
     def updated(self, frame: pd.DataFrame, client: str) -> ForecastModel:
-        """The model of a client that took part, after training on all its readings until now.
+        """The model of a client that took part, for it alone, after training on all its readings.
 
         A network takes own steps from where it stands, on the readings after those that it was
         trained and chosen on; a baseline is fitted anew to all. See `plfl.forecast.fitting`.
-
-        Args:
-            frame: all its readings, see `predict`.
-            client: its name.
-
-        Returns:
-            A model that knows only this client.
 
         Raises:
             DataError: the models of its method cannot be trained alone, or see `predict`.
@@ -275,20 +249,14 @@ class ForecastModel(Contents):
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.datetime64]]:
-        """What an exported program reads for all forecasts of `predict`.
-
-        Args:
-            frame: the readings of a client, see `predict`.
-            client: its name; not needed if there is only one.
+        """What an exported program reads for all forecasts of `predict`; see there for the
+        arguments and errors.
 
         Returns:
             The rows (W, R, F) of the windows in the units of the data, NaN before the first
             reading; the minutes (W,) since Monday 00:00 of their last readings; and the stamps that
             they forecast, (W,) or (W, H) of several horizons. The last `later` rows are those until
             the last target. Windows that touch a gap are left out.
-
-        Raises:
-            DataError: see `predict`.
         """
         client = self._client(client)
         self._check(frame, client)
@@ -305,17 +273,12 @@ class ForecastModel(Contents):
     def export(
         self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
     ) -> None:
-        """Write the forecaster of a client as a program for ONNX runtimes.
+        """Write the forecaster of a client, see `predict`, as a program for ONNX runtimes (.onnx).
 
         The program is a function of readings and the time of the last one, see `inputs`. It returns
         loads in kWh per interval: sorted quantiles with their widths added, or point forecasts,
         with widths between the ends of their intervals. `about.json`, a property of the file's
         metadata, describes them.
-
-        Args:
-            path: the file, which ends in .onnx.
-            client: the client; not needed if there is only one.
-            model: `local`, or `global` with the shared parameters as the server sends them.
 
         Raises:
             DataError: no such client or model.
@@ -457,12 +420,8 @@ class ForecastModel(Contents):
             self.check_unit(frame["load"], client)
 
     def check_unit(self, load: pd.Series, client: str) -> None:
-        """Refuse loads of a client that are as much above those of its training as another unit
-        makes them.
-
-        Raises:
-            DataError: they are.
-        """
+        """Refuse, with a DataError, loads of a client that are as much above those of its training
+        as another unit makes them."""
         scaling, at = self.scalings[client], self.columns.index("load")
         low, high = scaling.low[at], scaling.high[at]
         largest, median = load.max(), load.median()
@@ -480,8 +439,7 @@ class ForecastModel(Contents):
                 )
 
     def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:
-        """Whether the look-back that ends with a row (R,) is outside of the client's training
-        data."""
+        """Whether the look-back that ends with a row (R,) is outside of the training data."""
         scaling = self.scalings[client]
         stray = np.zeros(len(table), bool)
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):

@@ -43,19 +43,13 @@ class Form:
     def table(
         self, forecasts: Mapping[str, pd.DataFrame], forecasters: Mapping[str, str]
     ) -> pd.DataFrame:
-        """The table.
+        """The table of forecasts, as `ForecastModel.predict` returns them by client, with offsets
+        if they are known, and the names of their forecasters.
 
         Long: `timestamp`, `client`, `forecast` and any quantiles, `made_at`, `outside`, `unit`,
         `timezone`, `stamp`, `forecaster`. Wide: a column for each meter and quantile, whose name
-        has the unit and the forecaster.
-
-        Args:
-            forecasts: those of `ForecastModel.predict` by client, with offsets if they are known.
-            forecasters: the name of the forecaster by client.
-
-        Raises:
-            DataError: the time zone is unknown, or that of the stamps is; a wide table would need
-            several forecasts in a cell.
+        has the unit and the forecaster. DataError: the time zone is unknown, or that of the stamps
+        is; a wide table would need several forecasts in a cell.
         """
         zones = {_stamps(table).tz for table in forecasts.values()}
         zone: tzinfo | None = _zone(self.timezone) if self.timezone else None
@@ -128,11 +122,7 @@ def _plain(table: pd.DataFrame, stamp_of: Callable[[pd.Timestamp], str]) -> pd.D
 
 
 def write(path: Path, table: pd.DataFrame) -> None:
-    """Write a table in the format that its name ends with, one of `FORMATS`.
-
-    Raises:
-        PlflError: a package is missing.
-    """
+    """Write a table in the format of its name, one of `FORMATS`; PlflError without a package."""
     suffix, file = path.suffix.lower(), io.BytesIO()
     if suffix == ".csv":
         file.write(as_csv(table).encode())

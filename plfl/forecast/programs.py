@@ -158,8 +158,7 @@ class Program(nn.Module):
         rows: int,
         widths: NDArray[np.float64] | None = None,
     ):
-        """`rows`: the readings of a window up to the last one. The `widths` are in units of the
-        scaled load."""
+        """`rows`: the readings until the last one; `widths`: in units of the scaled load."""
         super().__init__()
         self.model, self.forecaster, self.rows = model, forecaster, rows
         self.widths = None if widths is None else torch.from_numpy(widths * scaling.scale[0])

@@ -30,8 +30,7 @@ from plfl.results.records import write_csv, write_table
 HELD = pd.Timedelta(weeks=2)
 """The last readings on which forecasters are compared, or the half of what is new, if shorter."""
 CLOSE = 1e-5
-"""Relative difference below which two readings for a time are equal; inputs are stored in single
-precision."""
+"""Relative difference below which two readings are equal; inputs are in single precision."""
 
 
 def backtest(
@@ -40,12 +39,8 @@ def backtest(
     """The errors of a client's forecaster for readings that are new, or, if none are, for those of
     the study that it was neither trained nor chosen on.
 
-    Returns:
-        A row of a table, see `plfl.forecast.backtest`, with the past MASE and its `drift`; the
-        weekly MASE until now, and that of the new readings.
-
-    Raises:
-        ResultsError, DataError: see `Forecasters.of` and `pairs`.
+    Returns a row of a table, see `plfl.forecast.backtest`, with the past MASE and its `drift`; the
+    weekly MASE until now, and that of the new readings. Errors: see `Forecasters.of` and `pairs`.
     """
     choice = forecasters.of(client, wanted)
     model = forecasters.model(choice.file)
@@ -66,11 +61,7 @@ def joined(
     client: str, known: pd.DataFrame, new: pd.DataFrame, interval: int
 ) -> tuple[pd.DataFrame, str]:
     """Readings with new ones, which count where both are known, and what has changed in words;
-    empty if nothing has.
-
-    Raises:
-        DataError: most of the readings that both have are different.
-    """
+    empty if nothing has. DataError: most of the readings that both have are different."""
     new = new[known.columns]
     # Not before: windows would begin with readings that were left out, as by `since`.
     new = new[new.index >= known.index[0]]
@@ -121,12 +112,8 @@ class Update:
 
     def add(self, client: str, new: pd.DataFrame) -> str:
         """Take the new readings of a client, train with them and measure; what has changed in
-        words.
-
-        Raises:
-            ResultsError: the client did not take part.
-            DataError: the readings cannot be used, or contradict those that are known.
-        """
+        words. ResultsError: the client did not take part; DataError: the readings cannot be used,
+        or contradict those that are known."""
         forecasters = self.forecasters
         forecasters.of(client)  # it took part
         files = forecasters.index[forecasters.index["state"] == forecasters.clients[client]]
