@@ -44,13 +44,10 @@ class MeanState(MethodState):
 
 
 def shares(f: Federation, state: MeanState, clients: Tensor, mean: Tensor) -> Tensor:
-    """Weights (n,) of `clients` in `mean` (d_s,), the server's mean over all N clients.
-
-    The weights of all N clients sum to one. Where clients are weighted by their windows, a client
-    that joins late changes the sum of their windows; `mean` is then rescaled in place, so that it
-    remains the mean under the new weights. A client that has never taken part contributes 0,
-    whatever its weight.
-    """
+    """Weights (n,) of `clients` in `mean` (d_s,), the server's mean over all N clients. The weights
+    of all N sum to one. Where clients are weighted by their windows, a client that joins late
+    changes the sum of their windows; `mean` is then rescaled in place, so that it remains the mean
+    under the new weights. A client that has never taken part contributes 0."""
     weights = f.weights_of_all()
     total = weights.sum()
     if state.total is not None:

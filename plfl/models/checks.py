@@ -143,13 +143,11 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
 
 
 def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
-    """Report forecasts that depend on the other windows of a minibatch.
-
-    A module may branch on a sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of
-    the windows therefore have extreme values, and are also forecast alone. For any threshold, at
-    least one of them then takes a different branch from the whole minibatch. The load is also
-    large, of either sign, so that sums of hidden units change their sign.
-    """
+    """Report forecasts that depend on the other windows of a minibatch. A module may branch on a
+    sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of the windows therefore have
+    extreme values, and are also forecast alone. For any threshold, at least one of them then takes
+    a different branch from the whole minibatch. The load is also large, of either sign, so that
+    sums of hidden units change their sign."""
     random = torch.Generator().manual_seed(1)
     sequence = torch.rand(COMPANY, shape.look_back, shape.inputs, generator=random)
     covariates = torch.rand(COMPANY, shape.covariates, generator=random)

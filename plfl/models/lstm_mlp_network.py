@@ -97,8 +97,7 @@ class LstmMlpNetwork:
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
     def initial(self, seed: int) -> Tensor:
-        """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
-        PReLU."""
+        """Initial parameters (P,), float32, as PyTorch draws them for LSTM, Linear and PReLU."""
         import torch
 
         generator = torch.Generator().manual_seed(seed)
@@ -179,11 +178,9 @@ class LstmMlpNetwork:
         out: Tensor,
     ) -> None:
         """Write the gradient of a loss with respect to the models `rows` (S, P) of a forward pass
-        into `out` (S, P).
-
-        `forecast` and `features` are the gradients of the loss with respect to the forecasts, in
-        their shape, and, if the loss uses them, to `states` and `penultimate` of `kept`.
-        """
+        into `out` (S, P). `forecast` and `features` are the gradients of the loss with respect to
+        the forecasts, in their shape, and, if the loss uses them, to `states` and `penultimate` of
+        `kept`."""
         import torch
 
         p, by = self.layout.views(rows), self.layout.views(out)

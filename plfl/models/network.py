@@ -42,21 +42,15 @@ class Traced:
     with respect to the forecasts."""
 
     def __init__(self, both: Callable[..., Any], given: list[Tensor]):
-        """Trace the passes.
-
-        Args:
-            both: computes forecasts and gradients from the `given` tensors.
-            given: tensors of the right shapes, whose values do not matter. The last one is only for
-                the backward pass.
-        """
+        """Trace the passes: `both` computes forecasts and gradients from the `given` tensors, of
+        the right shapes, whose values do not matter. The last one is only for the backward pass."""
         with torch.inference_mode(False), torch.no_grad():
             program = make_fx(functionalize(both))(*given)
         self.forward, self.backward = _split(program)
 
 
 def stacked(call: Call, names: list[str]) -> Callable[..., tuple[Tensor, ...]]:
-    """Forecasts and gradients of rows of a module, given parameters (S, ...), sequences,
-    covariates and slopes."""
+    """Forecasts and gradients of a module, given parameters (S, ...), windows and slopes."""
 
     def one(*tensors: Tensor) -> tuple[Tensor, ...]:
         *inputs, slope = tensors[len(names) :]
@@ -125,19 +119,15 @@ class Network(Protocol):
         """One model as a module, with parameters in the order of a row."""
 
     def forecasts(self, rows: Tensor, sequence: Tensor, covariates: Tensor) -> Tensor:
-        """Forecasts (S, B), or (S, B, O) of several outputs, of models `rows` (S, P).
-
-        The windows are a `sequence` (S, B, T, F) and a `covariates` (S, B, G).
-        """
+        """Forecasts (S, B), or (S, B, O) of several outputs, of models `rows` (S, P) for the
+        windows of a `sequence` (S, B, T, F) and `covariates` (S, B, G)."""
 
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Any]:
-        """The forecasts of models (S, P), and what the backward pass needs.
-
-        `inputs`: `sequence` and `covariates`; `features`: whether the loss reads features, which
-        are then fields of the second result.
-        """
+        """The forecasts of models (S, P) for `inputs`, `sequence` and `covariates`, and what the
+        backward pass needs. `features`: whether the loss reads features, which are then fields of
+        the second result."""
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
@@ -213,8 +203,7 @@ class ModuleNetwork:
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
-        """The same modules, which also return the inputs of their last layer after their
-        outputs."""
+        """The same modules, which also return the inputs of their last layer after the outputs."""
         return replace(self, tells_features=True, traced={})
 
     @cached_property

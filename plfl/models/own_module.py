@@ -65,8 +65,7 @@ class OwnModule(Model):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keys, and a digest of the file, so that cells are trained again when the file
-        changes."""
+        """The keys, and a digest of the file, so that a change of it trains cells again."""
         return super().settings | {"sha256": self._digest}
 
     @property

@@ -83,10 +83,8 @@ class Group(nn.Module):
 
 
 def leaves_of(nodes: list[Tensor], x: Tensor) -> Tensor:
-    """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1).
-
-    As in LightGBM's trees, a node leads to later ones only.
-    """
+    """The leaves (B, M) to which inputs (B, K) come in trees with `NODE`, each (M, L − 1). As in
+    LightGBM's trees, a node leads to later ones only."""
     feature, threshold, left, right = nodes
     place = torch.zeros_like(left[:, 0]).expand(x.shape[0], -1)
     for node in range(feature.shape[1]):

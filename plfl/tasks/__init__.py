@@ -57,8 +57,7 @@ class CorrectedDistillation:
 
 @dataclass(frozen=True)
 class NotTrueDistillation:
-    """FedNTD's term: a model learns the teacher's outputs for the classes other than the true
-    one."""
+    """FedNTD's term: the teacher's outputs for the classes other than the true one are learned."""
 
     label: float
     """Weight of the cross entropy with the targets."""
@@ -80,8 +79,7 @@ class Restriction:
 
 
 Term: TypeAlias = Distillation | CorrectedDistillation | NotTrueDistillation | Restriction
-"""A change of the loss by a method, in most cases with a teacher. Only the task knows its
-meaning."""
+"""A change of the loss by a method, mostly with a teacher; only the task knows its meaning."""
 
 
 class Objective(NamedTuple):
@@ -100,8 +98,7 @@ class Task(TaskRules):
     """
 
     selection: ClassVar[str]
-    """The score, smaller is better, whose mean over clients on validation chooses hyperparameters
-    and cells."""
+    """The score, smaller is better, whose mean on validation chooses hyperparameters and cells."""
     own_selection: ClassVar[str]
     """The score, smaller is better, by which a client chooses among its own models. It is finite if
     and only if all predictions are."""
@@ -115,10 +112,7 @@ class Task(TaskRules):
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
         """Targets (n, K, B, ...) that replace the `targets` of n clients, as a method's `term`
-        says.
-
-        `outputs`: those of the teachers (n, K, B, ...); None if the method has none.
-        """
+        says. `outputs`: those of the teachers (n, K, B, ...); None if the method has none."""
         raise NotImplementedError
 
     def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
@@ -166,10 +160,8 @@ class Task(TaskRules):
         predictions: Floats,
         widths: Floats,
     ) -> Floats:
-        """Predictions for windows of a client whose intervals have the `widths` (...).
-
-        The windows are in order of time. Adaptive ones follow the loads from the test set on.
-        """
+        """Predictions for windows, in order of time, of a client whose intervals have the `widths`
+        (...). Adaptive ones follow the loads from the test set on."""
         raise NotImplementedError
 
     def exported(self, loads: Tensor, widths: Tensor | None) -> Tensor:
@@ -189,8 +181,7 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:
-        """The examiner that scores models on `common_windows`, see
-        `plfl.experiments.evaluation.Examiner`."""
+        """The examiner of models on `common_windows`: `plfl.experiments.evaluation.Examiner`."""
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:

@@ -39,9 +39,7 @@ def least(share: float) -> int:
 
 def width(scores: Floats, share: float) -> float:
     """The width with which intervals cover a `share` of the loads, which have these scores (W,).
-
-    Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one.
-    """
+    Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one."""
     scores = np.sort(scores[~np.isnan(scores)])
     chosen = rank(len(scores), share)
     return float(scores[chosen - 1]) if chosen <= len(scores) else float("nan")
@@ -52,14 +50,9 @@ def followed(
 ) -> Floats:
     """Adaptive widths (W,) of windows in order of time.
 
-    Args:
-        width: q_0, that of the first window.
-        step: η.
-        scores: those of the windows (W,); NaN where the load or the forecast is missing, which
-            leaves the width as it is.
-        known: for each window (W,), how many of the first windows have a load that is known when
-            the window is forecast; at most the number of windows before it.
-        share: s.
+    `width`: q_0; `step`: η; `share`: s; `scores` (W,), NaN where the load or the forecast is
+    missing, which leaves the width as it is; `known` (W,): how many of the first windows have a
+    load that is known when the window is forecast, at most the number of windows before it.
     """
     grow, shrink = step * share, step * (share - 1)
     followed_widths: list[float] = []

@@ -120,11 +120,8 @@ class Forecast(LoadTask):
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        """Scores of the forecast and, with widths, of its interval.
-
-        Predictions are (W,) or (W, H), with widths (W, H, 3). An interval has a `coverage` and a
-        `width` in kWh, as `coverage_90`, and a `coverage` at each target.
-        """
+        """Scores of the forecast (W,) or (W, H) and, with widths (W, H, 3), of its interval: its
+        `coverage` and its `width` in kWh, as `coverage_90`, and a `coverage` at each target."""
         from plfl.tasks import metrics
 
         if predictions.ndim < 3:

@@ -46,8 +46,7 @@ class LoadTask(Task):
         raise NotImplementedError
 
     def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
-        """Predictions as (W, H, K): for each target the ends of all intervals and the point
-        forecast, ascending."""
+        """Predictions (W, H, K): of each target all ends and the point forecast, ascending."""
         raise NotImplementedError
 
     def ends(self, name: str) -> dict[str, tuple[str, str]]:
@@ -88,10 +87,8 @@ class LoadTask(Task):
         return horizons, len(self.intervals)
 
     def conformal_widths(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Conformal widths (H, I) of the intervals of each target, the widest interval first.
-
-        For adaptive widths (2, H, I): first these widths, then their steps η.
-        """
+        """Conformal widths (H, I) of the intervals of each target, the widest interval first; for
+        adaptive widths (2, H, I): first these widths, then their steps η."""
         starts = dataset.starts(client, "validation")
         scores = self._outside(dataset, starts, self.banded(dataset, predictions))
         widths = np.empty(self.widths_shape(dataset.horizons))
@@ -103,8 +100,7 @@ class LoadTask(Task):
         return widths / float(dataset.load_scale[client])
 
     def _outside(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
-        """How far loads lie outside of each interval (W, H, I), negative if inside; see
-        `plfl.tasks.conformal`."""
+        """How far loads lie outside of each interval (W, H, I), negative inside: `conformal`."""
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         distances = [
             np.maximum(bands[..., low] - truth, truth - bands[..., high])
@@ -125,9 +121,7 @@ class LoadTask(Task):
         widths: Floats,
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
-
-        If ends cross after that, the outer end is moved outwards, which widens its interval.
-        """
+        If ends cross after that, the outer end is moved outwards, which widens its interval."""
         bands_widened, kwh = (
             self.banded(dataset, predictions).copy(),
             dataset.load_scale[client] * widths,
@@ -150,11 +144,9 @@ class LoadTask(Task):
         bands: Floats,
         widths: Floats,
     ) -> Floats:
-        """Adaptive widths (W, H, I) in kWh of windows in order of time.
-
-        The argument `widths` (2, H, I) has the first widths and the steps η. When a window is
-        forecast, the loads up to its last input row are known.
-        """
+        """Adaptive widths (W, H, I) in kWh of windows in order of time; `widths` (2, H, I) has the
+        first ones and the steps η. When a window is forecast, the loads up to its last input row
+        are known."""
         first, steps = widths
         followed = np.repeat(first[None], len(starts), axis=0)
         new = starts >= dataset.bounds[client, SPLITS.index("test")]

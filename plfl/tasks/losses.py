@@ -9,11 +9,9 @@ from torch import Tensor
 
 
 class Loss(Protocol):
-    """A loss as the engines use it. Equal losses compare equal and have the same hash.
-
-    Outputs are (..., B), or (..., B, O) if a window has several outputs. A loss says which trailing
-    dimensions its targets have.
-    """
+    """A loss as the engines use it. Equal losses compare equal and have the same hash. Outputs are
+    (..., B), or (..., B, O) if a window has several. A loss says which trailing dimensions its
+    targets have."""
 
     @property
     def name(self) -> str:
@@ -64,17 +62,10 @@ POINT = {
 """The losses of `federation.loss`, for forecasts of a load."""
 
 
-def _like(outputs: Tensor, numbers: tuple[float, ...]) -> Tensor:
-    """Numbers in a tensor, made on the device of the `outputs`: a CUDA graph cannot copy there."""
-    return torch.cat([outputs.new_full((1,), number) for number in numbers])
-
-
 @dataclass(frozen=True)
 class Pinball:
     """The pinball loss of quantiles (Koenker and Bassett 1978), the mean over levels and targets.
-
-    Outputs are the quantiles of each target, target by target, as many as `levels`.
-    """
+    Outputs are the quantiles of each target, target by target, as many as `levels`."""
 
     levels: tuple[float, ...]
     """Levels τ, ascending."""
@@ -93,7 +84,8 @@ class Pinball:
 
     def _errors(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """y − q, of shape (..., Q) if there are several levels, and the levels."""
-        levels = _like(outputs, self.levels)
+        # Made on the device of the outputs, because a CUDA graph cannot copy there.
+        levels = torch.cat([outputs.new_full((1,), level) for level in self.levels])
         if len(self.levels) == 1:
             return targets - outputs, levels
         if outputs.dim() == targets.dim():  # several targets

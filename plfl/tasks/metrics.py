@@ -27,11 +27,8 @@ differences of a meter's register: real readings change by more."""
 
 
 def naive_error(truth: Floats, naive: Floats) -> float:
-    """Mean absolute error of a naive forecast, by which scores divide.
-
-    It is 0 if it is nothing but `ROUNDING`: a ratio to it would be huge, and one such client would
-    decide every mean over clients.
-    """
+    """Mean absolute error of a naive forecast, by which scores divide. It is 0 if it is nothing but
+    `ROUNDING`: a ratio to it would be huge, and one such client would decide every mean."""
     error = mae(truth, naive)
     return error if error > ROUNDING * float(np.abs(truth).mean()) else 0.0
 
@@ -75,8 +72,7 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
 
 
 def worst_tenth(scores: Floats) -> float:
-    """Mean of the largest tenth of the clients' scores (N,), at least of one score; NaN are left
-    out."""
+    """Mean of the largest tenth of the clients' scores (N,), at least of one; NaN are left out."""
     known = np.sort(scores[~np.isnan(scores)])
     return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
 
@@ -119,13 +115,10 @@ def width(low: Floats, high: Floats) -> float:
 
 
 def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
-    """Scores of forecasts (kWh) of all windows in one split of a client.
-
-    `mae`, `rmse`, `mase`, `nrmse`, `wape` and `seasonal_mase`, whose season is a day, are over all
-    targets.
-    If windows have several, `mae_h3` is that of the target three rows after the last input row, and
-    so on; the same for `rmse` and `mase`.
-    """
+    """Scores of forecasts (kWh) of all windows in one split of a client, over all targets: `mae`,
+    `rmse`, `mase`, `nrmse`, `wape` and `seasonal_mase`, whose season is a day. If windows have
+    several targets, `mae_h3` is that of the target three rows after the last input row, and so on;
+    the same for `rmse` and `mase`."""
     starts = dataset.starts(client, split)
     truth, persistence = dataset.truth(starts), dataset.persistence(starts)
     first, end = dataset.bounds[client, :2]
@@ -161,16 +154,15 @@ def columns_of(dataset: Dataset) -> list[str]:
 def of_days(
     dataset: Dataset, client: int, forecast: Floats, crps: Floats | None = None
 ) -> dict[str, Any]:
-    """Absolute errors of forecasts (kWh), (W,) or (W, H), of all test windows of a client, day by
-    day. `crps`: of each forecast, in the same unit and shape, if there are quantiles.
+    """Absolute errors of forecasts (kWh), (W,) or (W, H), of all test windows of a client. `crps`:
+    of each forecast, in the same unit and shape, if there are quantiles.
 
-    Returns:
-        Columns of a table with a row per day: `day`, on which the targets lie; `error`, the sum of
-        the absolute errors in kWh per interval (float32); `forecasts`, their number (int32);
-        `scale`, the mean absolute error of persistence over the whole test set (float32), which is
-        the same in all rows. The sum of `error` over that of `forecasts`, divided by `scale`, is
-        the client's `mase`; that of `crps`, if given, its `scaled_crps`. `peak_error` and
-        `peak_hours` (float32) are those of `of_peaks`.
+    Columns of a table with a row per day: `day`, on which the targets lie; `error`, the sum of the
+    absolute errors in kWh per interval (float32); `forecasts`, their number (int32); `scale`, the
+    mean absolute error of persistence over the whole test set (float32), the same in all rows. The
+    sum of `error` over that of `forecasts`, divided by `scale`, is the client's `mase`; that of
+    `crps`, if given, its `scaled_crps`. `peak_error` and `peak_hours` (float32) are those of
+    `of_peaks`.
     """
     starts = dataset.starts(client, "test")
     truth = dataset.truth(starts)
@@ -194,19 +186,10 @@ def of_days(
 def of_peaks(
     day: NDArray[np.int64], truth: Floats, forecast: Floats, days: int, rows: int
 ) -> dict[str, NDArray[np.float32]]:
-    """How far the largest forecast of each day is from its largest load.
-
-    Args:
-        day: number of the day of each row (R,), ascending.
-        truth: loads (R,) in order of time.
-        forecast: forecasts (R,) of the same rows.
-        days: number of days.
-        rows: rows of a whole day.
-
-    Returns:
-        `peak_error` (days,), the absolute difference as a share of the largest load, and
-        `peak_hours` (days,), the hours between the two. NaN for a day without all of its rows, and
-        for one whose largest load is not positive.
+    """How far the largest forecast of each day is from its largest load: `peak_error` (days,), the
+    absolute difference as a share of the largest load, and `peak_hours` (days,), the hours between
+    the two. NaN for a day without all of its `rows`, and for one whose largest load is not
+    positive. The loads and forecasts (R,) are in order of time, on the days (R,) of these numbers.
     """
     peaks = np.full((2, days), np.nan, np.float32)
     whole = np.bincount(day, minlength=days) == rows

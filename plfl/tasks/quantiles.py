@@ -127,12 +127,10 @@ class Quantiles(LoadTask):
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        """Scores of the median as a forecast, and of the quantiles.
-
-        `crps` in kWh per interval, `scaled_crps`: the same over the error of persistence, and for
-        each interval its `coverage` and its `width` in kWh, as `coverage_90`. Each target has a
-        `crps` and the `coverage` of the widest interval.
-        """
+        """Scores of the median as a forecast, and of the quantiles: `crps` in kWh per interval,
+        `scaled_crps`: the same over the error of persistence, and for each interval its `coverage`
+        and its `width` in kWh, as `coverage_90`. Each target has a `crps` and the `coverage` of the
+        widest interval."""
         from plfl.tasks import metrics
 
         scores = metrics.of_split(dataset, client, split, self.point(dataset, predictions))

@@ -48,20 +48,16 @@ def _draw_in_kernel() -> Callable[..., Any] | None:
 
 
 def steps_of(epochs: float, windows: int, size: int) -> int:
-    """Local steps in `epochs` passes over the `windows` of a client; at least one.
-
-    Windows that do not fill a minibatch at the end of a pass are left out of that pass.
-    """
+    """Local steps in `epochs` passes over the `windows` of a client; at least one. Windows that do
+    not fill a minibatch at the end of a pass are left out of that pass."""
     return max(1, int(epochs * (windows // size)))
 
 
 def epoch(
     seed: int, client: str, first: int, windows: int, steps: int, size: int
 ) -> NDArray[np.int64]:
-    """Minibatches (steps, size) from number `first` on, walking through shuffled passes.
-
-    A pass goes over all windows, except those that do not fill a minibatch at its end.
-    """
+    """Minibatches (steps, size) from number `first` on, walking through shuffled passes over all
+    windows, except those that do not fill a minibatch at the end of a pass."""
     per_pass = windows // size
     numbers = first + np.arange(steps)
     passes = {

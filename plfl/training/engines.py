@@ -18,14 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
-    """Names of the engine and the device that a configuration selects on this machine.
-
-    `form`: the model as the fused engine's kernel describes it; None if the kernel does not support
-    it.
-
-    Raises:
-        ConfigError: there is no such device, or the engine cannot run here.
-    """
+    """Names of the engine and the device that a configuration selects on this machine; ConfigError
+    if there is no such device, or the engine cannot run here. `form`: the model as the fused
+    engine's kernel describes it; None if the kernel does not support it."""
     has_gpu = torch.cuda.is_available()
     if compute.device == "cuda" and not has_gpu:
         raise ConfigError(

@@ -52,11 +52,8 @@ def unavailable_reason() -> str | None:
 
 class Fused:
     """Trains each row to the same bits, whatever other rows it trains with and on any number of
-    threads.
-
-    `Stacked` does what the kernel does not support: a ClientOpt with a step of its own, another
-    loss.
-    """
+    threads. `Stacked` does what the kernel does not support: a ClientOpt with a step of its own,
+    another loss."""
 
     def __init__(
         self,
@@ -67,19 +64,12 @@ class Fused:
         threads: int | None = None,
         instructions: str | None = None,
     ):
-        """Set up for one dataset.
+        """Set up for the tables of one dataset and a model that has a `kernel_form`; the kernel
+        supports no device but the CPU and no type but float32.
 
-        Args:
-            network: the model, which has a `kernel_form`.
-            dataset: the tables that windows are read from.
-            device: the CPU; the kernel supports no other.
-            dtype: float32; the kernel supports no other.
-            threads: number of rows to train at once; by default the number of torch's threads.
-            instructions: one of `compile.supported()` rather than the best.
-
-        Raises:
-            CompileError: there is no kernel, see `unavailable_reason`.
-            ValueError: the kernel does not support the model, the device or the type.
+        `threads`: number of rows to train at once; by default the number of torch's threads.
+        `instructions`: one of `compile.supported()` rather than the best. CompileError: there is no
+        kernel, see `unavailable_reason`. ValueError: it does not support what is given.
         """
         form = network.kernel_form
         if form is None:
@@ -111,10 +101,7 @@ class Fused:
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
-
-        Raises:
-            MemoryError: there is not enough memory for each thread's copy of a model.
-        """
+        MemoryError: there is not enough memory for each thread's copy of a model."""
         rule, taken, loss = _rule(task.optimiser), _taken(task), task.objective.loss.name
         if rule is None or taken is None or loss not in _LOSSES:
             _leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
@@ -257,10 +244,8 @@ def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
 
 
 def _taken(task: LocalTask) -> Tensor | None:
-    """Steps (S, 2) that led to the state of the shared and of the other parameters of each row.
-
-    None if they differ within one of the two.
-    """
+    """Steps (S, 2) that led to the state of the shared and of the other parameters of each row;
+    None if they differ within one of the two."""
     taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
     if taken.shape[1] == 1:
         return taken.expand(-1, 2).contiguous()
@@ -272,9 +257,7 @@ def _taken(task: LocalTask) -> Tensor | None:
 
 def _rule(optimiser: ClientOpt) -> Mirrored | None:
     """An optimiser as the kernel describes it: one that it supports, or one that inherits its step.
-
-    The kinds are those of `Kind` in optimisers.h.
-    """
+    The kinds are those of `Kind` in optimisers.h."""
     step, settings = type(optimiser).step, {}
     match optimiser:
         case Sgd() if step is Sgd.step:

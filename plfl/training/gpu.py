@@ -18,8 +18,7 @@ from plfl.base.errors import PlflError
 log = logging.getLogger(__name__)
 
 PLAIN = 2
-"""The number of first steps, which are not replayed: they trace passes and allocate what libraries
-need."""
+"""The number of first steps, not replayed: they trace passes and allocate what libraries need."""
 
 Step = Callable[[], None]
 
@@ -32,14 +31,9 @@ def exact() -> None:
 
 
 def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
-    """Take a step `times` times: the first `PLAIN` as it is, the others by a recording.
-
-    Args:
-        step: reads and changes tensors only.
-        times: at least one.
-        record: makes a recording of the step without taking it. If it raises a `RuntimeError`, all
-            steps are taken as they are.
-    """
+    """Take a step, which reads and changes tensors only, `times` times: the first `PLAIN` as it is,
+    the others by the recording that `record` makes of it without taking it. If that raises a
+    `RuntimeError`, all steps are taken as they are."""
     for _ in range(min(times, PLAIN)):
         step()
     if times <= PLAIN:
@@ -118,13 +112,8 @@ class Memory:
     ) -> tuple[tuple[int, ...], int]:
         """Those of the ascending `sizes` of stacks that fit into the free memory, and the number of
         models that fit, in whole stacks of the largest such size. Measured once for each `form`.
-
         `step` makes a stack of a given size and takes one step of it; `what` is its name in
-        messages.
-
-        Raises:
-            PlflError: the smallest stack does not fit.
-        """
+        messages. PlflError: the smallest stack does not fit."""
         if form in self.found:
             return self.found[form]
         for count in range(len(sizes), 0, -1):
@@ -150,6 +139,5 @@ class Memory:
 
 
 def memory_of(device: torch.device) -> Memory | None:
-    """The memory that limits how many models train together; None on a CPU, where blocks are
-    small."""
+    """The memory that limits how many models train together; None on a CPU (small blocks)."""
     return Memory(device) if device.type == "cuda" else None

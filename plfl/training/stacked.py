@@ -23,8 +23,7 @@ log = logging.getLogger(__name__)
 CPU = torch.device("cpu")
 
 SIZES = (2, 8, 16, 32, 64)
-"""Rows of a stack. None has a single row, because PyTorch often has another routine for a batch of
-one."""
+"""Rows of a stack, more than one: PyTorch often has another routine for a batch of one."""
 ROW_BY_ROW = (1,)
 """Sizes on a CPU for a model whose bits depend on the size of its stack."""
 MOST = 2**20
@@ -32,12 +31,10 @@ MOST = 2**20
 GPU_SIZES = (16, 64, 256, 1024)
 """Rows of a stack on a GPU, where a few rows take as long as many."""
 GPU_MOST = 2**26
-"""Most parameters of a stack on a GPU, enough to keep a large GPU busy. The smallest size may have
-more."""
+"""Most parameters of a stack, enough to keep a large GPU busy; the least size may have more."""
 
 TOGETHER = 256
-"""Windows of one model that are forecast together on a GPU. If there are fewer, the last is
-repeated."""
+"""Windows of one model that are forecast together on a GPU; if too few, the last is repeated."""
 NUMBERS = 2**26
 """Most numbers of the windows, or of the models, that are forecast together on a GPU: gigabytes, if
 it has enough memory."""
@@ -54,10 +51,8 @@ def sizes_for(width: int, device: torch.device = CPU) -> tuple[int, ...]:
 
 
 def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
-    """As few stacks as possible for `rows` rows: the rows of each, and its size.
-
-    The last stack may have fewer rows than its size; the engine then fills it with copies.
-    """
+    """As few stacks as possible for `rows` rows: the rows of each, and its size. The last stack may
+    have fewer rows than its size; the engine then fills it with copies."""
     for first in range(0, rows, sizes[-1]):
         end = min(first + sizes[-1], rows)
         yield slice(first, end), next(size for size in sizes if size >= end - first)
@@ -67,17 +62,12 @@ def split(rows: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int]]:
 def comparable(
     network: Network, sizes: tuple[int, ...], like: Sequence[Tensor], features: str
 ) -> tuple[int, ...]:
-    """`sizes` if random rows have the same bits in stacks of all these sizes.
+    """The ascending `sizes` if random rows have the same bits in stacks of all of them. Otherwise
+    `ROW_BY_ROW` on a CPU. On a GPU that would take too long: there, the sizes with the same bits as
+    the largest one.
 
-    Otherwise `ROW_BY_ROW` on a CPU. On a GPU that would take too long: there, the sizes with the
-    same bits as the largest one.
-
-    Args:
-        network: the model.
-        sizes: in ascending order.
-        like: inputs of `Network.forward_pass` with the sizes and type of the training, but any
-            number of rows.
-        features: those that the loss reads, see `Engine.features_of`; empty: none.
+    `like`: inputs of `Network.forward_pass` with the sizes and type of the training, but any number
+    of rows; `features`: those that the loss reads, see `Engine.features_of`; empty: none.
     """
     most = sizes[-1]
     random = torch.Generator().manual_seed(0)
@@ -141,8 +131,7 @@ class Stacked:
         return 4 * self.sizes[-1] if self.memory is None else self._fits(task())[1]
 
     def _fits(self, task: LocalTask) -> tuple[tuple[int, ...], int]:
-        """Sizes of stacks that fit into the memory, and the number of models that fit, as measured
-        on a step."""
+        """Sizes of stacks that fit into the memory, and the models that fit, by a measured step."""
         if self.memory is None:
             return self.sizes, 0
 
@@ -200,8 +189,7 @@ class Stacked:
         ]
 
     def _predict_together(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """See `predict`. All matrix products have the same sizes, so that no row's bits depend on
-        other rows."""
+        """See `predict`. All matrix products have the same sizes, so no row depends on others."""
         parts: list[tuple[int, int, int]] = []
         every, begins, end = torch.cat(starts), [], 0
         for row, windows in enumerate(starts):
@@ -292,7 +280,8 @@ class _Stack:
         total = torch.zeros(len(self.y), dtype=torch.float64, device=self.engine.device)
 
         def take(k: int | Tensor) -> None:
-            active = self._active(k)
+            # Selecting the rows with steps left by index would make a GPU wait every time.
+            active = None if min(self.counts) == max(self.counts) else self.steps >= k
             losses = self._step(k, active)
             total.add_(losses if active is None else losses * active)
 
@@ -309,11 +298,6 @@ class _Stack:
         """Take a single step."""
         is_tensor = self.engine.repeat is not None
         self._step(torch.ones((), device=self.engine.device).double() if is_tensor else 1, None)
-
-    def _active(self, k: int | Tensor) -> Tensor | None:
-        """Mask (S,) of the rows that take step `k`, from 1, because they have steps left; None:
-        all. Selecting rows by index instead would make a GPU wait every time."""
-        return None if min(self.counts) == max(self.counts) else self.steps >= k
 
     def _step(self, k: int | Tensor, active: Tensor | None) -> Tensor:
         """Take step `k`, from 1; the losses (S,) of its minibatches."""

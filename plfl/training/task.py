@@ -36,8 +36,7 @@ class OfRows:
 
 
 def _changed(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
-    """The `values` of a field, changed as in `OfRows.map`; if they are not tensors, the first of
-    them."""
+    """The `values` of a field, changed as in `OfRows.map`; if no tensors, the first of them."""
     first = values[0]
     match first:
         case Tensor():
@@ -83,8 +82,7 @@ class Average(OfRows):
     """Limit of d."""
 
     def advance(self, y: Tensor, k: int | Tensor, active: Tensor | None) -> None:
-        """Average in the rows `y` of the mask `active` (S,) after step `k` (from 1) of this
-        round."""
+        """Average in the rows `y` of the mask `active` (S,) after step `k` (from 1) of a round."""
         t = self.steps + k
         weight = 1 - torch.clamp((1 + t) / (10 + t), max=self.decay)
         if active is not None:
@@ -110,8 +108,7 @@ class Terms(OfRows):
     of_parameters = frozenset({"pull", "frozen"})
 
     pull: Tensor | None = None
-    """a (P,) of a term a · (y − start) in every gradient, in addition to the optimiser's proximal
-    one."""
+    """a (P,) of a term a · (y − start) in every gradient, besides the optimiser's proximal one."""
     constant: Tensor | None = None
     """(S, P), added to every gradient."""
     step_offset: Tensor | None = None
@@ -137,11 +134,9 @@ class Tracked(OfRows):
 
 @dataclass(frozen=True)
 class LocalTask(OfRows):
-    """The work of one round for S models that share a ClientOpt.
-
-    Every local step is: gradient of the mean loss + proximal and `pull` terms + `constant`, through
-    the optimiser, then `step_offset`; see `Terms`.
-    """
+    """The work of one round for S models that share a ClientOpt. Every local step is: gradient of
+    the mean loss + proximal and `pull` terms + `constant`, through the optimiser, then
+    `step_offset`; see `Terms`."""
 
     of_parameters = frozenset({"shared"})
 
@@ -170,8 +165,7 @@ class LocalTask(OfRows):
         shared: Tensor,
         moments: dict[str, Tensor] | None = None,
     ) -> LocalTask:
-        """Plain steps of a fresh optimiser, with new `moments` if they are None; `rows` are trained
-        in place."""
+        """Plain steps of a fresh optimiser on `rows`, in place, with new `moments` if None."""
         moments = optimiser.init(rows) if moments is None else moments
         behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
         return cls(optimiser, rows, minibatches, Moments(moments, behind), shared)
@@ -217,10 +211,8 @@ class Engine(Protocol):
     dtype: torch.dtype
 
     def block(self, task: Callable[[], LocalTask]) -> int:
-        """Most models to train in one call. More would take more memory and be no faster.
-
-        `task`: makes the task of one of them.
-        """
+        """Most models to train in one call, given what makes the task of one of them. More would
+        take more memory and be no faster."""
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
@@ -229,14 +221,10 @@ class Engine(Protocol):
         """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """The inputs (W, D) of row s's last layer for its W windows `starts[s]`.
-
-        Only of models that have features (`ModelRules.features`).
-        """
+        """The inputs (W, D) of row s's last layer for its W windows `starts[s]`. Only of models
+        that have features (`ModelRules.features`)."""
 
     def features_of(self, rows: Tensor, minibatches: Minibatches, which: str) -> Tensor:
-        """Features (S, K, W, B) of each row for its K minibatches, as training computes them.
-
-        `which`: `states`, the W hidden states of the LSTM, or `penultimate`, the inputs of the last
-        layer.
+        """Features (S, K, W, B) of each row for its K minibatches, as training computes them:
+        `states`, the W hidden states of the LSTM, or `penultimate`, the inputs of the last layer.
         """

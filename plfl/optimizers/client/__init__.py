@@ -29,10 +29,8 @@ class ClientOpt(Algorithm):
         return self.weight_decay
 
     def decayed(self, y: Tensor, g: Tensor) -> Tensor:
-        """The gradient `g` of the rows `y` with the weight decay, in place.
-
-        Callers of `step` call this first: `step` does not add the decay.
-        """
+        """The gradient `g` of the rows `y` with the weight decay, in place. Callers of `step` call
+        this first: `step` does not add the decay."""
         return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g
 
     @property
@@ -50,8 +48,7 @@ class ClientOpt(Algorithm):
 
 
 def bias_correction(beta: float, k: int | Tensor, y: Tensor) -> float | Tensor:
-    """1 − βᵏ for rows `y`. A tensor `k` is in double precision, which is needed if 1 − β is
-    small."""
+    """1 − βᵏ for rows `y`. A tensor `k` is in double precision, needed if 1 − β is small."""
     if isinstance(k, int):
         return 1 - beta**k
     return (1 - beta**k).to(y.dtype)

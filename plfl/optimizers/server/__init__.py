@@ -29,17 +29,10 @@ class ServerOpt(Algorithm):
         return state["x"].expand(len(clients), -1)
 
     def receive(
-        self,
-        state: dict[str, Tensor],
-        clients: Tensor,
-        updates: Tensor,
-        weights: Tensor,
-        t: int,
+        self, state: dict[str, Tensor], clients: Tensor, updates: Tensor, weights: Tensor, t: int
     ) -> None:
-        """Update `state` in place at the end of round `t` (from 1).
-
-        `updates` are the D_i (n, d_s) of `clients`, `weights` (n,) sum to one.
-        """
+        """Update `state` in place at the end of round `t` (from 1). `updates` are the D_i (n, d_s)
+        of `clients`, `weights` (n,) sum to one."""
         self.step(state, weighted_sum(weights, updates))
 
     def step(self, state: dict[str, Tensor], mean: Tensor) -> None:
@@ -69,11 +62,8 @@ class ServerState:
         return self.opt.send(self.state, clients)
 
     def receive(self, clients: Tensor, updates: Tensor, weights: Tensor, t: int) -> None:
-        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one.
-
-        Raises:
-            ValueError: it is not one update and one weight per client.
-        """
+        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one;
+        ValueError if there is not one of each per client."""
         expected = (len(clients), self.x.shape[-1]), (len(clients),)
         if (updates.shape, weights.shape) != expected:
             raise ValueError(
@@ -88,11 +78,9 @@ class ServerState:
 
 
 def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
-    """The sum (d,) of `rows` (n, d), each multiplied by its weight.
-
-    The sum is in double precision, so that the order of the clients does not matter. It takes a few
-    rows at a time, because a double-precision copy of all rows would not fit into any cache.
-    """
+    """The sum (d,) of `rows` (n, d), each multiplied by its weight: in double precision, so that
+    the order of the clients does not matter, and over a few rows at a time, because a
+    double-precision copy of all would not fit into any cache."""
     total = rows.new_zeros(rows.shape[1]).double()
     for some, of in zip(weights.double().split(SOME), rows.split(SOME), strict=True):
         total += some @ of.double()

@@ -43,12 +43,7 @@ class FedAvgAdaptive(ServerOpt):
         return state["x"][clients]
 
     def receive(
-        self,
-        state: dict[str, Tensor],
-        clients: Tensor,
-        updates: Tensor,
-        weights: Tensor,
-        t: int,
+        self, state: dict[str, Tensor], clients: Tensor, updates: Tensor, weights: Tensor, t: int
     ) -> None:
         x, v = state["x"], state["v"]
         moment = self.beta2 * v[clients] + (1 - self.beta2) * updates**2

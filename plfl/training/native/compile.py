@@ -20,15 +20,7 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
-from plfl.training.native.flags import (
-    FLAGS,
-    FOLDER,
-    HEADERS,
-    INSTRUCTIONS,
-    SOURCE,
-    digest,
-    stem,
-)
+from plfl.training.native.flags import FLAGS, FOLDER, HEADERS, INSTRUCTIONS, SOURCE, digest, stem
 
 
 class CompileError(PlflError):
@@ -36,10 +28,8 @@ class CompileError(PlflError):
 
 
 def supported() -> list[str]:
-    """The instruction sets of INSTRUCTIONS that this processor has, best first.
-
-    The variable ATEN_CPU_CAPABILITY (`default`, `avx2`) excludes some, as it does in torch.
-    """
+    """The instruction sets of INSTRUCTIONS that this processor has, best first. The variable
+    ATEN_CPU_CAPABILITY (`default`, `avx2`) excludes some, as it does in torch."""
     import torch  # not at the top: the workflow asks for numbers of steps only
 
     capability = torch.backends.cpu.get_cpu_capability()
@@ -50,11 +40,8 @@ def supported() -> list[str]:
 
 @cache
 def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
-    """The kernel for the named instruction set, or for the best one that works here.
-
-    Raises:
-        CompileError: it cannot be compiled, or this processor lacks the instructions.
-    """
+    """The kernel for the named instruction set, or for the best one that works here. CompileError:
+    it cannot be compiled, or this processor lacks the instructions."""
     if instructions and instructions not in supported():
         raise CompileError(f"this processor has no {instructions} instructions")
     problem = ""
@@ -67,20 +54,18 @@ def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
 
 
 def build_kernel(instructions: str) -> Path:
-    """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file.
-
-    A wheel contains it (`setup.py`). Otherwise several processes may compile it at once. Without a
+    """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file. A
+    wheel contains it (`setup.py`). Otherwise several processes may compile it at once. Without a
     compiler, as on some nodes of a cluster, an earlier build of the same source is used.
-
-    Raises:
-        CompileError: there is no compiler, it fails, or the cache folder cannot be used.
-    """
+    CompileError: there is none, the compiler fails, or the cache folder cannot be used."""
     name = stem(instructions)
     if (shipped := FOLDER / f"{name}.so").exists():
         return shipped
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
     try:
-        compiler = _compiler()
+        # $CXX may contain a wrapper and options, too.
+        commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
+        compiler = next((words for words in commands if words and shutil.which(words[0])), None)
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
         if compiler is None:
             if earlier := sorted(folder.glob(f"{name}-*.so")):
@@ -99,15 +84,8 @@ def build_kernel(instructions: str) -> Path:
     return path
 
 
-def _compiler() -> list[str] | None:
-    """Command of the C++ compiler; $CXX may contain a wrapper and options, too."""
-    commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
-    return next((command for command in commands if command and shutil.which(command[0])), None)
-
-
 def _run(*command: str) -> str:
-    """Output of a command. If it fails, the first line of its output that mentions an error is
-    raised."""
+    """Output of a command. If it fails, the first line that mentions an error is raised."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
@@ -130,12 +108,8 @@ class Mirrored(Structure):
 
 
 def structure(name: str) -> type[Mirrored]:
-    """The structure of this name.
-
-    Raises:
-        ValueError: no header declares it in the form `extern "C" struct name { … };`, or a field
-            has a type that is not known.
-    """
+    """The structure of this name. ValueError: no header declares it in the form
+    `extern "C" struct name { … };`, or a field has a type that is not known."""
     text = "\n".join((FOLDER / header).read_text("utf-8") for header in HEADERS)
     match = re.search(rf'extern "C" struct {name} {{(.*?)\n}};', text, re.DOTALL)
     if match is None:
