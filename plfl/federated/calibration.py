@@ -31,14 +31,9 @@ def calibrate(
     optimiser: ClientOpt,
     options: Calibration,
 ) -> Tensor:
-    """Train only the head of each client's model; return the resulting models (N, P).
-
-    The mask `head` (P,) says which parameters are trained, whatever `options.head` says. Windows
-    that do not fill a minibatch at the end of an epoch are left out of that epoch.
-
-    Raises:
-        ValueError: `kd` with another loss than the squared error.
-    """
+    """Train only the parameters of the mask `head` (P,) of each client's model; return the
+    resulting models (N, P). Windows that do not fill a minibatch at the end of an epoch are left
+    out of that epoch. ValueError: `kd` with another loss than the squared error."""
     distils = options.variant == "kd"
     refused = client_data.task.refuses_teacher(client_data.settings.loss)
     if distils and refused:

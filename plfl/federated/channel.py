@@ -46,16 +46,12 @@ class Channel:
         parameters: Tensor,
         extras: Sequence[Tensor | float] = (),
     ) -> tuple[Tensor, list[Tensor]]:
-        """Carry `parameters` (n, d_s) and `extras` to or from `clients` (n,).
+        """Carry `parameters` (n, d_s) and `extras` to or from `clients` (n,). `extras` go with
+        every one of these messages: arrays with one row per client, or scalars.
 
-        `extras` go with every one of these messages: arrays with one row per client, or scalars.
-
-        Returns:
-            The parameters and the extras as they arrive; a scalar becomes (n,), in float32.
-
-        Raises:
-            ValueError: `parameters` is not one row of d_s shared parameters per client, so that
-                personal parameters, or those of another client, would have crossed.
+        Returns the parameters and the extras as they arrive; a scalar becomes (n,), in float32.
+        ValueError: `parameters` is not one row of d_s shared parameters per client, so that
+        personal parameters, or those of another client, would have crossed.
         """
         if parameters.shape != (len(clients), self.shared):
             raise ValueError(
@@ -106,8 +102,7 @@ class Channel:
         return [*messages]
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
-        """Carry `rows`, columns with one row per client of `clients`; return them as they
-        arrive."""
+        """Carry `rows`, columns with one row per client of `clients`; return what arrives."""
         return [_copy(row) for row in rows]
 
     def _count(

@@ -53,13 +53,9 @@ class Checkpoint:
     def save(
         self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]
     ) -> None:
-        """Save round `t` with the parts of each federation's records.
-
-        The previous checkpoint is kept until the new one is complete.
-
-        Raises:
-            KeyboardInterrupt: the round is saved, and the job was told to end.
-        """
+        """Save round `t` with the parts of each federation's records. The previous checkpoint is
+        kept until the new one is complete. KeyboardInterrupt: the round is saved, and the job was
+        told to end."""
         arrays, tables = self._files(t, len(federations))
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
         table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
@@ -82,10 +78,8 @@ class Checkpoint:
             raise KeyboardInterrupt
 
     def load(self, federations: Sequence[Federation]) -> tuple[int, list[list[pd.DataFrame]]]:
-        """Restore the saved tensors; return the saved round and the parts of the records.
-
-        Without a usable checkpoint they are 0 and [].
-        """
+        """Restore the saved tensors; return the saved round and the parts of the records, 0 and []
+        without a usable checkpoint."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             if state.pop("digest") != digest(state):

@@ -40,13 +40,9 @@ class ClientData:
         task: Task | None = None,
         windows: Windows | None = None,
     ):
-        """Collect the training windows of the clients of `dataset`.
-
-        `task`: by default forecasts; `windows`: how series became windows, for `public`.
-
-        Raises:
-            DataError: a client has fewer training windows than a minibatch.
-        """
+        """Collect the training windows of the clients of `dataset`; DataError if one has fewer than
+        a minibatch. `task`: by default forecasts; `windows`: how series became windows, for
+        `public`."""
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.task: Task = task or Forecast()
         self._windows = windows or Windows()
@@ -68,10 +64,8 @@ class ClientData:
         return self.task.objective(self.settings.loss).loss
 
     def steps(self, clients: Tensor) -> Tensor:
-        """Local steps (n,) of `clients` in a round, by `federation.local_steps` or `local_epochs`.
-
-        A method may ask for more or fewer.
-        """
+        """Local steps (n,) of `clients` in a round, by `federation.local_steps` or `local_epochs`;
+        a method may ask for more or fewer."""
         settings = self.settings
         if settings.local_steps is not None:
             return torch.full((len(clients),), settings.local_steps, device=clients.device)
@@ -95,10 +89,8 @@ class ClientData:
         return len(self.steps(known).unique()) <= 1
 
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
-        """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
-
-        Rounds t ≤ 0 are for what a method does before training.
-        """
+        """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call. Rounds
+        t ≤ 0 are for what a method does before training."""
         if self._drawn[:2] != (t, steps):
             self._drawn = (t, steps, {})
         cache = self._drawn[2]
@@ -128,12 +120,9 @@ class ClientData:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round,
         and their numbers (n,). Shorter rows are padded to the longest.
 
-        Args:
-            purpose: name of the random stream; the same passes in every call.
-            clients: their indices (n,).
-            epochs: number of passes; at least one minibatch is drawn. Windows that do not fill a
-                minibatch at the end of a pass are left out of that pass.
-            most: minibatches after which a client stops, even within a pass.
+        `purpose`: name of the random stream; the same passes in every call. At least one minibatch
+        is drawn. Windows that do not fill a minibatch at the end of a pass are left out of that
+        pass. `most`: minibatches after which a client stops, even within a pass.
         """
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
@@ -166,8 +155,7 @@ class ClientData:
         return values.to(self.engine.device, self.engine.dtype)
 
     def public(self, rows: int) -> NDArray[np.float64]:
-        """Values (rows, K) of what a model reads of a window, of which no client's data tell
-        anything."""
+        """Values (rows, K) of what a model reads of a window, from no client's data."""
         return covariates.public(self._windows, self.dataset.features.shape[1], rows)
 
     def training_targets(self, client: int) -> Tensor:
@@ -176,9 +164,7 @@ class ClientData:
 
     def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
         """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
-
-        Labels need no edges, see `plfl.tasks.CorrectedDistillation`.
-        """
+        Labels need no edges, see `plfl.tasks.CorrectedDistillation`."""
         targets = [self.training_targets(i) for i in range(len(self.names))]
         return self.task.agreed_bins(targets, bins)
 
@@ -192,10 +178,8 @@ class ClientData:
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
     ) -> Tensor:
-        """Mean loss (n,) of model s over training windows of client `clients[s]`.
-
-        `windows`: how many, drawn for round `t` and the same in every call; None: all.
-        """
+        """Mean loss (n,) of model s over training windows of client `clients[s]`. `windows`: how
+        many, drawn for round `t` and the same in every call; None: all."""
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
         loss = self.loss
@@ -203,8 +187,7 @@ class ClientData:
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
 
     def work_of_losses(self, clients: Tensor, models: int, windows: int | None) -> Tensor:
-        """Work (n,), in local steps, of computing the `losses` of several models for each of
-        `clients`."""
+        """Work (n,), in local steps, of the `losses` of several models for each of `clients`."""
         read = self.windows[clients]
         if windows is not None:
             read = read.clamp(max=windows)
@@ -226,11 +209,9 @@ class ClientData:
         steps: int | Tensor,
         shared: Tensor | None = None,
     ) -> Tensor:
-        """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round.
-
-        `steps` is a number for all, or (n,). A proximal term of the optimiser acts on the
-        parameters of the mask `shared` (P,), by default on all.
-        """
+        """The models `rows` (n, P) after `steps` local steps (a number for all, or (n,)) of
+        `clients`, outside of any round. A proximal term of the optimiser acts on the parameters of
+        the mask `shared` (P,), by default on all."""
         minibatches, each = self._of_round(clients, t, steps)
         if shared is None:
             shared = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
@@ -247,17 +228,12 @@ class ClientData:
         term: Term | None = None,
         **terms: Any,
     ) -> Tensor:
-        """The models `rows` (n, P) after local steps outside of any round.
+        """The models after local steps from `rows` (n, P), one per client, outside of any round,
+        with fresh optimiser state.
 
-        Args:
-            rows: one per client; they are not modified.
-            optimiser: the ClientOpt, with fresh state.
-            minibatches: those of the steps.
-            steps: how many (n,) of them each client takes; None: all.
-            shared: mask (P,) of the parameters on which the optimiser's own proximal term acts;
-                None: it is ignored.
-            term: the method's term in the loss.
-            terms: further terms of the steps, named as the fields of `plfl.training.task.Terms`.
+        `steps`: how many (n,) of the minibatches each client takes; None: all. `shared`: mask (P,)
+        of the parameters on which the optimiser's own proximal term acts; None: it is ignored.
+        `term`: the method's in the loss. `terms`: further ones, as in `plfl.training.task.Terms`.
         """
         trained = rows.clone()
         if shared is None:
@@ -277,11 +253,8 @@ class ClientData:
         most_steps: int | None = None,
     ) -> Tensor:
         """The models `rows` (N, P) after each client trained them for E `epochs` on its own
-        training windows, as in `trained`.
-
-        `purpose`: name of the random stream of the minibatches; `most_steps`: steps after which a
-        client stops, even within a pass.
-        """
+        training windows, as in `trained`. `purpose`: name of the random stream of the minibatches;
+        `most_steps`: steps after which a client stops, even within a pass."""
         if not epochs or most_steps == 0:
             return rows.clone()
         everyone = torch.arange(len(rows), device=rows.device)
@@ -289,10 +262,8 @@ class ClientData:
         return self.trained(rows, optimiser, minibatches, steps, frozen=frozen)
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
-        """Mean gradients (n, P) of models `rows` over the first `steps` minibatches of round `t`.
-
-        `steps` is a number for all, or (n,).
-        """
+        """Mean gradients (n, P) of models `rows` over the first `steps` minibatches, a number for
+        all or (n,), of round `t`."""
         gradients = torch.zeros_like(rows)
         minibatches, each = self._of_round(clients, t, steps)
         everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)

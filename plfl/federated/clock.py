@@ -84,10 +84,8 @@ class Clock:
         return np.array([random.random() < share for random in self._streams("availability", t)])
 
     def progress(self, t: int) -> NDArray[np.float64]:
-        """Share (N,) of its local steps after which each client would drop out of round `t`.
-
-        It is 1 for those that stay.
-        """
+        """Share (N,) of its local steps after which each client would drop out of round `t`; 1 for
+        those that stay."""
         progress = np.ones(len(self._everyone))
         if self.simulation.dropout:
             for i, random in enumerate(self._streams("dropout", t)):
@@ -111,8 +109,7 @@ class Clock:
         self._spent_before = self._spent(traffic)
 
     def _spent(self, traffic: Traffic) -> Seconds:
-        """Seconds (3, N) of downloads, work and uploads. The work noted so far is then set to
-        zero."""
+        """Seconds (3, N) of downloads, work and uploads; the work noted so far is set to zero."""
         work, self._work = self._work, np.zeros_like(self._work)
         return np.stack(
             [
@@ -123,11 +120,8 @@ class Clock:
         )
 
     def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> RoundTimes:
-        """Times of a round with this `traffic`, in which `groups` took part.
-
-        A group begins when all clients of the group before it have finished. The phase before
-        round 1 counts as part of round 1.
-        """
+        """Times of a round with this `traffic`, in which `groups` took part, each when all of the
+        group before have finished. The phase before round 1 counts as part of round 1."""
         before, self._before = self._before, {}
         spent = self._spent({kind: some - before.get(kind, 0) for kind, some in traffic.items()})
         ahead, self._ahead = self._ahead, np.zeros_like(self._ahead)

@@ -48,11 +48,8 @@ class KeptMoments:
         """Local steps (N, 1) taken with this state so far."""
 
     def of(self, clients: Tensor, shared: Tensor) -> Moments:
-        """A copy of the state of `clients` (n,) for a round.
-
-        With `reset` it is empty, because every round begins afresh. With `keep_personal` it is 0
-        for the `shared` parameters (P,).
-        """
+        """A copy of the state of `clients` (n,) for a round. With `reset` it is empty, because
+        every round begins afresh; with `keep_personal` it is 0 for the `shared` parameters (P,)."""
         steps = self.steps[clients]
         if self.mode == "reset":
             return Moments({}, steps)
@@ -188,8 +185,7 @@ class Federation:
 
     @cached_property
     def columns(self) -> slice | Tensor:
-        """Columns of the parameters that cross the channel: a slice if they are adjacent, because
-        that copies nothing."""
+        """Columns of the parameters that cross the channel: a slice, not a copy, if adjacent."""
         numbers = self.shared.nonzero()[:, 0]
         if not len(numbers):
             return slice(0)
@@ -218,11 +214,9 @@ class Federation:
         return weights / weights.sum()
 
     def weights_of_all(self) -> Tensor:
-        """Weights (N,) of all clients in a mean over them; they need not sum to one.
-
-        A deployed server does not know how many windows a client has that has never joined. Such a
-        client gets the mean weight of the others.
-        """
+        """Weights (N,) of all clients in a mean over them; they need not sum to one. A deployed
+        server does not know how many windows a client has that has never joined. Such a client
+        gets the mean weight of the others."""
         windows = self.client_data.windows
         if self.settings.weighting != "samples":
             return torch.ones_like(windows)
@@ -307,10 +301,8 @@ class Federation:
 
     @property
     def global_models(self) -> Tensor:
-        """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
-
-        Do not modify the rows: if all parameters are shared, they may be one row in memory.
-        """
+        """The models [x; p_i] (N, P) that the clients would have if the server sent its own now. Do
+        not modify them: if all parameters are shared, they may be one row in memory."""
         if not self.channel.shared:
             return self.local.clone()
         if self.shared.all():

@@ -38,10 +38,8 @@ class ClusterState(MethodState):
 
 
 class Hooks(MethodRules):
-    """What a method does in a round, before it and when its models are scored.
-
-    Every function after `init` gets the federation `f` and, as `state`, what `init` returned.
-    """
+    """What a method does in a round, before it and when its models are scored. Every function after
+    `init` gets the federation `f` and, as `state`, what `init` returned."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -62,11 +60,9 @@ class Hooks(MethodRules):
     def aggregate(
         self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        """Receive what `clients` send through `f.channel`, and let the server step.
-
-        Clients update their own state before they send. It is not called if all `clients` of a
-        group have dropped out.
-        """
+        """Receive what `clients` send through `f.channel`, and let the server step. Clients update
+        their own state before they send. It is not called if all `clients` of a group have dropped
+        out."""
 
     # Optional: if nothing is shared.
 
@@ -111,21 +107,16 @@ class Hooks(MethodRules):
         return f.average.rows if f.average else f.local
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
-        """Models (N, P) that the clients make from `rows` and forecast with.
-
-        `rows` (N, P) are the models [x; p_i] that clients would have if they received x now.
-        Clients adapt them on their training windows whenever they are scored, and discard them
-        afterwards. None: clients forecast with `scored`.
-        """
+        """Models (N, P) that the clients make from `rows` (N, P), the models [x; p_i] that they
+        would have if they received x now, and forecast with. They adapt them on their training
+        windows whenever they are scored, and discard them afterwards. None: they forecast with
+        `scored`."""
         return None
 
     def mixed(
         self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor] | None:
         """Outputs of each client i for the windows `starts[i]`, if a model alone does not give
-        them.
-
-        `rows` are the models of `adapt`. None: the outputs are those of the models of `adapt` or
-        `scored`.
-        """
+        them. `rows` are the models of `adapt`. None: the outputs are those of the models of `adapt`
+        or `scored`."""
         return None

@@ -20,10 +20,8 @@ from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
 
 class Cohort:
-    """The clients of one federation that train at the same time.
-
-    For clients that drop out (`stay` is False), only their time and the bytes sent to them count.
-    """
+    """The clients of one federation that train at the same time. For clients that drop out (`stay`
+    is False), only their time and the bytes sent to them count."""
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
@@ -250,11 +248,8 @@ def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]
 
 def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
     """The clients of `cohorts` in blocks of models that can train together, each as large as the
-    engine can take.
-
-    A cohort begins only when there is room for it, so that few are in memory at once. Clients with
-    a routine train only together with those of their own cohort.
-    """
+    engine can take. A cohort begins only when there is room for it, so that few are in memory at
+    once. Clients with a routine train only together with those of their own cohort."""
     waiting: dict[tuple[object, ...], tuple[int, list[_Part]]] = {}
     for cohort in cohorts:
         routine = cohort.instructions.routine

@@ -35,14 +35,12 @@ def uniform(orders: Iterator[Chosen], count: int, _labels: Labels | None) -> Cho
 
 
 def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
-    """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV).
+    """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV);
+    ConfigError if `count` clients never do.
 
     All sets for which this is true are equally probable: uniform draws are repeated. Where
     that takes more than `TRIES` draws, clients are added greedily instead, each time the one with
     most labels that are still missing.
-
-    Raises:
-        ConfigError: `count` clients never have all labels.
     """
     assert labels is not None
     everything = labels.any(0)
@@ -61,11 +59,9 @@ def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> C
 
 
 def _cover(order: Chosen, count: int, labels: Labels) -> Chosen | None:
-    """`count` clients that have all labels, chosen greedily; None if this fails.
-
-    Of equally good clients, the first in `order` is added. Once all labels are there, the first
-    clients left in `order` follow.
-    """
+    """`count` clients that have all labels, chosen greedily; None if this fails. Of equally good
+    clients, the first in `order` is added. Once all labels are there, the first clients left in
+    `order` follow."""
     missing, chosen = labels.any(0), order[:0]
     while missing.any():
         if len(chosen) == count:
@@ -124,10 +120,8 @@ class Selection:
     """Number of rounds T."""
 
     def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> Chosen:
-        """Indices, ascending, of the clients that take part in round `t`.
-
-        They are a fraction of all clients, or of each stratum of `strata` (N,).
-        """
+        """Indices, ascending, of the clients that take part in round `t`: a fraction of all
+        clients, or of each stratum of `strata` (N,)."""
         if self.rule.takes_part is not None:
             return np.flatnonzero([self.rule.takes_part(self, name, t) for name in self.clients])
         if strata is None:

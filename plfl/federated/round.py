@@ -40,11 +40,9 @@ def run(
     report: Callable[[list[Round]], None],
     train: Callable[[Iterable[Cohort], Engine], Iterable[Cohort]] = train_cohorts,
 ) -> None:
-    """Run `rounds` of `federations` side by side.
-
-    `report` is called after every round, with that round of each federation. `train` trains cohorts
-    and yields each when it is done; on a deployed server, remote clients train.
-    """
+    """Run `rounds` of `federations` side by side. `report` is called after every round, with that
+    round of each federation. `train` trains cohorts and yields each when it is done; on a deployed
+    server, remote clients train."""
     stacks = _stacks(federations)
     for t in rounds:
         begun = {f: _Begun(f, t) for f in federations}
@@ -78,8 +76,7 @@ class _Begun:
         self._aggregated = False
 
     def cohorts(self, turn: int) -> Iterator[Cohort]:
-        """The next clients to train, as two cohorts: those that will drop out, and those that
-        stay."""
+        """The next clients to train, as two cohorts: those that drop out, and those that stay."""
         clients = self.groups[turn] if turn < len(self.groups) else self.present[:0]
         stays = self.stays[clients]
         for some, stay in ((clients[~stays], False), (clients[stays], True)):

@@ -60,15 +60,11 @@ class Session:
     def train(
         self, rows: Tensor, first: int, steps: int, *, repeats: int = 1, **terms: Any
     ) -> Tensor:
-        """The models `rows` (n, P) after local steps of the ClientOpt, with fresh moments.
+        """The models after local steps of the ClientOpt from `rows` (n, P), with fresh moments, on
+        the minibatches from number `first` (from 0) on, with `repeats` on each.
 
-        Args:
-            rows: where the steps start; they are not modified.
-            first: number of the first minibatch, from 0.
-            steps: number of minibatches, one after the other.
-            repeats: steps on each of them.
-            terms: terms of the steps, named as the fields of `plfl.training.task.Terms`, as values
-                for all P parameters (`Federation.full`).
+        `terms`: of the steps, named as the fields of `plfl.training.task.Terms`, as values for all
+        P parameters (`Federation.full`).
         """
         if not steps:
             return rows.clone()
@@ -89,13 +85,9 @@ class Session:
         return self._minibatches.map(lambda x: x[:, first : first + number])
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
-        """Gradients (n, P) of the models `rows` (n, P); 0 for clients that are not in `who`.
-
-        Args:
-            rows: one model per client.
-            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows.
-            who: mask (n,) of the clients that compute a gradient; None: all.
-        """
+        """Gradients (n, P) of the models `rows` (n, P), one per client; 0 for clients that are not
+        in the mask `who` (n,). `minibatch`: its number in the round, from 0, or the start rows
+        (n, B) of its windows."""
         if isinstance(minibatch, int):
             drawn = self.minibatches(minibatch, 1)
         else:
@@ -142,8 +134,7 @@ class Session:
         return f.client_data.task_of(optimiser, rows, minibatches, f.shared, moments=moments)
 
     def run(self, task: LocalTask, steps: int, who: Tensor | None = None) -> None:
-        """Let the engine train a task of some `steps`; `who`: mask (n,) of the clients that take
-        part, None: all."""
+        """Let the engine train a task of some `steps`; `who`: mask (n,) of clients, None: all."""
         if who is None:
             self.losses += steps * self.engine.train(task).to(self.losses)
             self.steps += steps
@@ -155,10 +146,8 @@ class Session:
 
 class Learner:
     """A model of each client that takes local steps of the ClientOpt one at a time, with moments
-    that begin afresh and continue from step to step.
-
-    A proximal ClientOpt pulls the shared parameters towards where they started.
-    """
+    that begin afresh and continue from step to step. A proximal ClientOpt pulls the shared
+    parameters towards where they started."""
 
     def __init__(self, session: Session, start: Tensor):
         self._session, self._start, self._taken = session, start, 0
@@ -178,13 +167,8 @@ class Learner:
             optimiser.step(y, g, moments, self._taken)
 
     def train(self, minibatch: int, who: Tensor | None = None, **terms: Any) -> None:
-        """Take the next step on a minibatch of the round.
-
-        Args:
-            minibatch: its number, from 0.
-            who: mask (n,) of the clients that take the step; None: all.
-            terms: as in `Session.train`.
-        """
+        """Take the next step on the minibatch of this number, from 0, of the round. `who`: mask
+        (n,) of the clients that take it; None: all. `terms`: as in `Session.train`."""
         session = self._session
         drawn = session.minibatches(minibatch, 1)
         task = session.task(self._optimiser, self.rows, drawn, self._moments)

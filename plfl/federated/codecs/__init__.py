@@ -96,11 +96,8 @@ class Codec(CodecRules):
     def decode(
         self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
     ) -> Rows:
-        """The rows that the fields stand for; `remembers`: a memory will make up for the error.
-
-        Raises:
-            CodecError: this codec cannot have made the fields.
-        """
+        """The rows that the fields stand for; CodecError if this codec cannot have made them.
+        `remembers`: a memory will make up for the error."""
 
 
 class Sparse(Codec):

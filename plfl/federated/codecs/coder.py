@@ -36,8 +36,7 @@ End = Literal["sender", "receiver"]
 
 
 class _Streams(Sequence[np.random.Generator]):
-    """The random numbers of clients, drawn when a codec asks for them: most need none for
-    decoding."""
+    """The random numbers of clients, drawn when a codec asks: most need none for decoding."""
 
     def __init__(self, clients: list[int], make: Callable[[list[int]], Random]):
         self._clients, self._make = clients, make
@@ -56,12 +55,9 @@ class _Streams(Sequence[np.random.Generator]):
 class Coder:
     """Codes and decodes the shared parameters of a federation.
 
-    Args:
-        settings: the codecs of both directions.
-        lengths: numbers of shared parameters in each tensor of the model, in the order of a row.
-        x0: the parameters (d_s,) that both ends start from.
-        clients: number of clients.
-        streams: random numbers for a purpose, some clients and a round, one generator per client.
+    `lengths`: numbers of shared parameters in each tensor of the model, in the order of a row;
+    `x0`: the parameters (d_s,) that both ends start from; `clients`: their number; `streams`:
+    random numbers for a purpose, some clients and a round, one generator per client.
     """
 
     def __init__(
@@ -89,8 +85,7 @@ class Coder:
         return self._chain(direction) is not None
 
     def begin(self, t: int) -> None:
-        """Begin round `t`, unless it has begun. Messages that were not followed by an upload are
-        forgotten."""
+        """Begin round `t` once. Messages that were not followed by an upload are forgotten."""
         if t != self.round:
             self.round = t
             self._staged.clear()
@@ -101,10 +96,8 @@ class Coder:
         return [torch.zeros(most(chain, self.blocks), dtype=torch.uint8)] * len(clients)
 
     def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
-        """The message to or from each client, of type uint8, for `rows` (n, d_s).
-
-        A row that is not finite, or too large for the codec, is not encoded: its message is empty.
-        """
+        """The message to or from each client, of type uint8, for `rows` (n, d_s); empty for a row
+        that is not finite, or too large for the codec."""
         chain, codec = self._stages(direction)
         wanted = _array(rows)
         kept = self._kept(direction, "sender", clients)
@@ -132,10 +125,7 @@ class Coder:
         self, direction: Direction, clients: Tensor, messages: Iterable[Tensor], like: Tensor
     ) -> Tensor:
         """The rows (n, d_s) that the messages of `clients` stand for, with the type and device of
-        `like`.
-
-        An empty message becomes a row of NaN.
-        """
+        `like`; NaN for an empty message."""
         chain, _ = self._stages(direction)
         arrays = [message.cpu().numpy() for message in messages]
         full = np.array([len(array) > 0 for array in arrays])
@@ -151,8 +141,7 @@ class Coder:
         return torch.from_numpy(decoded).to(like)
 
     def check(self, direction: Direction, message: Tensor) -> Tensor:
-        """The row (d_s,) that a message alone stands for, without the memories; messages may come
-        in any order."""
+        """The row (d_s,) that a message alone stands for, without memories; in any order."""
         array = message.cpu().numpy()
         if not len(array):
             raise CodecError("the coded update is empty: it was not finite, or too large")

@@ -59,11 +59,7 @@ def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
 
 
 def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
-    """The inverse of `shorten`.
-
-    Raises:
-        CodecError: the bytes are damaged.
-    """
+    """The inverse of `shorten`; CodecError if the bytes are damaged."""
     if not len(message) or message[0] not in (_PACKED, _CODED):
         raise CodecError("the coded update says no form of its codes")
     if message[0] == _PACKED:

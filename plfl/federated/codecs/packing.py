@@ -11,11 +11,8 @@ Bytes = NDArray[np.uint8]
 
 
 def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The arrays with the types of a message's fields, as the receiver gets them.
-
-    Raises:
-        CodecError: a code is out of range, or a number is implausible, or not finite.
-    """
+    """The arrays with the types of a message's fields, as the receiver gets them. CodecError: a
+    code is out of range, or a number is implausible, or not finite."""
     arrays_of_kind = [
         np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
         for field, array in zip(fields, arrays, strict=True)
@@ -35,12 +32,7 @@ def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
 
 
 def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
-    """The inverse of `pack`.
-
-    Raises:
-        CodecError: the messages have another length, a code is out of range, or a number is not
-            finite or implausible.
-    """
+    """The inverse of `pack`. CodecError: the messages have another length, or see `typed`."""
     size = sum(field.size for field in fields)
     if messages.shape[1] != size:
         raise CodecError(f"the coded update has {messages.shape[1]} bytes, expected {size}")

@@ -64,10 +64,8 @@ RATE = 0.2
 
 class Privacy:
     """Makes the server's steps private in one federation of N clients, whose study sets
-    `privacy.clip`.
-
-    `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type the bounds have.
-    """
+    `privacy.clip`. `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type
+    the bounds have."""
 
     def __init__(self, settings: FederationSettings, clients: int, seed: int, x0: Tensor):
         self.settings, self.clients = settings, clients
@@ -80,8 +78,7 @@ class Privacy:
         """The bound (N,) that each client has received."""
         self.normals: Normals = seeded(seed)
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
-        """Factor of all noise; less than 1 if the noise is set for a larger federation
-        (`privacy.noise_as_of`)."""
+        """Factor of all noise; below 1 if that is for more clients (`privacy.noise_as_of`)."""
 
     @property
     def noise(self) -> float:
@@ -119,10 +116,8 @@ class Privacy:
     def _step(
         self, server: ServerState, t: int, updates: Tensor, within: Tensor | None = None
     ) -> None:
-        """Step along the mean of the `updates` (n, d_s) that arrived.
-
-        They are clipped again, since a faulty client, or the decoding of its message, may exceed C.
-        """
+        """Step along the mean of the `updates` (n, d_s) that arrived. They are clipped again, since
+        a faulty client, or the decoding of its message, may exceed C."""
         mean = self.mean(t, clipped(updates, self.clip.expand(len(updates)))).cpu().numpy()
         noise = self.normals(t, updates.shape[1] + 1) if self.noise else None
         if noise is not None:
@@ -148,10 +143,8 @@ class Privacy:
 
 
 def clipped(updates: Tensor, bounds: Tensor) -> Tensor:
-    """The `updates` (n, d), each with a norm of at most its bound (n,).
-
-    An update that is not finite becomes 0. It would make the sum NaN, and so reveal its client.
-    """
+    """The `updates` (n, d), each with a norm of at most its bound (n,). An update that is not
+    finite becomes 0. It would make the sum NaN, and so reveal its client."""
     norms = _norms(updates)
     factors = (bounds / norms).clamp(max=1).to(updates.dtype)[:, None]
     return torch.where(norms.isfinite()[:, None], updates * factors, torch.zeros_like(updates))

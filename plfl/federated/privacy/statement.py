@@ -31,8 +31,7 @@ DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation"
 
 
 def rounds_of(settings: FederationSettings, clients: int) -> Rounds:
-    """The rounds to account for with this many clients, or with the number that the noise is set
-    for."""
+    """The rounds to account for with this many clients, or with those the noise is set for."""
     share = settings.participation
     return Rounds(
         settings.privacy.noise,
@@ -53,10 +52,8 @@ def sizes(study: Study) -> list[int]:
 
 
 def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
-    """The least valid bound of ε at δ that holds for every federation of the study.
-
-    `repeated`: how often each round was released that was released more than once.
-    """
+    """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
+    often each round was released that was released more than once."""
     rounds = (
         replace(rounds_of(study.federation, size), repeated=repeated) for size in sizes(study)
     )
