@@ -12,10 +12,8 @@ def catalogue(
     covariates: bool = False, further: Iterable[BaselineRules] = ()
 ) -> dict[str, Standard | BaselineRules]:
     """Every baseline by name, the simplest first, then the `further` ones of a study.
-    `docs/baselines.md` has the formulas.
-
-    `covariates`: whether to include those that only a study with `windows.covariates` has.
-    """
+    `docs/baselines.md` has the formulas. `covariates`: whether to include those that only a study
+    with `windows.covariates` has."""
     standard = {
         n: baseline for n, baseline in STANDARD.items() if covariates or not baseline.covariates
     }
@@ -32,9 +30,6 @@ def rivals(further: Iterable[BaselineRules] = ()) -> list[str]:
 
 
 def find(name: str) -> Standard | type[BaselineRules]:
-    """The baseline of this name, with its `label`, what it is `about` and what it `crosses`.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """The baseline of this name, with its `label`, what it is `about` and what it `crosses`;
+    KeyError if there is none."""
     return STANDARD.get(name) or find_baseline(name)

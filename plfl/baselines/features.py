@@ -1,7 +1,5 @@
-"""The inputs of the trained baselines. None uses anything after a window's last input row.
-
-Every function takes the start rows (W,) of windows and returns an array with W rows.
-"""
+"""The inputs of the trained baselines. None uses anything after a window's last input row. Every
+function takes the start rows (W,) of windows and returns an array with W rows."""
 
 from collections.abc import Sequence
 
@@ -35,11 +33,9 @@ def look_back(dataset: Dataset, starts: Rows) -> Floats:
 
 
 def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
-    """Loads (W, 15) around one day, two days and a week before the target.
-
-    A load that is unknown, because it is before the client's first row, after the last input row or
-    in a gap, is replaced by the load of the last input row.
-    """
+    """Loads (W, 15) around one day, two days and a week before the target. A load that is unknown,
+    because it is before the client's first row, after the last input row or in a gap, is replaced
+    by the load of the last input row."""
     known = last(dataset, starts)
     lags = [
         naive.before(dataset, client, starts, season - around * dataset.interval)
@@ -76,12 +72,9 @@ def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:
-    """Bytes that each client sends if all raw data are brought to one place.
-
-    Each number has four bytes. A client sends the loads of its training and validation sets and,
-    for each further input, a number for each of these rows, or a single one if it never changes.
-    The calendar need not be sent, and neither do gaps.
-    """
+    """Bytes that each client sends if all raw data are brought to one place: four for each load of
+    its training and validation sets and, for each further input, for each of these rows, or once if
+    it never changes. The calendar need not be sent, and neither do gaps."""
     columns = further(dataset)
     sent = []
     for first, _, end, _ in dataset.bounds.tolist():

@@ -32,22 +32,14 @@ class Foundation(Further):
         return self.trained_on_this_dataset
 
     def model(self) -> Any:
-        """The model as its package loads it.
-
-        Raises:
-            ImportError: the package is missing.
-        """
+        """The model as its package loads it; ImportError if the package is missing."""
         raise NotImplementedError
 
     def ahead(
         self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
     ) -> tuple[Sequence[float], Floats]:
-        """Forecasts of the rows after each of W series, in which NaN is a gap.
-
-        Returns:
-            The levels, either the wanted ones or those of the model, and their quantiles
-            (W, steps, levels).
-        """
+        """Forecasts of the rows after each of W series, in which NaN is a gap: the levels, either
+        the wanted ones or those of the model, and their quantiles (W, steps, levels)."""
         raise NotImplementedError
 
     def fit(self, dataset: Dataset) -> Predict:

@@ -15,11 +15,8 @@ PENALTY = 1.0
 
 @per_client
 def linear(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
-    """Ordinary least squares on the look-back's loads minus the last one.
-
-    This is NLinear (Zeng et al. 2023, "Are Transformers Effective for Time Series Forecasting?")
-    in closed form.
-    """
+    """Ordinary least squares on the look-back's loads minus the last one. This is NLinear (Zeng et
+    al. 2023, "Are Transformers Effective for Time Series Forecasting?") in closed form."""
     return restored("linear", coefficients("linear", dataset, client), dataset, client)
 
 
@@ -33,22 +30,17 @@ def ridge(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
 @of_each
 @per_client
 def ridge_lags(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
-    """Ridge regression with additional day and week lags.
-
-    It is trained on windows that start at least a week after the client's first row, for which all
-    lags are known. If the history is too short for such windows, it is trained on all windows,
-    without week lags: in training, the last load would replace them, but not in the test set.
-    """
+    """Ridge regression with additional day and week lags, on windows that start at least a week
+    after the client's first row, for which all lags are known. If the history is too short, it is
+    trained on all windows, without week lags: in training, the last load would replace them, but
+    not in the test set."""
     return restored("ridge_lags", coefficients("ridge_lags", dataset, client), dataset, client)
 
 
 def coefficients(name: str, dataset: Dataset, client: int) -> Floats:
-    """The coefficients of a client's regression.
-
-    Of `linear` (T,), or (T, H) of several targets: the constant, and the weights of the loads. Of a
-    ridge regression of one target (2 K + 1,): the constant, and the means and weights of its
-    columns.
-    """
+    """The coefficients of a client's regression: of `linear` (T,), or (T, H) of several targets,
+    the constant, and the weights of the loads; of a ridge regression of one target (2 K + 1,) the
+    constant, and the means and weights of its columns."""
     starts = dataset.starts(client, "train")
     if name == "linear":
         # All targets of a window have the same design.
@@ -105,11 +97,8 @@ def _lagged(dataset: Dataset, client: int, starts: Rows) -> Floats:
 
 
 def _ridge(columns: Floats, change: Floats) -> Floats:
-    """The coefficients of a ridge regression of the changes (W,) on columns (W, K).
-
-    Columns are standardised, so that the penalty affects them equally. Constant columns have zero
-    weight.
-    """
+    """The coefficients of a ridge regression of the changes (W,) on columns (W, K). Columns are
+    standardised, so that the penalty affects them equally. Constant columns have zero weight."""
     varies = np.ptp(columns, axis=0) > 0
     means, deviation = columns.mean(axis=0), np.where(varies, columns.std(axis=0), 1.0)
     a = np.where(varies, (columns - means) / deviation, 0.0)

@@ -39,8 +39,7 @@ def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> F
 
 
 def again(fit: Fit) -> Fit:
-    """If the end of the history is held out, fit a second time, to the whole history, for the
-    test."""
+    """If the end of the history is held out, fit again, to the whole history, for the test."""
 
     @wraps(fit)
     def fit_twice(dataset: Dataset) -> Predict:

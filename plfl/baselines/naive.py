@@ -36,10 +36,8 @@ naive_weeks = seasonal("naive_weeks")
 
 
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
-    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
-
-    If that reading is missing, the load a season earlier is used, and so on. NaN as in `before`.
-    """
+    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets. If that
+    reading is missing, the load a season earlier is used, and so on. NaN as in `before`."""
     loads = before(dataset, client, starts, season)
     rows = dataset.target_rows(starts) - season // dataset.interval
     gaps = np.isnan(loads) & (rows <= _last(dataset, starts))
@@ -52,10 +50,8 @@ def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Flo
 
 
 def before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
-    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
-
-    NaN if this is after the last input row, before the client's first row, or in a gap.
-    """
+    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets; NaN if
+    this is after the last input row, before the client's first row, or in a gap."""
     rows = dataset.target_rows(starts) - season // dataset.interval
     last = _last(dataset, starts)
     known = (rows >= dataset.bounds[client, 0]) & (rows <= last)

@@ -23,11 +23,9 @@ def of_each(fit: Fit) -> Fit:
 
 
 def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
-    """Quantiles (W, H, Q): a forecast plus quantiles of its errors in the client's training set.
-
-    The median of the errors is subtracted from them, so that the forecast itself is the median.
-    Each target has its own errors. Windows without a forecast are left out.
-    """
+    """Quantiles (W, H, Q): a forecast plus quantiles of its errors in the client's training set,
+    minus their median, so that the forecast itself is the median. Each target has its own errors.
+    Windows without a forecast are left out."""
 
     def fit_with_errors(dataset: Dataset) -> Predict:
         predict = fit(dataset)

@@ -39,8 +39,7 @@ class Further(BaselineRules):
         return with_residuals(self.fit, levels)(dataset)
 
     def trained(self, dataset: Dataset, boosting: TreeSettings) -> Trained:
-        """Forecasts of all sets, or quantiles if `boosting` has levels, and the bytes that were
-        sent."""
+        """Forecasts, or quantiles if `boosting` has levels, of all sets; and the bytes sent."""
         levels = boosting.levels
         fit = again(lambda d: self.quantiles(d, levels) if levels else self.fit(d))
         raw = self.crosses == "raw data"

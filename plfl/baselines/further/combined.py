@@ -44,11 +44,7 @@ class Combined(Further):
     def combination(
         self, dataset: Dataset, levels: Sequence[float], known: Mapping[str, Trained]
     ) -> Trained:
-        """The combination of trained baselines, given by name.
-
-        Raises:
-            RuntimeError: one of them failed.
-        """
+        """The combination of trained baselines, by name; RuntimeError if one of them failed."""
         if lacking := [name for name in self.needs if name not in known]:
             raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
         predicts = [known[name].predict for name in self.needs]
@@ -98,11 +94,8 @@ def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[F
 def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
     """Weights (K,) >= 0 with sum 1 that minimise the pinball loss of the weighted forecasts
     (K, W, H, Q) at `levels` (Q,), given the `truth` (W, H, 1). At 0.5 that is half the absolute
-    error.
-
-    A forecaster that lacks forecasts has weight 0; if all do, the weights are NaN. Without windows
-    the weights are equal.
-    """
+    error. A forecaster that lacks forecasts has weight 0; if all do, the weights are NaN. Without
+    windows the weights are equal."""
     from scipy.optimize import linprog  # here, because it takes a while to load
     from scipy.sparse import block_array, csr_array, eye_array
 

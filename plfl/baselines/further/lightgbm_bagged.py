@@ -11,7 +11,7 @@ from pydantic import Field
 
 from plfl.baselines import trees
 from plfl.baselines.further import Further
-from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines.model import Floats, Rows, Trained
 from plfl.data.dataset import Dataset
 
 
@@ -32,11 +32,8 @@ class LightgbmBagged(Further):
     def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
         drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
         bags = [trees.lightgbm_lags(dataset, sample) for sample in drawn]
-        return Trained(_mean(bags), [0] * len(dataset.clients))
 
+        def mean(client: int, starts: Rows) -> Floats:
+            return np.asarray(np.mean([bag(client, starts) for bag in bags], axis=0), float)
 
-def _mean(predicts: list[Predict]) -> Predict:
-    def mean(client: int, starts: Rows) -> Floats:
-        return np.asarray(np.mean([predict(client, starts) for predict in predicts], axis=0), float)
-
-    return mean
+        return Trained(mean, [0] * len(dataset.clients))

@@ -10,6 +10,7 @@ from plfl.baselines.further import Further
 from plfl.baselines.model import Floats, Predict, Rows, Trained
 from plfl.config.named import Crosses
 from plfl.data.dataset import WEEK, Dataset
+from plfl.tasks.metrics import pinball
 
 
 class LightgbmMean(Further):
@@ -48,22 +49,17 @@ class LightgbmMean(Further):
 def _mean_of_best(
     predicts: Sequence[Predict], dataset: Dataset, client: int, levels: Sequence[float]
 ) -> Predict:
-    """The mean of the better half of the forecasts, by the error in a client's last week of
-    training."""
+    """The mean of the better half of the forecasts, by the error in the last week of training."""
     starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
     truth = dataset.truth(starts)
-    errors = [_error(truth, predict(client, starts), levels) for predict in predicts]
+    forecasts = [predict(client, starts) for predict in predicts]
+    errors = [np.abs(truth - forecast).mean() for forecast in forecasts]
+    if levels:
+        truth = truth.reshape(len(truth), -1)
+        errors = [pinball(truth, quantiles, levels) for quantiles in forecasts]
     half = np.argsort(errors, kind="stable")[: -(-len(predicts) // 2)]
 
     def mean(client: int, starts: Rows) -> Floats:
         return np.asarray(np.mean([predicts[j](client, starts) for j in half], axis=0), float)
 
     return mean
-
-
-def _error(truth: Floats, forecast: Floats, levels: Sequence[float]) -> float:
-    """Mean absolute error, or mean pinball loss of quantiles (W, H, Q)."""
-    if not levels:
-        return float(np.abs(truth - forecast).mean())
-    over = truth.reshape(len(truth), -1, 1) - forecast
-    return float(np.maximum(np.array(levels) * over, (np.array(levels) - 1) * over).mean())
