@@ -40,10 +40,8 @@ ENDS = {
 
 def code_digest(*modules: str) -> str:
     """Digest of the source of `modules`, and of all modules that they import from plfl and from
-    their own package, which may be that of a plug-in.
-
-    Of a package, only the base classes are included that its `__init__.py` has.
-    """
+    their own package, which may be that of a plug-in. Of a package, only the base classes are
+    included that its `__init__.py` has."""
     return digest(sorted(_closure(*modules).items()))
 
 
@@ -102,12 +100,10 @@ def imports(file: Path) -> tuple[str, ...]:
 
 
 def digests_of(files: Iterable[Path], memory: Path) -> dict[str, str]:
-    """SHA-256 of files by path; those that do not exist are left out.
-
-    The file `memory` remembers the digests, so that a file is read again only if its size, inode or
-    times differ. The time at which the inode changed is among them: `cp -p`, `mv` and `rsync` give
-    a file the time of modification of another one, but not this time.
-    """
+    """SHA-256 of files by path; those that do not exist are left out. The file `memory` remembers
+    the digests, so that a file is read again only if its size, inode or times differ. The time at
+    which the inode changed is among them: `cp -p`, `mv` and `rsync` give a file the time of
+    modification of another one, but not this time."""
     known: dict[str, list[Any]]
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))

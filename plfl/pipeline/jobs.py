@@ -29,11 +29,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def job(snakemake: Any) -> Iterator[Study]:
-    """Run the body of a rule's script, which logs into the rule's log file.
-
-    An error that the user can fix ends the job with status 2 and its message in the log, without a
-    traceback; Ctrl-C with status 130.
-    """
+    """Run the body of a rule's script, which logs into the rule's log file. An error that the user
+    can fix ends the job with status 2 and its message in the log, without a traceback; Ctrl-C with
+    status 130."""
     # Imported objects last as long as the job. Without this, Python would visit all of them in
     # later garbage collections and at the end, which takes up to half a second.
     gc.freeze()
@@ -63,8 +61,7 @@ def job(snakemake: Any) -> Iterator[Study]:
 
 
 def _own_file(error: Exception) -> str:
-    """The line of a plug-in or a user's module where an error arose; empty if it arose
-    elsewhere."""
+    """The line of a plug-in or a user's module where an error arose; empty if elsewhere."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if plugins.is_own(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
@@ -72,11 +69,9 @@ def _own_file(error: Exception) -> str:
 
 
 def of_job(study: Study, wildcards: Any) -> Study:
-    """The variant of the study that a job is about; the study itself if it has no variants.
-
-    The wildcard `variant` names it. A job about datasets has the wildcard `inputs` instead, which
-    stands for all variants that read them; the first is returned.
-    """
+    """The variant of the study that a job is about, named by the wildcard `variant`; the study
+    itself if it has no variants. A job about datasets has the wildcard `inputs` instead, which
+    stands for all variants that read them; the first is returned."""
     for label, inputs in study.inputs.items():
         if label == wildcards.get("variant", "") or inputs == wildcards.get("inputs", None):
             return study.variants[label]
@@ -84,14 +79,9 @@ def of_job(study: Study, wildcards: Any) -> Study:
 
 
 def claim(study: Study) -> None:
-    """Keep other Snakemake processes away from the study until this process ends.
-
-    This replaces Snakemake's own locks, which remain when Snakemake is killed. Temporary files of
-    killed jobs are removed.
-
-    Raises:
-        PlflError: another Snakemake runs the study, or a folder of the study cannot be written.
-    """
+    """Keep other Snakemake processes away from the study until this process ends, and remove
+    temporary files of killed jobs. This replaces Snakemake's own locks, which remain when Snakemake
+    is killed. PlflError: another Snakemake runs the study, or a folder cannot be written."""
     busy = "another Snakemake is running this study; wait until it has finished, or stop it"
     lock = hold(study.results / ".lock", busy=busy)
     atexit.register(lock.release)

@@ -15,13 +15,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
 from plfl.forecast.contents import baseline_cell, describe
-from plfl.results.records import (
-    TRAINED,
-    ConformalWidths,
-    Models,
-    write_csv,
-    write_models,
-)
+from plfl.results.records import TRAINED, ConformalWidths, Models, write_csv, write_models
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of
@@ -37,11 +31,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
     baselines, those are kept that are best on validation for the state or one of its clients, and
-    those that need no training. They are fitted again, which gives the same numbers.
-
-    Raises:
-        DataError: the file of a dataset is damaged.
-        ResultsError: the tables of the study are missing or damaged.
+    those that need no training. They are fitted again, which gives the same numbers. DataError or
+    ResultsError if a file that is read is damaged.
     """
     tables = Tables(study.results)
     rows: list[dict[str, str]] = []
@@ -53,7 +44,11 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
-            widths = {} if study.task.widening == "none" else _widths(study, dataset, models)
+            widths: ConformalWidths = {}
+            if study.task.widening != "none":
+                from plfl.experiments.trainer import Trainer  # see `_trained_again`
+
+                widths = Trainer.of(study, dataset).evaluator.widths(models)
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
@@ -105,18 +100,10 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
     write_models(file, arrays, about)
 
 
-def _widths(study: Study, dataset: Dataset, models: Models) -> ConformalWidths:
-    from plfl.experiments.trainer import Trainer  # see `_trained_again`
-
-    return Trainer.of(study, dataset).evaluator.widths(models)
-
-
 def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:
-    """Train a cell again whose job did not keep its models; they are equal to the bit.
-
-    A job keeps the models of the best of its cells. If that cell is removed from the grid, another
-    cell becomes the best. Jobs that exchange their files through a bucket do not return models.
-    """
+    """Train a cell again whose job did not keep its models; they are equal to the bit. A job keeps
+    the models of the best of its cells. If that cell is removed from the grid, another becomes the
+    best. Jobs that exchange their files through a bucket do not return models."""
     # Not at the top: imports torch, which is seldom needed here.
     from plfl.experiments.train import train
 

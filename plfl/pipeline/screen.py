@@ -124,10 +124,8 @@ class _Screen:
         return True
 
     def _tick(self, name: str) -> None:
-        """Show what is done until the end: on a terminal in one line, elsewhere now and then.
-
-        No time left is shown, because jobs differ too much: see `plfl cells` for a range.
-        """
+        """Show what is done until the end: on a terminal in one line, elsewhere now and then. No
+        time left is shown, because jobs differ too much: see `plfl cells` for a range."""
         shown, before = self.err.isatty(), ""
         form = "{desc} |{bar:10}| {elapsed}{postfix}"
         with tqdm(

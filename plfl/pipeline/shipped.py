@@ -42,10 +42,7 @@ def about(name: str) -> str:
 
 def write_study(name: str, folder: Path) -> Path:
     """Write a ready-made study into a folder, with paths and commands that are valid there.
-
-    Raises:
-        PlflError: there is no such study, its file exists already, or it cannot be written.
-    """
+    PlflError: there is no such study, its file exists already, or it cannot be written."""
     if name not in studies():
         hint = did_you_mean(name, studies())
         raise PlflError(f"there is no ready-made study {name!r}{hint}; `plfl init` lists them")

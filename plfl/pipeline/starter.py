@@ -24,25 +24,13 @@ FEWEST = 2 * WEEK
 
 
 def recognise(
-    paths: Iterable[Path],
-    meters: Meters,
-    progress: Progress | None = None,
-    ahead: Ahead = "day",
+    paths: Iterable[Path], meters: Meters, progress: Progress | None = None, ahead: Ahead = "day"
 ) -> tuple[Exports, dict[str, Any]]:
-    """Read raw exports, and describe them in a study.
+    """Read raw exports, and describe them in a study: their content, and the configuration.
 
-    Args:
-        paths: files, or folders of files.
-        meters: what cannot be detected. Without `interval`, it is that of the exports; stamps
-            without a UTC offset need `timezone`.
-        progress: see `read_exports`.
-        ahead: what is forecast.
-
-    Returns:
-        The content of the exports, and the configuration of a study that reads them.
-
-    Raises:
-        DataError: something is wrong or ambiguous; the message lists all problems of all files.
+    `meters`: what cannot be detected. Without `interval`, it is that of the exports; stamps without
+    a UTC offset need `timezone`. `ahead`: what is forecast. DataError: something is wrong or
+    ambiguous; the message lists all problems of all files.
     """
     paths = list(paths)
     raw = raw_files(paths)
@@ -63,7 +51,8 @@ def too_short(exports: Exports) -> list[str]:
 def _add_problems(exports: Exports, meters: Meters) -> None:
     """Add to the problems what a study would assume without being told."""
     problems, given = exports.problems, meters.model_fields_set
-    unzoned = {name for name in exports.names if not _has_zone(name, meters)}
+    default = None if "timezone" in given else meters.timezone
+    unzoned = {name for name in exports.names if meters.timezone_of(name) == default}
     local = [
         path
         for path, names in exports.local.items()
@@ -84,11 +73,6 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         check_chosen(exports.names, meters)
     with collected(problems):
         client_names(exports.files)
-
-
-def _has_zone(name: str, meters: Meters) -> bool:
-    """Whether the user has named the time zone of a meter."""
-    return "timezone" in meters.model_fields_set or meters.timezone_of(name) != meters.timezone
 
 
 def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead) -> dict[str, Any]:

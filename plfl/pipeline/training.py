@@ -47,7 +47,10 @@ def train_cells(
     """
     used = choose(placed(study), study.model.kernel_form)
     if used[0] == "fused":  # the arrays of a step of the stacked engine are large, and needed again
-        _give_back_memory()
+        with suppress(AttributeError):  # another C library than glibc
+            # Return the memory of large arrays to the system (M_MMAP_THRESHOLD). Otherwise small
+            # ones fragment what blocks of models leave, and the process grows by all models.
+            ctypes.CDLL(None).mallopt(-3, 2**22)
     digests = _digests(study, cells, datasets, used)
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
@@ -82,8 +85,7 @@ def together(
 ) -> list[list[Cell]]:
     """The cells in groups that train side by side: all cells, those of a state, or those of a state
     and sharing scheme. The groups are the largest that fit into the `free` bytes of a GPU; None:
-    there is no GPU.
-    """
+    there is no GPU."""
     for stack in ("study", "state", "sharing"):
         groups: dict[tuple[str, ...], list[Cell]] = {}
         for cell in cells:
@@ -129,22 +131,10 @@ def _log_round(label: str, before: int, rounds: int, t: int) -> None:
     log.info("%s: round %d of %d", label, before + t, rounds)
 
 
-def _give_back_memory() -> None:
-    """Make glibc return the memory of every large array to the system.
-
-    Otherwise small arrays fragment the memory that blocks of models leave, and the process grows by
-    the memory of all models.
-    """
-    with suppress(AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(-3, 2**22)  # M_MMAP_THRESHOLD
-
-
 @contextmanager
 def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
-    """Make Ctrl-C and SIGTERM end the training after the round in progress, which is saved.
-
-    A second signal ends it at once.
-    """
+    """Make Ctrl-C and SIGTERM end the training after the round in progress, which is saved. A
+    second signal ends it at once."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         if checkpoint.interrupted:

@@ -93,11 +93,7 @@ class Citation(BaseModel):
 
 
 def read_citation(path: Path) -> Citation:
-    """Read a CITATION.cff.
-
-    Raises:
-        PlflError: it is missing, is not YAML, or has no title, authors or licence.
-    """
+    """Read a CITATION.cff; PlflError if it is no YAML, or has no title, authors or licence."""
     try:
         return Citation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -120,20 +116,14 @@ def publish(
     models: bool = False,
     data: bool = False,
 ) -> bool:
-    """Write the crate of a finished study; return whether readings of own meters were left out.
+    """Write the crate of a finished study into a new folder or, if its name ends in `.zip`, a new
+    file, with models and the files that the study read (`data`) if wanted; return whether readings
+    of own meters were left out.
 
     They are left out unless `data` is set. The tables of forecasts, which also contain loads, are
     then empty, and page and figures are made again without them. Records of a private study whose
     participants are drawn have no rows of `train`, which name the participants. A file outside of
     the results, the figures and the current folder is refused, also as the target of a link.
-
-    Args:
-        results: the results folder of the study.
-        to: a new folder; or a new file, if the name ends in `.zip`.
-        citation: authors and licence.
-        published: the date of publication.
-        models: whether to include the models.
-        data: whether to include the files that the study read.
 
     Raises:
         PlflError: `to` exists or cannot be written, or rocrate is not installed.
@@ -189,11 +179,8 @@ def _files(folder: Path) -> list[str]:
 def _gather(
     results: Path, folder: Path, private: bool, models: bool, data: bool
 ) -> dict[str, tuple[str, str | None]]:
-    """Copy the files of a finished study into an empty folder.
-
-    Returns:
-        The files that the study read, by path: their SHA-256, and their place if they are included.
-    """
+    """Copy the files of a finished study into an empty folder. Returns the files that the study
+    read, by path: their SHA-256, and their place if they are included."""
     study, about = study_of(results), read_about(results)
     places = [results / label for label in about.get("variants", [])] or [results]
     _refuse_unfinished(results, places)

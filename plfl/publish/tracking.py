@@ -82,22 +82,15 @@ class Run:
 
 
 def location() -> str:
-    """The address of the tracking server or database.
-
-    Raises:
-        PlflError: MLflow is not installed; the message says how to install it.
-    """
+    """The address of the tracking server or database; PlflError, with a remedy, without MLflow."""
     if find_spec("mlflow") is None:
         raise PlflError("MLflow is not installed; run pip install 'plfl[mlflow]'")
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE.resolve()}"
 
 
 def serve(port: int) -> None:
-    """Replace this process by MLflow's server, on this machine only.
-
-    Raises:
-        PlflError: MLflow is not installed, nothing has been logged, or a server exists elsewhere.
-    """
+    """Replace this process by MLflow's server, on this machine only. PlflError: MLflow is not
+    installed, nothing has been logged, or a server exists elsewhere."""
     uri = location()
     if uri.startswith("http"):
         raise PlflError(f"MLFLOW_TRACKING_URI names a server; open {uri} in a browser")
@@ -114,11 +107,8 @@ def track(results: Path, figures: Path | None = None) -> str:
 
     Runs of the study whose content has not changed are kept, so an interrupted call is completed by
     the next one. All others are replaced, and those of cells that left the study are deleted. Runs
-    of other programs are not touched.
-
-    Raises:
-        PlflError: MLflow is not installed, or cannot read or write its database.
-        ResultsError: a table is missing or damaged.
+    of other programs are not touched. PlflError: MLflow is not installed, or cannot read or write
+    its database; ResultsError: a table is missing or damaged.
     """
     uri, about = location(), read_about(results)
     places: dict[str, dict[str, str]] = about.get("variants", {"": {}})
@@ -242,10 +232,8 @@ def overview_run(results: Path, figures: Path | None) -> Run:
 
 def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run]:
     """The runs of all trainings that have records; in each state, those of the baselines follow.
-
     Cells that repeat another cell's training, for example with other ServerOpts if nothing is
-    shared, have no run. `place`: the values of a variant on the axes of its study.
-    """
+    shared, have no run. `place`: the values of a variant on the axes of its study."""
     study, federation = tables.study, tables.study.federation
     variant = study.name.partition("/")[2]
     prefix = f"{variant}/" if variant else ""
@@ -305,10 +293,8 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
 
 
 def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object]:
-    """The axes of a cell and all hyperparameters of its algorithms, such as `client_opt.lr`.
-
-    Tuned ones have the value that was chosen for the local model.
-    """
+    """The axes of a cell and all hyperparameters of its algorithms, such as `client_opt.lr`; tuned
+    ones have the value that was chosen for the local model."""
     params = {axis: getattr(cell, axis) for axis in CELL}
     algorithms: dict[str, Any] = {"client_opt": study.client_optimiser(cell)}
     if study.is_alone(cell):
