@@ -12,8 +12,10 @@ no split in them and ends the tree, which the caller throws away.
 import ctypes
 import math
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
+from functools import lru_cache
 from itertools import count as numbered
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
@@ -41,6 +43,8 @@ ROOT = np.dtype(
 """What LightGBM sends of all windows of a client before it grows a tree."""
 WIDTHS = ("i1", "i2", "i4", "i8", "f8")
 """Types of numbers in messages, the shortest first."""
+ABOVE = (2**7, 2**15, 2**31, 2**53)
+"""The least numbers that are too large for those of whole numbers."""
 
 _SIZES = POINTER(c_int32)
 _REDUCER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int, c_int32)
@@ -124,7 +128,7 @@ class Server:
         """The sum of the clients' arrays, in the order of clients."""
 
         def combine(messages: Sequence[bytes]) -> list[bytes]:
-            return [packed(self._released(_summed(messages), 1))] * self.clients
+            return [packed(self._released(unpacked(*messages), 1))] * self.clients
 
         return unpacked(self.exchange(client, packed(numbers), combine))
 
@@ -179,7 +183,7 @@ class Server:
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
                 # A window adds a gradient and 1 to one bin of each feature.
-                total = self._released(_summed(messages), math.sqrt(2 * self.features))
+                total = self._released(unpacked(*messages), math.sqrt(2 * self.features))
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
                 return [packed(part) if len(part) else NOTHING for part in parts]
@@ -200,7 +204,7 @@ class Server:
             combine = {SPLITS: _best_splits, ROOT.itemsize: self._root}.get(size, _joined)
             try:
                 message = compressed(string_at(data, size))
-                answer = b"".join(_blocks(self.exchange(client, message, combine)))
+                answer = _contents(self.exchange(client, message, combine))
                 memmove(out, answer * (out_size // len(answer)), out_size)
             except Exception as error:
                 self._give_up(client, error)
@@ -238,6 +242,7 @@ def call(function: str, *arguments: Any) -> None:
     library._safe_call(getattr(library._LIB, function)(*arguments))
 
 
+@lru_cache(256)  # in the simulation many clients send the same, such as that they have no split
 def compressed(message: bytes) -> bytes:
     """A message in the format of zlib."""
     # Looking only for repeated bytes, mostly zeros, is faster, and these messages become shorter.
@@ -246,51 +251,44 @@ def compressed(message: bytes) -> bytes:
 
 
 def packed(numbers: Floats) -> bytes:
-    """Numbers as bytes, without loss: whole numbers in the shortest type, and compressed.
+    """An even number of numbers as bytes, without loss: whole ones in the shortest type, and
+    compressed.
 
     Pairs of a histogram, a sum of gradients and one of weights, are stored one kind after the
     other.
     """
-    whole = np.rint(numbers)
-    kind = len(WIDTHS) - 1
-    if np.array_equal(whole, numbers) and np.abs(whole).max(initial=0) < 2**53:
-        most = int(np.abs(whole).max(initial=0))
-        kind = next(k for k, width in enumerate(WIDTHS) if most <= np.iinfo(width).max)
-    split = np.concatenate([numbers[::2], numbers[1::2]]).astype(WIDTHS[kind])
-    return bytes([kind]) + compressed(split.tobytes())
+    split = numbers.reshape(-1, 2).T
+    kind = bisect_right(ABOVE, np.abs(split).max(initial=0))
+    short = split.astype(WIDTHS[kind])
+    if not (short == split).all():
+        kind, short = len(ABOVE), split
+    return bytes([kind]) + compressed(short.tobytes())
 
 
-def unpacked(message: bytes) -> Floats:
-    """The numbers of `packed`."""
-    split = np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]])
-    numbers = np.empty(len(split))
-    half = -(-len(split) // 2)
-    numbers[::2], numbers[1::2] = split[:half], split[half:]
-    return numbers
+def unpacked(*messages: bytes) -> Floats:
+    """The numbers of `packed`, or the sum of those of several, one by one."""
+    split: Floats = np.zeros(1)
+    for message in messages:
+        split = split + np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]])
+    return split.reshape(2, -1).T.ravel()
 
 
 NOTHING = packed(np.empty(0))
-
-
-def _summed(messages: Sequence[bytes]) -> Floats:
-    total = unpacked(messages[0])
-    for message in messages[1:]:
-        total = total + unpacked(message)
-    return total
 
 
 def _joined(messages: Sequence[bytes]) -> list[bytes]:
     return [b"".join(messages)] * len(messages)
 
 
-def _blocks(message: bytes) -> list[bytes]:
-    """The contents of compressed messages that stand one after the other."""
-    blocks = []
+@lru_cache(1)  # in the simulation all clients get the same
+def _contents(message: bytes) -> bytes:
+    """What is in compressed messages that stand one after the other."""
+    contents = b""
     while message:
         reader = zlib.decompressobj()
-        blocks.append(reader.decompress(message))
+        contents += reader.decompress(message)
         message = reader.unused_data
-    return blocks
+    return contents
 
 
 def _best_splits(messages: Sequence[bytes]) -> list[bytes]:

@@ -100,19 +100,19 @@ class Tree(NamedTuple):
 
     def leaves(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """The leaves (W,) of inputs (W, K); faster if each column is contiguous."""
-        leaves = np.zeros(len(x), int)
-        rows = {0: np.arange(len(x))}
+        leaves = np.zeros(len(x), np.int16)
+        rows = {0: np.ones(len(x), bool)}
         for node, feature in enumerate(self.feature.astype(int)):
             if node not in rows:
                 continue  # it is not used
             here = rows.pop(node)
-            to_left = x[:, feature][here] <= self.threshold[node]
-            for child, some in ((self.left[node], to_left), (self.right[node], ~to_left)):
+            left = here & (x[:, feature] <= self.threshold[node])
+            for child, some in ((self.left[node], left), (self.right[node], here ^ left)):
                 if child < 0:
-                    leaves[here[some]] = -1 - child
+                    leaves += some * np.int16(-1 - child)
                 else:
-                    rows[child] = here[some]
-        return leaves
+                    rows[child] = some
+        return leaves.astype(int)
 
 
 def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
@@ -267,8 +267,8 @@ class GrowingClient(threading.Thread):
         """The gradients (W,) of the loss."""
         if isinstance(self.loss, float):
             ratio = Fraction(self.loss).limit_denominator(1000)
-            over, under = ratio.denominator - ratio.numerator, ratio.numerator
-            return (over * (scores > y) - under * (scores < y)).astype(np.float32)
+            over, under = np.float32([ratio.denominator - ratio.numerator, ratio.numerator])
+            return over * (scores > y) - under * (scores < y)
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)
 
@@ -279,23 +279,24 @@ class GrowingClient(threading.Thread):
         In each exchange the clients count their residuals in equal parts of each leaf's interval,
         of which the one with the quantile is the next interval.
         """
-        count = self.given["num_leaves"]
-        residuals = residuals.clip(np.nextafter(-RANGE, 0), RANGE)
-        low, width = np.full(count, -RANGE), 2 * RANGE
-        below = total = np.zeros(count)  # residuals up to `low`, and all
+        count, halvings = self.given["num_leaves"], sum(STEPS)
+        width = RANGE / 2 ** (halvings - 1)  # of the last intervals
+        number = np.ceil(residuals.clip(np.nextafter(-RANGE, 0), RANGE) / width).astype(int)
+        number += 2 ** (halvings - 1) - 1  # that of a residual's interval, from 0
+        low = below = total = np.zeros(count, int)  # its first number, residuals below it, and all
         for steps in STEPS:
-            parts = 2**steps
-            width /= parts
-            part = np.ceil((residuals - low[leaves]) / width).astype(int) - 1
-            inside = (part >= 0) & (part < parts)
-            counted = np.bincount((leaves * parts + part)[inside], minlength=count * parts)
+            parts, halvings = 2**steps, halvings - steps
+            part = (number >> halvings) & (parts - 1)
+            counted = np.bincount(leaves * parts + part, minlength=count * parts)
             counts = self.server.add(self.rank, counted.astype(float)).reshape(count, parts)
             total = np.maximum(total, counts.sum(axis=1))  # the first counts are of all
             upto = np.cumsum(np.insert(counts, 0, below, axis=1), axis=1)
             # The last of the bounds, but for the end, with fewer residuals than are wanted.
             step = (upto[:, 1:parts] < self.loss * total[:, None]).sum(axis=1)
             below = upto[np.arange(count), step]
-            low = low + step * width
+            low = low + step * 2**halvings
+            there = np.flatnonzero(part == step[leaves])
+            number, leaves = number.take(there), leaves.take(there)
         noise = self.server.noise
         least = CLEAR * noise.multiplier * 2 ** (STEPS[0] / 2) if noise else 0
-        return np.where(total > least, low + width / 2, 0)
+        return np.where(total > least, (low + 0.5) * width - RANGE, 0)
