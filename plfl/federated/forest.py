@@ -161,15 +161,18 @@ class Forester:
     def _table(self, client: int) -> Table:
         key = self.bins, client
         if key not in self._kept:
-            starts = self.data.starts(client, "train")
-            engine = cast("Stacked", self.data.engine)
-            sequence, covariates = engine.inputs(starts[None].to(engine.device))[:2]
-            x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
-            x = x.T.contiguous().T  # a tree reads columns
-            data = binned(x.numpy(), self.bins, self._bins)
-            self._kept[key] = Table(x, self.data.targets(starts).cpu(), data, {}, {})
+            x, y = self.rows(client)
+            self._kept[key] = Table(x, y, binned(x.numpy(), self.bins, self._bins), {}, {})
         table: Table = self._kept[key]
         return table
+
+    def rows(self, client: int) -> tuple[Tensor, Tensor]:
+        """`x` and `y` of a client's table."""
+        starts = self.data.starts(client, "train")
+        engine = cast("Stacked", self.data.engine)
+        sequence, covariates = engine.inputs(starts[None].to(engine.device))[:2]
+        x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
+        return x.T.contiguous().T, self.data.targets(starts).cpu()  # a tree reads columns
 
     def _added(self, row: Tensor, x: Tensor, tree: int) -> Tensor:
         """What a tree adds to the forecasts (W, O)."""
