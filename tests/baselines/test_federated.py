@@ -149,7 +149,7 @@ def test_runs_have_equal_bits_and_bytes() -> None:
 
 def test_a_learner_that_is_kept_grows_the_same_trees() -> None:
     keeping = [part._replace(learners={}) for part in parts()]
-    assert forest(keeping) == forest(parts())
+    assert [*map(trees_of, forest(keeping))] == [*map(trees_of, forest(parts()))]
     assert all(len(part.learners or ()) == 1 for part in keeping)
 
 
