@@ -6,17 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import plfl
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_examples_run_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_run_as_written(tmp_path, monkeypatch, capsys):
     text = (ROOT / "docs" / "python-api.md").read_text("utf-8")
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     shutil.copytree(ROOT / "config", tmp_path / "config")

@@ -33,9 +33,7 @@ def test_fedavg_in_plain_pytorch(write: Write, monkeypatch: pytest.MonkeyPatch) 
     assert table["forecast"].between(0.5, 3.8).all()
 
 
-def test_partitions_of_flower(
-    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_partitions_of_flower(write, monkeypatch, capsys):
     pytest.importorskip("flwr_datasets")
     assert main(["export", "clients", str(write()), "--to", "arrays"]) == 0
     run(monkeypatch, "flower_partitions.py", "arrays/clients.parquet")
@@ -196,9 +194,7 @@ def test_dataset_of_appfl(write: Write) -> None:
     assert len(validation) == len(client.y_val)
 
 
-def test_the_whole_idea(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_whole_idea(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(monkeypatch, "whole_idea.py", "1", "plot.png")
     said = capsys.readouterr().out

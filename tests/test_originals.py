@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from benchmarks import originals
 
@@ -29,9 +28,7 @@ def test_buildings_that_break_a_rule_are_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fox["Fox_office_A"], whole)
 
 
-def test_homes_are_the_first_that_keep_to_the_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_homes_are_the_first_that_keep_to_the_rules(tmp_path, monkeypatch):
     stamps = pd.date_range("2012-12-31 23:30", "2014-01-01", freq="30min")
     load = 0.1 + np.arange(len(stamps)) % 48 / 100
     homes = {"MAC3": load, "MAC1": load, "MAC2": np.full(len(stamps), 0.2), "MAC4": load}

@@ -29,9 +29,7 @@ def test_loop_and_engines_train_the_same_model(load: ModuleType, file: str) -> N
     assert list(measured) == ["plain loop", "stacked", "fused"]
 
 
-def test_every_way_trains_on_a_cpu(
-    load: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_way_trains_on_a_cpu(load, monkeypatch, capsys):
     options = ["--device", "cpu", "--models", "1", "--steps", "1"]
     monkeypatch.setattr(sys, "argv", ["speed_gpu.py", *options])
     load.main()

@@ -138,8 +138,8 @@ def forecasts_as_recorded(project: Project, model: plfl.ForecastModel) -> None:
 
 
 def test_a_results_folder_forecasts_and_scores_with_the_best_of_each_meter(
-    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    finished, monkeypatch, capsys
+):
     monkeypatch.chdir(finished.folder)
     results, files = "results/own", "meters/North"
     assert plfl_command(["forecast", results, files]) == 0
@@ -170,8 +170,8 @@ def test_a_results_folder_forecasts_and_scores_with_the_best_of_each_meter(
 
 
 def test_results_are_scored_beside_predictions_and_become_rows_of_a_leaderboard(
-    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    finished, monkeypatch, capsys
+):
     monkeypatch.chdir(finished.folder)
     clients = plfl.clients("my.yaml")
     table = pd.concat([client.predictions(client.y_test, seed=1) for client in clients])
@@ -223,9 +223,7 @@ def updated(project: Project, table: pd.DataFrame) -> int:
     return plfl_command(["update", str(project.results), str(project.folder / "a.csv")])
 
 
-def test_an_update_without_new_readings_changes_no_bit(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_update_without_new_readings_changes_no_bit(project, capsys):
     before = files_of(project.results)
     files = str(project.folder / "meters" / "North")
     assert plfl_command(["update", str(project.results), files]) == 0
@@ -239,9 +237,7 @@ def test_an_update_without_new_readings_changes_no_bit(
     assert files_of(project.results) == before
 
 
-def test_an_update_keeps_what_is_better_and_forecasts_with_it(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_update_keeps_what_is_better_and_forecasts_with_it(project, monkeypatch, capsys):
     monkeypatch.chdir(project.folder)
     before = files_of(project.results)
     whole = pd.read_csv("meters/North/a.csv", index_col=0, parse_dates=True)
@@ -293,9 +289,7 @@ def test_an_update_keeps_what_is_better_and_forecasts_with_it(
     assert scores["first"][0] == "2024-01-25 00:15:00" and scores["forecasts"][0] == 192
 
 
-def test_programs_are_of_what_forecasts(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_programs_are_of_what_forecasts(project, monkeypatch, capsys):
     monkeypatch.chdir(project.folder)
     assert plfl_command(["forecast", "results/own", "meters/North/a.csv"]) == 0
     chosen = next(x for x in capsys.readouterr().err.splitlines() if x.startswith("a: "))
@@ -310,9 +304,7 @@ def test_programs_are_of_what_forecasts(
         assert reason in capsys.readouterr().err
 
 
-def test_two_updates_are_one(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_updates_are_one(project, tmp_path, monkeypatch):
     monkeypatch.setattr("plfl.forecast.update.HELD", pd.Timedelta(days=2))
     whole = later_readings(project, 12, 1.3)
     copy = tmp_path / "copy"
@@ -334,9 +326,7 @@ def test_two_updates_are_one(
         assert (both[0] / "models" / file).read_bytes() == (both[1] / "models" / file).read_bytes()
 
 
-def test_a_killed_update_leaves_the_results_as_they_were(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_update_leaves_the_results_as_they_were(project, monkeypatch):
     before = files_of(project.results)
     with monkeypatch.context() as broken:
         broken.setattr("plfl.forecast.update.write_table", lambda *_: sys.exit(9))
@@ -353,9 +343,7 @@ def test_a_killed_update_leaves_the_results_as_they_were(
 
 
 @pytest.mark.parametrize("days", [1, 3, 8, 20])
-def test_a_new_meter_gets_the_best_of_all_that_suit_its_age(
-    project: Project, days: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_meter_gets_the_best_of_all_that_suit_its_age(project, days, capsys):
     write_meters(project.folder / "new", "d", days=days)
     file = project.folder / "new" / "d.csv"
     assert plfl_command(["forecast", str(project.results), str(file), "--new"]) == 0
@@ -402,9 +390,7 @@ SHOWN = {"collect", "figures", "page", "track", "models"}
         ),
     ],
 )
-def test_a_change_runs_what_depends_on_it(
-    project: Project, block: str, key: str, value: Any, rules: set[str]
-) -> None:
+def test_a_change_runs_what_depends_on_it(project, block, key, value, rules):
     section = project.config
     for name in block.split("."):
         section = section.setdefault(name, {})
@@ -414,9 +400,7 @@ def test_a_change_runs_what_depends_on_it(
     assert ("collect" in jobs) == ("collect" in rules)
 
 
-def test_only_new_cells_are_trained_and_models_of_a_new_best_cell_are_made_again(
-    project: Project,
-) -> None:
+def test_only_new_cells_are_trained_and_models_of_a_new_best_cell_are_made_again(project):
     """A job keeps the models of its best cell only, but that may leave the grid."""
 
     def inodes(files: str) -> dict[str, int]:
@@ -469,9 +453,7 @@ def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> Non
 
 
 @pytest.mark.parametrize("age", [0, -1000])
-def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(
-    project: Project, age: int
-) -> None:
+def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(project, age):
     """As `mv` and `cp -p` do it."""
     assert not project.jobs().keys() & {"download", "windows", "train"}
     meter = project.folder / "meters" / "North" / "b.csv"
@@ -483,9 +465,7 @@ def test_a_meter_that_is_replaced_by_one_that_is_not_newer_is_read_again(
     assert project.jobs().keys() >= {"download", "windows", "baselines", "train", "train_local"}
 
 
-def test_a_study_that_runs_already_is_refused_in_a_line(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_that_runs_already_is_refused_in_a_line(project, monkeypatch, capsys):
     (project.folder / "my.yaml").write_text(yaml.safe_dump(project.config))
     monkeypatch.chdir(project.folder)
     lock = hold(Path("results/own/.lock"))
@@ -514,9 +494,7 @@ def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:
         ({"data": {"source": "meters", "meters": {"folder": "none"}}}, "the folder does not exist"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, change, message):
     project = Project(tmp_path)
     project.config |= change
     status, said = project.snakemake()

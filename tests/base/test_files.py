@@ -66,9 +66,7 @@ def test_what_is_being_written_is_not_swept_away(tmp_path: Path) -> None:
     assert (tmp_path / "b.txt").read_text() == "all of it"
 
 
-def test_a_second_name_of_a_finished_file_is_swept_away_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_name_of_a_finished_file_is_swept_away_in_time(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("whole")
     os.link(tmp_path / "a.txt", tmp_path / ".tmp-link.txt")
     sweep(tmp_path)
@@ -107,9 +105,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_held_lock_is_refused_until_its_process_is_killed(
-    holder: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_a_held_lock_is_refused_until_its_process_is_killed(holder, tmp_path):
     path = tmp_path / "study" / ".lock"
     with pytest.raises(PlflError, match=r"study: is being worked on$"):
         hold(path, busy="is being worked on")
@@ -119,9 +115,7 @@ def test_a_held_lock_is_refused_until_its_process_is_killed(
         assert lock.is_locked
 
 
-def test_without_a_word_the_other_is_waited_for(
-    holder: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_without_a_word_the_other_is_waited_for(holder, tmp_path):
     command = [sys.executable, "-c", CODE, str(tmp_path / "study" / ".lock")]
     with subprocess.Popen(
         command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
@@ -132,9 +126,7 @@ def test_without_a_word_the_other_is_waited_for(
         assert waiting.communicate(timeout=60)[0] == "held\n"
 
 
-def test_a_folder_that_cannot_be_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -105,9 +105,7 @@ def test_combinations_have_rows_and_their_members_bytes(task: Quantiles | None) 
     assert sent["combined_pooled"] == sent["lightgbm_pooled"] > 0
 
 
-def test_without_the_forecasts_of_a_member_there_is_no_combination(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):
     def breaks(data: object) -> object:
         raise RuntimeError("broken")
 
@@ -150,8 +148,6 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
         ),
     ],
 )
-def test_what_a_combination_cannot_use_is_refused(
-    further: list[dict[str, object]], message: str
-) -> None:
+def test_what_a_combination_cannot_use_is_refused(further, message):
     with pytest.raises(ValueError, match=message):
         Baselines.model_validate({"further": further, "leave_out": ["ridge_lags"]})

@@ -139,9 +139,7 @@ def save_tirex(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
         (TiRex, save_tirex, OTHER),
     ],
 )
-def test_forecasts_are_those_of_the_package(
-    kind: Any, save: Any, levels: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forecasts_are_those_of_the_package(kind, save, levels, tmp_path, monkeypatch):
     torch.manual_seed(3)
     as_its_authors = save(tmp_path, monkeypatch)
     data = dataset(days=12, minutes=60, horizons=2)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +24,7 @@ def of() -> dict[tuple[str, str], dict[str, Any]]:
     return {(entry["axis"], entry["name"]): entry for entry in entries()}
 
 
-def test_every_algorithm_is_listed_once_with_what_it_is(
-    of: dict[tuple[str, str], dict[str, Any]],
-) -> None:
+def test_every_algorithm_is_listed_once_with_what_it_is(of):
     every = {
         (axis, name): cls
         for axis, package in catalogue.ROOMS.items()
@@ -65,9 +62,7 @@ def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> No
             assert yaml.safe_load(value) == json.loads(json.dumps(parameter["default"]))
 
 
-def test_an_algorithm_has_the_name_of_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_algorithm_has_the_name_of_its_file(tmp_path, monkeypatch):
     room = tmp_path / "room"
     room.mkdir()
     (room / "__init__.py").touch()

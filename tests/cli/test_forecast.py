@@ -75,9 +75,7 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "folder none" in capsys.readouterr().err
 
 
-def test_all_meters_of_a_folder_and_an_exit_status_for_those_that_fail(
-    model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_meters_of_a_folder_and_an_exit_status_for_those_that_fail(model, capsys):
     found = printed(capsys, model, "meters")
     assert found["client"].value_counts().to_dict() == {"a": 4, "b": 4, "c": 4}
     for client in "abc":

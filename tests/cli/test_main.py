@@ -4,7 +4,6 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -53,9 +52,7 @@ def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "mean of 3 clients, round 2" in said
 
 
-def test_data_check_lists_the_errors_of_all_states(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_check_lists_the_errors_of_all_states(project, capsys):
     config = yaml.safe_load((project / "my.yaml").read_text())
     config["data"] |= {"states": ["north", "west", "south"], "clients": 1}
     (project / "my.yaml").write_text(yaml.safe_dump(config))
@@ -96,9 +93,7 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_data_check_finds_what_a_study_would_refuse(
-    project: Path, blocks: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_check_finds_what_a_study_would_refuse(project, blocks, message, capsys):
     config = yaml.safe_load((project / "my.yaml").read_text())
     if "data" in blocks:
         config = {"name": "own", "model": {"name": "cnn"}, "task": {"name": "classify"}}
@@ -123,9 +118,7 @@ def test_data_check_finds_what_a_study_would_refuse(
         (["run", "my.yaml", CELL, "--records", "none/r.parquet"], "none does not exist; create it"),
     ],
 )
-def test_mistakes_end_with_a_message(
-    project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_end_with_a_message(project, arguments, message, capsys):
     (project / "empty").mkdir()
     keys = "source: meters, states: [all], clients: 3, meters: {folder: empty}"
     (project / "empty.yaml").write_text(f"data: {{{keys}}}")

@@ -40,9 +40,7 @@ def test_claims_for_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert row["low"] <= row["difference"] <= row["high"]
 
 
-def test_compare_lists_the_comparisons_of_a_study(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_lists_the_comparisons_of_a_study(folder, capsys):
     assert cli.main(["compare", str(folder)]) == 0
     said = capsys.readouterr().out
     assert "The best federation against the best without one\n    -1.44 [" in said

@@ -102,9 +102,7 @@ def merged(study: dict[str, Any], block: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("_foreign")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_runs_code_that_results_name(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_runs_code_that_results_name(command, capsys):
     for block in NAMED.values():
         name_code(block)
         assert cli.main(command.split()) == 2

@@ -1,5 +1,3 @@
-from typing import Literal
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,9 +12,7 @@ LOAD = pd.Series(np.arange(8.0), STAMPS, name="load")
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
-def test_an_unbroken_run_of_stamps_is_accepted(
-    unit: Literal["s", "ms", "us", "ns"], zone: str | None
-) -> None:
+def test_an_unbroken_run_of_stamps_is_accepted(unit, zone):
     check_stamps("m.csv", STAMPS.as_unit(unit).tz_localize(zone), 15)
     check_stamps("m.csv", STAMPS[:1], 15)
 
@@ -41,9 +37,7 @@ def test_an_unbroken_run_of_stamps_is_accepted(
         ),
     ],
 )
-def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(
-    stamps: pd.DatetimeIndex, message: str
-) -> None:
+def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(stamps, message):
     with pytest.raises(DataError) as error:
         check_stamps("m.csv", stamps, 15)
     assert str(error.value).startswith("m.csv: ")

@@ -92,8 +92,8 @@ def read(data: Dataset, start: int) -> np.ndarray:
     step=st.sampled_from([0.0, 4.0]),
 )
 def test_the_recipes_inputs_are_those_of_its_formulas(
-    seed: int, minutes: int, look_back: int, look_ahead: int, history: int | None, step: float
-) -> None:
+    seed, minutes, look_back, look_ahead, history, step
+):
     w = windows(look_back=look_back, look_ahead=look_ahead, history=history)
     tables = {"a": table(seed, 900, minutes, step), "b": table(seed + 1, 1000, minutes, step)}
     data = build({name: t[["load"]] for name, t in tables.items()}, w)

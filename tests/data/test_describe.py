@@ -107,9 +107,7 @@ def test_different_spans_are_told_once() -> None:
 @pytest.mark.parametrize(
     "windows", [WINDOWS, Windows(look_back=5, look_ahead=96, history=3), Windows(horizons=4)]
 )
-def test_windows_and_their_persistence_are_those_of_the_study(
-    windows: Windows, origin: date | None
-) -> None:
+def test_windows_and_their_persistence_are_those_of_the_study(windows, origin):
     """The persistence of the test set is the denominator of MASE."""
     made = table() * np.random.default_rng(2).uniform(size=(10 * WEEK, 1))
     dataset = build({"m": made}, windows, origin=origin)

@@ -139,14 +139,8 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
     newline=st.sampled_from(["\n", "\r\n"]),
 )
 def test_the_form_of_a_file_does_not_matter(
-    tmp_path_factory: pytest.TempPathFactory,
-    order: list[str],
-    separator: str,
-    before: str,
-    encoding: str,
-    ending: str,
-    newline: str,
-) -> None:
+    tmp_path_factory, order, separator, before, encoding, ending, newline
+):
     content = pd.DataFrame(
         {
             "when": stamps(),
@@ -195,9 +189,7 @@ def test_offsets_that_change_and_aware_parquet(meter: Callable[..., Path], tmp_p
         assert read(path, timezone="Europe/Berlin").index.equals(expected)
 
 
-def test_offset_that_is_not_the_zone_s_is_reported(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_offset_that_is_not_the_zone_s_is_reported(meter, caplog):
     index = stamps("2018-01-01 05:15").strftime("%Y-%m-%d %H:%M:%S-05:00")
     path = meter(frame(index))
     caplog.set_level(logging.WARNING, "plfl.data.meters")
@@ -243,16 +235,8 @@ def changes(zone: str, year: int) -> list[pd.Timestamp]:
     newest_first=st.booleans(),
 )
 def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
-    tmp_path_factory: pytest.TempPathFactory,
-    zone: str,
-    year: int,
-    which: int,
-    before: int,
-    after: int,
-    interval: int,
-    stamp: str,
-    newest_first: bool,
-) -> None:
+    tmp_path_factory, zone, year, which, before, after, interval, stamp, newest_first
+):
     assume(zone != "Australia/Lord_Howe" or interval < 60)  # half an hour is not on its grid
     step = pd.Timedelta(minutes=interval)
     assume(len(changes(zone, year)) == 2)  # Chile kept summer time through 2015
@@ -288,14 +272,7 @@ def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
         ("Australia/Melbourne", "Australia/Sydney", 60, 1),
     ],
 )
-def test_clock_changes_are_recognised_in_a_fixed_zone(
-    meter: Callable[..., Path],
-    caplog: pytest.LogCaptureFixture,
-    zone: str,
-    hint: str,
-    interval: int,
-    which: int,
-) -> None:
+def test_clock_changes_are_recognised_in_a_fixed_zone(meter, caplog, zone, hint, interval, which):
     change = changes(zone, 2018)[which]
     day = pd.Timedelta(days=2)
     path = meter(frame(wall(zone, str(change - day)[:19], str(change + day)[:19], interval)))
@@ -316,9 +293,7 @@ def test_clock_changes_are_recognised_in_a_fixed_zone(
     max_gap=st.sampled_from([60, 24 * 60]),
 )
 @settings(max_examples=40, deadline=None)
-def test_no_value_depends_on_readings_after_it(
-    seed: int, origin: int, max_gap: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_value_depends_on_readings_after_it(seed, origin, max_gap, tmp_path_factory):
     dice = np.random.default_rng(seed)
     path = tmp_path_factory.mktemp("gaps") / "m.parquet"
     content = frame(stamps(), temperature=dice.normal(size=96))
@@ -340,9 +315,7 @@ def test_no_value_depends_on_readings_after_it(
     assert not tables[0].equals(tables[1]), "the readings after it were changed"
 
 
-def test_a_gap_above_the_limit_stays_a_gap(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gap_above_the_limit_stays_a_gap(meter, caplog):
     content = frame(stamps())
     path = meter(content.drop(index=[10, 20, 21]))
     assert read(path, max_gap=30).attrs == {"gaps": 2, "filled": 3, "missing": 0}
@@ -360,9 +333,7 @@ def test_a_gap_above_the_limit_stays_a_gap(
     ) in caplog.text
 
 
-def test_sentinels_jumps_and_outages_become_gaps(
-    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_sentinels_jumps_and_outages_become_gaps(meter, caplog):
     content = frame(stamps(rows=200))
     content.loc[100, "load"] = 1e6
     content.loc[120:135, "load"] = 0.0
@@ -395,9 +366,7 @@ def test_sentinels_jumps_and_outages_become_gaps(
         ("radiation", "W/m²", 7.0, 7.0),
     ],
 )
-def test_units_of_other_columns(
-    meter: Callable[..., Path], role: str, unit: str, given: float, expected: float
-) -> None:
+def test_units_of_other_columns(meter, role, unit, given, expected):
     columns = {name: name for name in ("timestamp", "load", role)}
     path = meter(frame(stamps(), **{role: given}))
     table = read(path, columns=columns, units={role: unit})
@@ -463,12 +432,7 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("names", "content", "keys"), MESSAGES, ids=lambda v: str(v)[:40])
-def test_messages(
-    meter: Callable[..., Path],
-    names: tuple[str, ...],
-    content: pd.DataFrame | str,
-    keys: dict[str, Any],
-) -> None:
+def test_messages(meter, names, content, keys):
     path = meter(content)
     with pytest.raises(DataError) as raised:
         read(path, **keys)
@@ -492,9 +456,7 @@ def test_a_stray_year_is_refused(meter: Callable[..., Path], year: str, zone: st
 # -- the guide -----------------------------------------------------------------------------------
 
 
-def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(
-    meter: Callable[..., Path],
-) -> None:
+def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(meter):
     text = GUIDE.read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
     study = Study.parse(yaml.safe_load(block), "docs/own-data.md")

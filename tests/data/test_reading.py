@@ -60,15 +60,8 @@ def read(folder: Path, content: pd.DataFrame, **keys: Any) -> pd.Series:
     cumulative=st.booleans(),
 )
 def test_the_order_of_rows_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    layout: str,
-    stamp: str,
-    minutes: int,
-    form: str,
-    by_clock: bool,
-    cumulative: bool,
-) -> None:
+    tmp_path_factory, seed, layout, stamp, minutes, form, by_clock, cumulative
+):
     folder, dice = tmp_path_factory.mktemp("order"), np.random.default_rng(seed)
     stamps = times("2013-06-01", 60 * 24 * 20 // minutes, minutes)
     columns = {
@@ -104,13 +97,8 @@ def test_the_order_of_rows_changes_nothing(
     overlap=st.integers(0, 30),
 )
 def test_two_files_and_another_unit_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    minutes: int,
-    unit: str,
-    cumulative: bool,
-    overlap: int,
-) -> None:
+    tmp_path_factory, seed, minutes, unit, cumulative, overlap
+):
     folder, dice = tmp_path_factory.mktemp("parts"), np.random.default_rng(seed)
     content = table(times("2013-06-01 01:00", 600, minutes), 1 + loads(600, seed % 99) / 10)
     content = content.drop(index=dice.choice(600, 5, replace=False)).reset_index(drop=True)
@@ -167,9 +155,7 @@ MIXTURES = {
 @pytest.mark.parametrize("parts", MIXTURES.values(), ids=MIXTURES.keys())
 @pytest.mark.parametrize("stamp", ["end", "start"])
 @pytest.mark.parametrize("unit", ["kWh", "kW"])
-def test_intervals_that_change_are_named_and_can_be_summed(
-    tmp_path: Path, parts: list[tuple[int, int]], stamp: str, unit: str
-) -> None:
+def test_intervals_that_change_are_named_and_can_be_summed(tmp_path, parts, stamp, unit):
     content = joined(*parts)
     minutes = np.repeat([m for _, m in parts], [h * 60 // m for h, m in parts])
     if stamp == "start":
@@ -206,13 +192,7 @@ def test_intervals_that_change_are_named_and_can_be_summed(
     ends=st.sampled_from([15, 30]),
     stamp=st.sampled_from(["end", "start"]),
 )
-def test_no_mixture_of_intervals_gives_wrong_loads(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    middle: list[tuple[int, int]],
-    ends: int,
-    stamp: str,
-) -> None:
+def test_no_mixture_of_intervals_gives_wrong_loads(tmp_path_factory, seed, middle, ends, stamp):
     """It is refused, or a reading that may be of a longer interval, such as a single hourly one, is
     a gap, or its energy is in the right hour."""
     parts = [(40, ends), *middle, (40, ends)]
@@ -265,9 +245,7 @@ REGISTERS: dict[str, tuple[np.ndarray, list[int]]] = {
 
 
 @pytest.mark.parametrize(("shown", "unknown"), REGISTERS.values(), ids=REGISTERS.keys())
-def test_registers_are_asked_for_and_their_differences_are_right(
-    tmp_path: Path, shown: np.ndarray, unknown: list[int]
-) -> None:
+def test_registers_are_asked_for_and_their_differences_are_right(tmp_path, shown, unknown):
     content = table(times("2023-01-01 01:00", 960), shown.round(3))
     with pytest.raises(DataError, match=r"like those of a cumulative register; set data.meters.c"):
         read(tmp_path, content)
@@ -282,9 +260,7 @@ def test_registers_are_asked_for_and_their_differences_are_right(
     assert set(found[known]) <= set(np.round(found[known], 3))
 
 
-def test_what_a_register_counts_while_it_is_not_read_is_told_or_spread(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_register_counts_while_it_is_not_read_is_told_or_spread(tmp_path, caplog):
     use = np.where(np.arange(48) % 2, 0.1, 0.2)
     shown = np.where(np.isin(np.arange(48), range(20, 26)), 0, 721.01 + use.cumsum()).round(2)
     content, total = table(times("2023-01-01 01:00", 48), shown), shown[-1] - shown[0]
@@ -301,9 +277,7 @@ def test_what_a_register_counts_while_it_is_not_read_is_told_or_spread(
 @pytest.mark.parametrize("cumulative", [None, True])
 @pytest.mark.parametrize("minutes", [0, 30], ids=["same times", "in turns"])
 @pytest.mark.parametrize("second", [5100, 9000], ids=["overlapping", "apart"])
-def test_two_registers_in_one_column_are_seen(
-    tmp_path: Path, second: float, minutes: int, cumulative: bool | None
-) -> None:
+def test_two_registers_in_one_column_are_seen(tmp_path, second, minutes, cumulative):
     ends = times("2023-01-01 01:00", 480)
     stamps = np.ravel([ends, ends + pd.Timedelta(minutes=minutes)], order="F")
     shown = np.ravel([5000 + loads(480).cumsum(), second + loads(480, 1).cumsum()], order="F")
@@ -355,9 +329,7 @@ def test_hours_are_those_of_the_zone(tmp_path: Path, zone: str) -> None:
         ("Africa/Casablanca", "2017-01-10", "2020-01-10"),
     ],
 )
-def test_meters_of_a_town_are_on_one_clock(
-    tmp_path: Path, zone: str, before: str, after: str
-) -> None:
+def test_meters_of_a_town_are_on_one_clock(tmp_path, zone, before, after):
     """One of them began before the standard time of the zone changed, the other one after it."""
     for name, start in (("old", before), ("new", after)):
         hours = pd.date_range(start, pd.Timestamp(after) + 240 * HOUR, freq="h", tz="UTC")
@@ -407,9 +379,7 @@ def days(content: pd.DataFrame, start: str, end: str, form: str) -> pd.DataFrame
     ],
 )
 @pytest.mark.parametrize("order", [1, -1, None])
-def test_end_times_beside_the_date_of_the_start(
-    tmp_path: Path, start: str, end: str, keys: dict[str, Any], order: int | None
-) -> None:
+def test_end_times_beside_the_date_of_the_start(tmp_path, start, end, keys, order):
     content = table(times("2024-02-01 00:15", 960, 15), loads(960))
     export = days(content, start, end, "%H:%M:%S")
     export = export[::order] if order else export.sample(frac=1, random_state=1)
@@ -437,9 +407,7 @@ def test_sorted_rows_do_not_tell_whose_date_a_midnight_has(tmp_path: Path) -> No
 @pytest.mark.parametrize("zone", ["America/Chicago", "Europe/Berlin"])
 @pytest.mark.parametrize("minutes", [15, 60])
 @pytest.mark.parametrize("empty", [np.nan, 0])
-def test_padding_of_spring_after_end_stamps_is_dropped(
-    tmp_path: Path, zone: str, minutes: int, empty: float, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_padding_of_spring_after_end_stamps_is_dropped(tmp_path, zone, minutes, empty, caplog):
     """Each day has the same rows, whose stamps are the start plus the length of the interval."""
     starts = times("2022-03-10", 20 * 24 * 60 // minutes, minutes)
     real = pd.Series(starts.tz_localize(zone, nonexistent="NaT")).notna().to_numpy()

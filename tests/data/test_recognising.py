@@ -107,9 +107,7 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("lines", [["t,A,B", "Unit,MWh,MWh"], ["t,A [MWh],B (MWh)"]])
-def test_units_in_a_file_are_those_of_the_readings(
-    bring: Callable[..., Exports], lines: list[str], tmp_path: Path
-) -> None:
+def test_units_in_a_file_are_those_of_the_readings(bring, lines, tmp_path):
     lines = [*lines, *text(hours(), loads(), loads(seed=1))]
     imported = bring("a.csv", lines)
     assert imported.report()[0].endswith(", in MWh")
@@ -130,9 +128,7 @@ def test_units_in_a_file_are_those_of_the_readings(
         (lambda v: f"{v:.3f}".replace(".", ","), {"decimal": ","}),
     ],
 )
-def test_decimal_commas_and_thousands(
-    bring: Callable[..., Exports], form: Callable[[float], str], options: dict[str, Any]
-) -> None:
+def test_decimal_commas_and_thousands(bring, form, options):
     lines = text(hours(), ["?"] * ROWS)
     lines = [
         line.replace(",", ";").replace("?", form(value))
@@ -152,9 +148,7 @@ def test_decimal_commas_and_thousands(
         (["850", "1.050", "12.345"], None),
     ],
 )
-def test_decimals_are_told_from_thousands(
-    bring: Callable[..., Exports], values: list[str], expected: list[float] | None
-) -> None:
+def test_decimals_are_told_from_thousands(bring, values, expected):
     lines = ["t,load", *text(hours(rows=3), values)]
     if expected is None:
         with pytest.raises(DataError, match=r"line \d: load '.*' may have .*data.meters.decimal"):
@@ -241,9 +235,7 @@ def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Exports]) -> 
 
 
 @pytest.mark.parametrize(("rule", "value"), [("first", 3.0), ("last", 5.0), ("mean", 4.0)])
-def test_different_duplicates_need_a_rule(
-    bring: Callable[..., Exports], rule: str, value: float
-) -> None:
+def test_different_duplicates_need_a_rule(bring, rule, value):
     lines = text(hours(), loads())
     when = lines[30].partition(",")[0]
     lines[30:31] = [f"{when},3", f"{when},5"]
@@ -345,9 +337,7 @@ def test_inputs_are_means_over_longer_intervals(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_options_that_cannot_be_followed_are_all_told(
-    given: str, told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_cannot_be_followed_are_all_told(given, told, tmp_path, capsys):
     assert main(["init", "meters", str(tmp_path), *given.split()]) == 2
     problems = capsys.readouterr().err.splitlines()
     for words in told:
@@ -358,9 +348,7 @@ def test_options_that_cannot_be_followed_are_all_told(
 # -- problems ------------------------------------------------------------------------------------
 
 
-def test_all_problems_of_all_files_are_told_and_nothing_is_written(
-    bring: Callable[..., Exports], tmp_path: Path
-) -> None:
+def test_all_problems_of_all_files_are_told_and_nothing_is_written(bring, tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
     good = text(hours(), loads())
@@ -434,9 +422,7 @@ def test_different_intervals_need_the_option(bring: Callable[..., Exports], tmp_
 # -- the guide and the command -------------------------------------------------------------------
 
 
-def test_the_guide_shows_what_happens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_guide_shows_what_happens(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     section = GUIDE.read_text(encoding="utf-8").partition("## ")[0]
     export, first, refused, second, printed = re.findall(r"```\n(.*?)```", section, re.S)
@@ -484,13 +470,8 @@ def write_export(path: Path, beginning: str) -> None:
     ],
 )
 def test_each_problem_has_an_option_that_works_as_it_is_printed(
-    header: str,
-    columns: list[Any],
-    tried: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    header, columns, tried, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
     Path("a.csv").write_text("\n".join([header, *rows]))

@@ -67,14 +67,8 @@ def read(export: Path, weather: Path, **keys: Any) -> pd.Series:
     newest_first=st.booleans(),
 )
 def test_weather_is_joined_by_true_time(
-    of_load: str | None,
-    of_weather: str | None,
-    minutes: int,
-    step: int,
-    late: int,
-    newest_first: bool,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+    of_load, of_weather, minutes, step, late, newest_first, tmp_path_factory
+):
     """Each value is the mean of what became known in the interval, computed one by one."""
     folder = tmp_path_factory.mktemp("weather")
     loads = at("2021-07-01 06:00", 14 * 24 * 60 // minutes, minutes)
@@ -96,9 +90,7 @@ def test_weather_is_joined_by_true_time(
 
 @settings(max_examples=10, deadline=None)
 @given(origin=st.integers(30, 400), seed=st.integers(0, 99), max_gap=st.sampled_from([0, 60, 180]))
-def test_no_value_comes_from_the_future(
-    origin: int, seed: int, max_gap: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_value_comes_from_the_future(origin, seed, max_gap, tmp_path_factory):
     folder, dice = tmp_path_factory.mktemp("weather"), np.random.default_rng(seed)
     index = at("2021-01-01 01:00", 500)
     kept = dice.random(500) > 0.2
@@ -126,9 +118,7 @@ def test_missing_hours_are_gaps_and_short_ones_keep_the_last_value(tmp_path: Pat
 
 
 @pytest.mark.parametrize("late", [1, 2])
-def test_the_newest_load_is_kept_where_the_weather_ends_a_little_earlier(
-    tmp_path: Path, late: int
-) -> None:
+def test_the_newest_load_is_kept_where_the_weather_ends_a_little_earlier(tmp_path, late):
     index = at("2021-01-01 01:00", ROWS)
     weather = write(tmp_path / "w.csv", index[:-late], None, Ta=np.arange(ROWS - late))
     found = read(write_load(tmp_path / "m.csv", index), weather, max_gap=60)
@@ -158,12 +148,7 @@ def two(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
         ({"Ta": 1.0}, {"since": "2022-01-01", "until": "2022-02-01"}, []),
     ],
 )
-def test_what_is_wrong_names_the_file_and_the_remedy(
-    two: Callable[..., tuple[Path, Path]],
-    columns: dict[str, Any],
-    keys: dict[str, Any],
-    named: list[str],
-) -> None:
+def test_what_is_wrong_names_the_file_and_the_remedy(two, columns, keys, named):
     export, weather = two(**columns)
     with pytest.raises(DataError) as error:
         read(export, weather, **keys)
@@ -171,9 +156,7 @@ def test_what_is_wrong_names_the_file_and_the_remedy(
         assert part in str(error.value)
 
 
-def test_weather_of_another_time_or_of_several_stations_is_refused(
-    two: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_weather_of_another_time_or_of_several_stations_is_refused(two, tmp_path):
     export, weather = two()
     early = write(tmp_path / "early.csv", at("2019-01-01", ROWS), None, Ta=np.arange(ROWS))
     with pytest.raises(DataError, match="2021-01-01"):
@@ -185,9 +168,7 @@ def test_weather_of_another_time_or_of_several_stations_is_refused(
         read(export, weather)
 
 
-def test_stamps_without_an_offset_need_a_zone(
-    two: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_stamps_without_an_offset_need_a_zone(two, tmp_path):
     export, _ = two()
     index = at("2021-01-01 01:00", ROWS)
     weather = write(tmp_path / "local.csv", index, "UTC", Ta=np.arange(ROWS))

@@ -47,9 +47,7 @@ def test_windows_of_the_paper() -> None:
     st.integers(1, 6),
     st.sampled_from([(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.34, 0.33, 0.33)]),
 )
-def test_no_window_leaves_its_part(
-    rows: int, look_back: int, look_ahead: int, split: tuple[float, float, float]
-) -> None:
+def test_no_window_leaves_its_part(rows, look_back, look_ahead, split):
     windows = Windows(look_back=look_back, look_ahead=look_ahead, split=split)
     try:
         data = build({"a": table(rows), "b": table(rows + 7)}, windows)
@@ -143,9 +141,7 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
         ),
     ],
 )
-def test_what_cannot_be_windowed(
-    tables: dict[str, pd.DataFrame], windows: Windows, message: str
-) -> None:
+def test_what_cannot_be_windowed(tables, windows, message):
     with naming(DataError, message):
         build(tables, windows)
 

@@ -9,7 +9,6 @@ from plfl.baselines import catalogue, linear
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import BaselineTables, evaluate, fits
-from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers import tiny
@@ -46,9 +45,7 @@ def test_a_study_with_covariates_has_a_baseline_on_it(found: BaselineTables) -> 
 @pytest.mark.parametrize(
     "task", [None, Forecast(conformal="personal"), Quantiles(levels=(0.1, 0.5, 0.9))]
 )
-def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
-    found: BaselineTables, monkeypatch: pytest.MonkeyPatch, task: Task | None
-) -> None:
+def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(found, monkeypatch, task):
     def breaks(data: object) -> object:
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
 
@@ -67,9 +64,7 @@ def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(
         )
 
 
-def test_what_the_user_can_correct_still_ends_the_baselines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_user_can_correct_still_ends_the_baselines(monkeypatch):
     def refuses(data: object) -> object:
         raise DataError("a.csv: is damaged")
 

@@ -1,7 +1,6 @@
 """What a local step of a model costs, where a study trains, and in how many jobs."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -50,9 +49,7 @@ def of_two_schemes(steps: int = 2, states: Sequence[str] = ("XX",), **compute: A
     )
 
 
-def test_short_trainings_and_those_on_a_gpu_are_one_job(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_short_trainings_and_those_on_a_gpu_are_one_job(monkeypatch, tmp_path):
     monkeypatch.setattr(effort, "DRIVER", tmp_path / "none")
     assert stack_of(of_two_schemes()) == "state"
     assert stack_of(of_two_schemes(10_000)) == "sharing"
@@ -85,9 +82,7 @@ def test_a_window_longer_than_a_year_is_refused() -> None:
         workload.measured_speed(of_loads(windows={"look_back": 40_000}))
 
 
-def test_a_range_is_of_all_training_and_of_each_dataset_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_range_is_of_all_training_and_of_each_dataset_once(monkeypatch):
     monkeypatch.setattr(workload, "BASELINES", 7.0)
     monkeypatch.setattr(workload, "cost_of_step", lambda study: study.federation.batch_size)
     study = of_loads(grid={"federation.batch_size": [8, 16]})

@@ -82,9 +82,7 @@ def plain(
 
 
 @pytest.mark.parametrize(("data", "begins"), [(ORIGIN["data"], "2018-01-22"), ({}, "2018-02-19")])
-def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_have(
-    data: dict[str, Any], begins: str
-) -> None:
+def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_have(data, begins):
     of = study(
         data=data,
         grid={
@@ -108,9 +106,7 @@ def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_h
 
 
 @pytest.mark.parametrize("sharing", ["P1", "P3"])
-def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of_it(
-    sharing: str,
-) -> None:
+def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of_it(sharing):
     rounds = [1, 3, 6]
     of = study(grid={"sharing": [sharing]}, tuning={"search": {"federation.rounds": rounds}})
     data, results = trained(of)
@@ -139,9 +135,7 @@ def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of
 @pytest.mark.parametrize(
     ("every", "tried", "scored"), [(2, [], {2, 4, 6}), (None, [3, 6], {3, 6}), (2, [5], {2, 4, 6})]
 )
-def test_the_validation_curve_of_the_choice_is_kept(
-    every: int | None, tried: list[int], scored: set[int]
-) -> None:
+def test_the_validation_curve_of_the_choice_is_kept(every, tried, scored):
     """`evaluate_every` holds within the history, too. Test scores are of the last round alone."""
     of = study(
         grid={"sharing": ["P1"], "seeds": [1]},

@@ -76,9 +76,7 @@ def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) 
     assert layout.mask(["body"]).sum() + layout.mask(["head"]).sum() == layout.width
 
 
-def test_the_guides_example_agrees_with_autograd(
-    guide: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guides_example_agrees_with_autograd(guide, monkeypatch):
     scores, of = [], study(guide["model"], federation={"loss": "huber"})
     engines: list[Any] = [Stacked, Reference]
     for engine in engines:

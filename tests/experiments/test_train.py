@@ -158,9 +158,7 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
 @pytest.mark.parametrize(
     ("model", "ema"), [({}, None), ({"name": "mlp", "hidden": [4]}, 0.9)], ids=["lstm_mlp", "mlp"]
 )
-def test_the_best_model_of_each_client_is_scored_in_the_last_round(
-    model: dict[str, Any], ema: float | None
-) -> None:
+def test_the_best_model_of_each_client_is_scored_in_the_last_round(model, ema):
     name = "XX-P2-fedopt-adam-fedavg-10"
     last, best = recipe(model, ema=ema), recipe(model, ema=ema, keep="best")
     (usual,), (kept,) = records(last, name), records(best, name)

@@ -109,9 +109,7 @@ def test_trials_make_budgets_equal() -> None:
         lambda sizes: st.tuples(st.just(sizes), st.integers(1, int(np.prod(sizes))))
     )
 )
-def test_a_sample_has_no_combination_twice_and_spreads_over_every_axis(
-    drawn: tuple[list[int], int],
-) -> None:
+def test_a_sample_has_no_combination_twice_and_spreads_over_every_axis(drawn):
     sizes, trials = drawn
     axes = [list(range(size)) for size in sizes]
     found = combinations.sample(axes, trials)

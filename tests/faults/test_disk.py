@@ -45,9 +45,7 @@ def kill(job: Job, after: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [100, 4000])
-def test_a_job_without_room_says_so_and_goes_on_when_there_is(
-    limit: int, job: Job, whole: list[bytes]
-) -> None:
+def test_a_job_without_room_says_so_and_goes_on_when_there_is(limit, job, whole):
     process = job.start(limit)
     process.join(PATIENCE)
     assert process.exitcode == 2

@@ -155,9 +155,7 @@ def test_a_finished_cell_in_which_a_byte_has_changed_is_not_used(tmp_path: Path)
         ("errors.parquet", lambda tables: tables.errors_of("local")),
     ],
 )
-def test_results_without_what_is_asked_for(
-    name: str, ask: Callable[[Tables], object], tmp_path: Path
-) -> None:
+def test_results_without_what_is_asked_for(name, ask, tmp_path):
     fake_results.write(tmp_path, fake_results.TINY)
     path = tmp_path / name
     if path.suffix == ".parquet":

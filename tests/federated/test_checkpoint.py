@@ -77,9 +77,7 @@ def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["3-0.safetensors", "3.parquet", "state.json", "key", "absent"])
-def test_a_checkpoint_that_does_not_fit_is_not_used(
-    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_checkpoint_that_does_not_fit_is_not_used(damage, tmp_path, caplog):
     study = tiny.study(federation={"rounds": 5})
     interrupted(study, DATASET, tmp_path, after=4)
     if damage == "absent":

@@ -145,9 +145,7 @@ def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
 @given(
     st.floats(0.2, 1), st.floats(0, 0.9), st.floats(0.2, 1), st.booleans(), st.integers(0, 2**32)
 )
-def test_under_random_participation(
-    availability: float, dropout: float, share: float, keep: bool, seed: int
-) -> None:
+def test_under_random_participation(availability, dropout, share, keep, seed):
     """Who cannot be reached gets nothing; who drops out sends nothing, changes nothing."""
     path = trajectory(
         Adam(),

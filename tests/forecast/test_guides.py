@@ -33,9 +33,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
-def test_the_commands_and_the_program_of_the_guide_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_commands_and_the_program_of_the_guide_run(tmp_path, capsys, caplog):
     write_meters(tmp_path / "meters")
     (tmp_path / "meters" / "c.csv").rename("meters/school.csv")
     (tmp_path / "school.csv").write_bytes((tmp_path / "meters" / "school.csv").read_bytes())

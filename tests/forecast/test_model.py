@@ -141,9 +141,7 @@ def test_known_future_inputs_end_with_the_readings() -> None:
         loaded.predict(readings[:12], "a")
 
 
-def test_inputs_outside_of_the_training(
-    model: ForecastModel, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_inputs_outside_of_the_training(model, caplog):
     readings = model.read(Path("meters/a.csv"))[:100].copy()
     caplog.clear()
     with caplog.at_level(logging.WARNING):

@@ -91,9 +91,7 @@ def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
         ("fedadc_plus", {"lam": 0.0}, "fedadc"),
     ],
 )
-def test_without_its_term_a_method_is_the_one_below_it(
-    method: str, parameters: dict[str, float], base: str
-) -> None:
+def test_without_its_term_a_method_is_the_one_below_it(method, parameters, base):
     found, plain, other = (
         of_method(name, *keys.items())
         for name, keys in ((method, parameters), (base, {}), (method, {}))
@@ -113,9 +111,7 @@ def test_methods_of_labels_send_what_they_declare(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["fedadc_plus", "moon"])
-def test_the_stacked_engine_agrees_with_pytorch(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stacked_engine_agrees_with_pytorch(method, monkeypatch):
     """All rows at once, with projected features for MOON, against modules one after the other."""
 
     def of(method: str, engine: Callable[..., Engine]) -> pd.DataFrame:

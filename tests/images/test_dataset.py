@@ -117,9 +117,7 @@ def test_impossible_shards(clients: int, s: int, problem: str) -> None:
     alpha=st.sampled_from([0.01, 0.1, 1.0, 100.0]),
     seed=st.integers(0, 99),
 )
-def test_dirichlet_deals_no_image_twice(
-    counts: list[int], clients: int, alpha: float, seed: int
-) -> None:
+def test_dirichlet_deals_no_image_twice(counts, clients, alpha, seed):
     labels = np.repeat(np.arange(len(counts)), counts)
     random = np.random.default_rng(seed)
     if len(labels) >= clients:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from plfl.tasks import CorrectedDistillation, Distillation, NotTrueDistillation, Restriction, Term
 from plfl_images import softmax
@@ -77,9 +76,7 @@ def test_terms_of_methods(term: Term | None, loss: float, slope: tuple[float, ..
         (Z, 16, 1.0910144236, (-0.5707960013, 0.3447429575, 0.2052149517, 0.0208380921)),
     ],
 )
-def test_corrected_distillation(
-    taught: Tensor, factor: float, loss: float, slope: tuple[float, ...]
-) -> None:
+def test_corrected_distillation(taught, factor, loss, slope):
     """FedADC+'s loss, eq. 7."""
     targets = softmax.packed(Y, softmax.corrected(taught, Y, RATIOS, 4.0))
     value = softmax.Taught(0.65, 0.35 * factor, 4.0).value(Z, targets)
@@ -129,9 +126,7 @@ def test_a_batch_of_two() -> None:
 @pytest.mark.parametrize(
     ("tau", "factor", "loss"), [(1, 1, 0.4401896986), (4, 1, 0.6536290455), (4, 16, 6.1662151668)]
 )
-def test_only_tau_1_leaves_the_loss_of_equal_shares_alone(
-    tau: float, factor: float, loss: float
-) -> None:
+def test_only_tau_1_leaves_the_loss_of_equal_shares_alone(tau, factor, loss):
     """The paper says that with ρ = 1 the loss is almost the cross entropy; at τ = 1 it is."""
     p = softmax.corrected(TAUGHT, Y, torch.ones(4, dtype=torch.float64), tau)
     assert p.tolist() == pytest.approx([1, 0, 0, 0])

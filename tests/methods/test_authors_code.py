@@ -13,7 +13,6 @@ from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
@@ -89,9 +88,7 @@ def test_the_study_of_its_differences_removes_one_after_another() -> None:
 
 
 @pytest.mark.parametrize(("clients", "servers"), [(CLIENTS, ["fedadam"]), (["adam"], SERVERS)])
-def test_with_every_quirk_corrected_it_is_the_papers_algorithm(
-    clients: list[str], servers: list[str]
-) -> None:
+def test_with_every_quirk_corrected_it_is_the_papers_algorithm(clients, servers):
     corrected = grid_of("authors_code", clients, servers, **CORRECTED)
     for cell, real in grid_of("fedopt", clients, servers).items():
         np.testing.assert_allclose(local(corrected[cell]), local(real), rtol=1e-4)
@@ -129,9 +126,7 @@ RATES = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-8}
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_the_adaptive_servers_apply_their_rate_twice(
-    server: ServerOpt, expected: tuple[float, float]
-) -> None:
+def test_the_adaptive_servers_apply_their_rate_twice(server, expected):
     """The first round of the two-coordinate stream, x = 0 and D̄ = (0.5, −0.02)."""
     nothing, both = Quadratic([0], [0], [0, 0]), (True, True)
     method, given = AuthorsCode(), {"problem": nothing, "start": (0.0, 0.0), "rounds": 1}

@@ -210,9 +210,7 @@ def test_a_new_meter_adds_own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
-def test_an_update_grows_own_trees_anew_on_the_shared_ones(
-    sharing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_grows_own_trees_anew_on_the_shared_ones(sharing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
     source = {"source": "meters", "meters": {"timezone": "Etc/GMT+5", **meters}}

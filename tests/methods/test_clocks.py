@@ -56,9 +56,7 @@ def with_steps(base: type[CCFedAdagrad], steps: list[tuple[int, int]]) -> CCFedA
         (CCFedAMS, (0, 0.0882352941, 0.1735294118), (0.0952380952, 0.2253150681, 0.3440958828)),
     ],
 )
-def test_expected_numbers(
-    cls: type[CCFedAdagrad], uneven: tuple[float, ...], even: tuple[float, ...]
-) -> None:
+def test_expected_numbers(cls, uneven, even):
     for steps, expected in (([(5, 1), (2, 4), (1, 1)], uneven), ([(1, 1)] * 3, even)):
         problem = Given([(0.5, -0.1), (0.2, 0.2), (0.01, 0)])
         path = trajectory(

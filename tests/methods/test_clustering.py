@@ -57,9 +57,7 @@ GIVEN = [[f"client {i}" for i in members] for members in SIZES]
 
 @pytest.mark.parametrize("method", [FedSC(clusters=3), FedCluster(given=GIVEN)], ids=str)
 @pytest.mark.parametrize(("share", "counts"), [(0.25, [2, 1, 1]), (0.5, [3, 2, 1]), (0.1, [1] * 3)])
-def test_a_share_of_each_cluster_takes_part(
-    method: Method, share: float, counts: list[int]
-) -> None:
+def test_a_share_of_each_cluster_takes_part(method, share, counts):
     """Of 6, 4 and 2: halves are rounded up, and nobody's cluster is skipped."""
     assert taking_part(method, share) == [counts] * 40
 
@@ -109,9 +107,7 @@ def start_from(*models: float) -> Any:
         ("model", (0.3, 0.8), [(0.15, 1.1), (0.1125, 1.175), (0.103125, 1.19375)]),
     ],
 )
-def test_ifca_expected_numbers(
-    averaging: Any, models: tuple[float, ...], expected: list[tuple[float, ...]]
-) -> None:
+def test_ifca_expected_numbers(averaging, models, expected):
     problem, method = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1]), Ifca(averaging=averaging)
     made = start_from(*models)
     start, *rounds = trajectory(Sgd(lr=0.5), AVG, method, problem=problem, made=made)

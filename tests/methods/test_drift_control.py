@@ -254,9 +254,7 @@ def test_two_steps_by_hand(weights: tuple[float, ...] | None, share: float) -> N
     assert path == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_first_gradients_are_of_minibatches_before_round_1(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_first_gradients_are_of_minibatches_before_round_1(monkeypatch):
     rounds, drawn = [], QuadraticData.minibatches
 
     def minibatches(self: Any, clients: Tensor, t: int, steps: int) -> Tensor:

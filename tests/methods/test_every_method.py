@@ -189,9 +189,7 @@ REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
 
 
 @pytest.mark.parametrize(("name", "client_opt", "server_opt", "word"), REFUSALS)
-def test_optimisers_that_make_no_sense_are_refused(
-    name: str, client_opt: ClientOpt, server_opt: ServerOpt, word: str
-) -> None:
+def test_optimisers_that_make_no_sense_are_refused(name, client_opt, server_opt, word):
     parameters = CASES[name].parameters if name in CASES else {}
     reason = available()[name.split(maxsplit=1)[0]](**parameters).refuses(client_opt, server_opt)
     assert (reason is None) == (not word)
@@ -261,9 +259,7 @@ def test_on_the_forecaster(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["apfl", "fafed", "moon", "per_fedavg", "pfedme"])
-def test_every_engine_takes_the_steps_of_a_routine(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_engine_takes_the_steps_of_a_routine(name, monkeypatch):
     """As PyTorch takes them for one model after the other."""
     grid, settings = {"client_opt": ["sgd"]}, {"federation": {"evaluate_every": 1}}
     study = tiny.of_method(name, grid=grid, client_opt={"sgd": {"lr": 0.05}}, **settings)

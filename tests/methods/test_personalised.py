@@ -52,10 +52,6 @@ def after(method: Method, client_opt: Any = SGD, **options: Any) -> Any:
     return trajectory(client_opt, AVG, method, **options)[-1]
 
 
-def near(expected: Any) -> Any:
-    return pytest.approx(expected, abs=6e-11)
-
-
 def test_fine_tuning_of_fedbabu():
     heads = after(FedBABU(epochs=2, tune="head"), **BODY)
     assert (heads.scored[:, 1] != heads.global_models[:, 1]).all()

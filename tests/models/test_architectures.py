@@ -227,9 +227,7 @@ def test_attention_is_that_of_pytorch(few, monkeypatch) -> None:
     absolute=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_forecasts_and_gradients(
-    sizes: tuple[int, ...], mlp: list[int], absolute: bool, seed: int
-) -> None:
+def test_forecasts_and_gradients(sizes, mlp, absolute, seed):
     models, windows, inputs, look_back, hidden = sizes
     forecaster = LstmMlpNetwork(inputs, look_back, hidden, tuple(mlp), absolute)
     random = torch.Generator().manual_seed(seed)

@@ -46,9 +46,7 @@ COLUMN = GOOD.replace("[:, 0]", "")
 
 
 @pytest.mark.parametrize("content", [ALONE, COLUMN, ALONE.replace("[:, 0]", "")])
-def test_a_module_may_read_the_sequence_alone_and_return_a_column(
-    tmp_path: Path, content: str
-) -> None:
+def test_a_module_may_read_the_sequence_alone_and_return_a_column(tmp_path, content):
     built = []
     for text in (GOOD, content):
         own = study(tmp_path, text)

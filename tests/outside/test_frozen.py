@@ -73,9 +73,7 @@ def test_the_page_shows_the_leaderboards() -> None:
 
 
 @pytest.mark.parametrize("name", ["sample", "label-skew"])
-def test_data_are_those_of_the_task(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_those_of_the_task(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = task_of(ROOT / "tasks" / f"{name}.yaml")
     data = examples(task.parsed)
@@ -84,9 +82,7 @@ def test_data_are_those_of_the_task(
         task.model_copy(update={"seeds": [7], "digest": "0" * 64}).check(data)
 
 
-def test_a_row_of_the_sample_task_can_be_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_of_the_sample_task_can_be_made_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tables = []
     for client in plfl.clients(ROOT / "tasks" / "sample.yaml"):
@@ -108,9 +104,7 @@ def test_a_row_of_the_sample_task_can_be_made_again(
     assert "--trials, --bytes-up, --bytes-down" in capsys.readouterr().err
 
 
-def test_labels_of_images_are_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_of_images_are_scored(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (images,) = examples(task_of(ROOT / "tasks" / "label-skew.yaml").parsed).values()
     truth = images.targets[images.starts(0, "test")]

@@ -66,9 +66,7 @@ def test_what_was_cut_is_deleted_and_what_is_whole_stays(tmp_path, monkeypatch):
     assert not any(map(Path.exists, every))
 
 
-def test_results_of_other_settings_are_not_replaced_without_a_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_other_settings_are_not_replaced_without_a_word(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = Study.parse({"name": "one", "data": {"source": "sample"}}, "one.yaml")
     assert replaced(study) == "", "there are no results"

@@ -51,9 +51,7 @@ def forget() -> None:
         ("own.alone", "templates/page.html.jinja", False),
     ],
 )
-def test_a_change_shows_where_it_matters(
-    package: Path, module: str, changed: str, matters: bool
-) -> None:
+def test_a_change_shows_where_it_matters(package, module, changed, matters):
     before = fingerprint.code_digest(module)
     assert before == fingerprint.code_digest(module)
     path = package / changed
@@ -62,9 +60,7 @@ def test_a_change_shows_where_it_matters(
     assert (fingerprint.code_digest(module) != before) == matters
 
 
-def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(
-    package: Path,
-) -> None:
+def test_base_classes_count_but_neither_algorithms_nor_the_reading_of_a_study(package):
     covered = fingerprint._closure("own.uses_plfl")
     assert "plfl.optimizers.client" in covered
     assert not {"plfl", "plfl.study", "plfl.optimizers.client.adam"} & covered.keys()

@@ -41,9 +41,7 @@ def train(study: Study) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for files in cells.values() for path in files}
 
 
-def test_states_train_together_if_they_fit(
-    study: Study, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_states_train_together_if_they_fit(study, monkeypatch, caplog):
     study = tiny.study(data={"states": ["XX", "YY"]}, federation={"rounds": 9})
     tiny.dataset(clients=2, rows=500).save("others.npz")
     datasets = {"XX": Path("windows.npz"), "YY": Path("others.npz")}
@@ -121,12 +119,7 @@ def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_job_saves_its_round(
-    study: Study,
-    number: signal.Signals,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_interrupted_job_saves_its_round(study, number, monkeypatch, capsys):
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     finished = interrupting(monkeypatch, number, [4])
     with pytest.raises(KeyboardInterrupt):
@@ -142,9 +135,7 @@ def test_an_interrupted_job_saves_its_round(
     assert train(study) == after
 
 
-def test_a_second_signal_ends_the_job_at_once(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_signal_ends_the_job_at_once(study, monkeypatch):
     finished = interrupting(monkeypatch, signal.SIGINT, [2, 2])
     with pytest.raises(KeyboardInterrupt):
         train(study)
@@ -152,9 +143,7 @@ def test_a_second_signal_ends_the_job_at_once(
     assert not list((study.results / "trained").glob("*.checkpoint/state.json"))
 
 
-def test_a_signal_in_the_last_round_loses_nothing(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_in_the_last_round_loses_nothing(study, monkeypatch):
     finished = interrupting(monkeypatch, signal.SIGINT, [9])
     assert train(study)
     assert finished == list(range(1, 10))

@@ -265,12 +265,7 @@ def test_models_can_be_plugins(project: Project) -> None:
     assert code(study) != before
 
 
-def test_installed_packages_bring_plugins(
-    project: Project,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_installed_packages_bring_plugins(project, tmp_path, monkeypatch, capsys):
     package, about = tmp_path / "site" / "gridopt", tmp_path / "site" / "gridopt-1.2.dist-info"
     package.mkdir(parents=True)
     about.mkdir()

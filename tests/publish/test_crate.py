@@ -100,9 +100,7 @@ def test_the_configuration_repeats_the_study(crate: Path, results: Path) -> None
     ]
 
 
-def test_an_archive_has_the_files_of_the_folder(
-    results: Path, crate: Path, cited: Citation, tmp_path: Path
-) -> None:
+def test_an_archive_has_the_files_of_the_folder(results, crate, cited, tmp_path):
     publish(results, tmp_path / "one.zip", cited, DAY)
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
@@ -114,9 +112,7 @@ def test_an_archive_has_the_files_of_the_folder(
         publish(results, tmp_path / "one.zip", cited, DAY)
 
 
-def test_readings_of_own_meters_stay(
-    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readings_of_own_meters_stay(cited, tmp_path, monkeypatch):
     drawn_figures = {"fig2_bytes": ("fig2_bytes",)}  # drawing all of them takes long
     monkeypatch.setattr("plfl.report.figures.available", lambda study=None: drawn_figures)
     results = finished(tmp_path, OWN)
@@ -154,9 +150,7 @@ def readings(results: Path, *names: str) -> None:
     record(results, sources={"all": {"files": digests}})
 
 
-def test_data_are_included_if_they_are_unchanged(
-    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_included_if_they_are_unchanged(cited, tmp_path, monkeypatch):
     results = finished(tmp_path, OWN)
     monkeypatch.chdir(tmp_path)
     crate = tmp_path / "crate"
@@ -172,9 +166,7 @@ def test_data_are_included_if_they_are_unchanged(
     assert not pd.read_parquet(crate / "forecasts.parquet").empty
 
 
-def test_code_that_the_study_names_is_included(
-    results: Path, cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_the_study_names_is_included(results, cited, tmp_path, monkeypatch):
     own = shutil.copytree(results.parents[1], tmp_path / "work") / "results" / "tiny"
     monkeypatch.chdir(tmp_path / "work")
     study = json.loads((own / "study.json").read_text(encoding="utf-8"))["study"]
@@ -195,9 +187,7 @@ def test_code_that_the_study_names_is_included(
     assert Study.load(Path("study.yaml")).plugins == [Path("mine/bare.py")]
 
 
-def test_what_lies_outside_is_refused(
-    cited: Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_outside_is_refused(cited, tmp_path, monkeypatch):
     results = finished(tmp_path / "work", OWN)
     monkeypatch.chdir(tmp_path / "work")
     outside = tmp_path / "outside"
@@ -219,18 +209,14 @@ def test_what_lies_outside_is_refused(
         {"study": {"name": "a/.."}},
     ],
 )
-def test_names_cannot_leave_the_crate(
-    about: dict[str, Any], own: Path, cited: Citation, tmp_path: Path
-) -> None:
+def test_names_cannot_leave_the_crate(about, own, cited, tmp_path):
     record(own, **about)
     with naming(PlflError, "study.json"):
         publish(own, tmp_path / "new", cited, DAY)
     assert not list(tmp_path.glob(".tmp-*")) and not (tmp_path / "new").exists()
 
 
-def test_models_are_included_on_demand(
-    own: Path, cited: Citation, crate: Path, tmp_path: Path
-) -> None:
+def test_models_are_included_on_demand(own, cited, crate, tmp_path):
     with naming(ResultsError, own, "--models"):
         publish(own, tmp_path / "new", cited, DAY, models=True)
     (own / "models").mkdir()
@@ -248,9 +234,7 @@ def test_models_are_included_on_demand(
         ("index.html", [None]),
     ],
 )
-def test_a_damaged_or_missing_file_is_refused(
-    name: str, sizes: list[int | None], own: Path, cited: Citation, tmp_path: Path
-) -> None:
+def test_a_damaged_or_missing_file_is_refused(name, sizes, own, cited, tmp_path):
     whole = (own / name).read_bytes()
     for size in sizes:
         (own / name).unlink() if size is None else (own / name).write_bytes(whole[:size])
@@ -260,12 +244,7 @@ def test_a_damaged_or_missing_file_is_refused(
         assert not list(tmp_path.glob(".tmp-*"))
 
 
-def test_the_command(
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command(results, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["publish", "results/none", "--to", "tiny.zip"]) == 2
     assert "results/none: holds no study" in capsys.readouterr().err

@@ -39,7 +39,6 @@ from tests.helpers.constructed import config as constructed
 from tests.helpers.fake_results import render
 from tests.helpers.refusals import naming
 
-REPORT = Path(__file__).resolve().parents[2] / "workflow" / "report"
 EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
 LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
 
@@ -111,8 +110,8 @@ def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]
     ids=["tiny, all diverged", "meters", "long names", "methods"],
 )
 def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
-    name: str, config: str, diverged: tuple[str, ...], results: Results, drawn: Drawn
-) -> None:
+    name, config, diverged, results, drawn
+):
     if name not in available(results(config, *diverged).study):
         return
     for stem, figure in drawn(name, config, *diverged).items():
@@ -135,8 +134,8 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_process(
-    results: Results, tmp_path: Path
-) -> None:
+    results, tmp_path
+):
     folder = results("SMALL", *LOST).folder
     some = {name: available()[name] for name in ("fig1_loads", "fig3_mase", "ranks")}
     paths = [path for name in some for path in render(name, folder, tmp_path / "here")]
@@ -251,9 +250,7 @@ def _numbers(tables: Tables, model: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("config", "lost"), [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",))]
 )
-def test_heat_maps_say_what_the_tables_say(
-    config: str, lost: tuple[str, ...], results: Results, drawn: Drawn
-) -> None:
+def test_heat_maps_say_what_the_tables_say(config, lost, results, drawn):
     tables = results(config, *lost)
     states, schemes = tables.study.data.states, tables.study.grid.sharing
     of_baselines = tables.baselines[tables.baselines["split"] == "test"]

@@ -189,9 +189,7 @@ def test_the_configuration_can_be_taken_along(small: Path, parsed: Page) -> None
     assert "plfl study small.yaml" in parsed.text
 
 
-def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
-    small: Path, parsed: Page
-) -> None:
+def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(small, parsed):
     targets = [link["href"] for link in parsed.all("a")]
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -390,9 +388,7 @@ def test_intervals_have_columns_where_quantiles_were_forecast(tmp_path: Path) ->
     assert "widths that every client computed from its own validation set" in parsed.text
 
 
-def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(
-    parsed: Page, tmp_path: Path
-) -> None:
+def test_one_table_has_all_comparisons_and_only_claims_have_verdicts(parsed, tmp_path):
     assert "names no claims" in parsed.text
     assert "Verdict" not in parsed.table("Differences of test MASE")[0]
     named = [{"better": "P2", "than": "P1"}, {"better": "P1-moon", "than": "P1"}]
@@ -475,9 +471,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("width", "height", "colours"), [(1400, 900, "light"), (400, 800, "dark")])
-def test_a_reader_of_six_meters_walks_the_page(
-    six: Path, browser: Any, width: int, height: int, colours: str
-) -> None:
+def test_a_reader_of_six_meters_walks_the_page(six, browser, width, height, colours):
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=colours)
     tab, wrong = context.new_page(), []
     tab.on("pageerror", lambda error: wrong.append(str(error)))

@@ -154,17 +154,6 @@ def test_the_spread_of_loads_has_its_textbook_interval(spread: float, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("sent", "verdict"), [({}, "holds"), ({"P2": 4 * 4000}, "does not hold")], ids=str
-)
-def test_bytes_are_counted(sent: dict[str, int], verdict: str, tmp_path: Path) -> None:
-    named = [{"better": "P2", "than": "P1", "score": "bytes", "share": 0.0581}]
-    tables = write(tmp_path, config() | {"claims": named}, true, sent=sent)
-    row = read(tmp_path, tables.study).iloc[0]
-    assert (row["verdict"], np.isnan(row["p"])) == (verdict, True)
-    assert row["difference"] == pytest.approx(sent.get("P2", 4 * 3500) / (4 * 60276), abs=1e-6)
-
-
-@pytest.mark.parametrize(
     "content",
     [
         {"data": {"source": "sample"}, "grid": {"server_opt": ["fedavg"], "seeds": [1, 2, 3]}},
@@ -182,7 +171,6 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("config.yaml", "Body shared sends 5.81 % of the bytes of everything shared"),
         (
             "config.yaml",
             "Each of Adam and AdamAMS has a lower error than each of Prox and ProxAdam, for every "
@@ -193,12 +181,6 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
             "With 1 week of history: LightGBM, federated has a lower error than a model received "
             "without taking part",
         ),
-        (
-            "config/channel.yaml",
-            "Body shared with channel q3+rc has an error at most 2 % above that of body shared "
-            "with channel none",
-        ),
-        ("config/personalised.yaml", "pFedMe has a lower error than Per-FedAvg"),
         (
             "config/label-skew-claims.yaml",
             "FedADC with variant nesterov is more accurate than FedADC with variant heavy ball, "

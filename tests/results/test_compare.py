@@ -130,9 +130,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     ],
     ids=["mixed", "cell", "baseline", "folder", "cells", "clients", "seeds"],
 )
-def test_what_cannot_be_compared_says_why(
-    a: str, b: str, message: str, folder: Path, others: tuple[Path, ...]
-) -> None:
+def test_what_cannot_be_compared_says_why(a, b, message, folder, others):
     folders = folder, *others
     with naming(ResultsError, message):
         compare(a.format(*folders), b.format(*folders))

@@ -151,9 +151,7 @@ def test_the_page_shows_every_variant(gathered: Study) -> None:
     assert 'href="batch_size%3D8%2Cmodel%3Dgru/index.html"' in linked
 
 
-def test_commands_take_variants(
-    gathered: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_take_variants(gathered, capsys, monkeypatch):
     drawn = {"ranks": ("ranks",)}
     monkeypatch.setattr("plfl.report.figures.available", lambda *_: drawn)  # drawing all takes long
     monkeypatch.setattr(page, "illustrate", lambda *_: None)  # its figures are there

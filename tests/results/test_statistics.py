@@ -9,15 +9,7 @@ from scipy import stats
 
 from plfl.results.records import CELL
 from plfl.results.scores import scores
-from plfl.results.statistics import (
-    ALPHA,
-    POWER,
-    Array,
-    Comparison,
-    advice,
-    holm,
-    undecidable,
-)
+from plfl.results.statistics import ALPHA, POWER, Array, Comparison, advice, holm, undecidable
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers.constructed import config
@@ -94,9 +86,7 @@ def test_a_state_is_left_out_in_turn() -> None:
 @pytest.mark.parametrize(
     ("shape", "lacking"), [((1, 3, 4), "clients"), ((5, 1, 4), "seeds"), ((5, 3, 1), "weeks")]
 )
-def test_one_of_a_kind_shows_no_variation(
-    shape: tuple[int, ...], lacking: str, rng: np.random.Generator
-) -> None:
+def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
     found = Comparison((), {"CA": 10 + rng.normal(0, 0.1, shape)})
     assert found.lacking == [lacking]
     assert found.p == 1

@@ -33,9 +33,7 @@ def edit(small: Tables, folder: Path, rows: str, **values: object) -> Tables:
     return Tables(folder)
 
 
-def test_a_baseline_without_a_forecast_for_one_client_has_no_score(
-    small: Tables, tmp_path: Path
-) -> None:
+def test_a_baseline_without_a_forecast_for_one_client_has_no_score(small, tmp_path):
     lost = "baseline == 'ridge' and client == 'il100' and split == 'test'"
     tables = edit(small, tmp_path, lost, mae=np.nan, rmse=np.nan, mase=np.nan)
     row = tables.baseline_scores.loc["IL", "ridge"]

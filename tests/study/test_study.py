@@ -9,8 +9,6 @@ from plfl.base.errors import ConfigError
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def test_models_are_written_as_they_are_read() -> None:
     paper, other = Study(), Study.parse({"model": {"name": "gru", "hidden": 5}}, "other")

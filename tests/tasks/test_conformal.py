@@ -104,10 +104,7 @@ def without_widths(exchangeable) -> dict[str, pd.DataFrame]:
 
 @pytest.mark.parametrize(
     ("task", "conformal"),
-    [
-        *((POINT, conformal) for conformal in ("personal", "adaptive")),
-        (QUANTILES, "personal"),
-    ],
+    [*((POINT, conformal) for conformal in ("personal", "adaptive")), (QUANTILES, "personal")],
 )
 def test_every_client_is_covered_if_its_data_are_exchangeable(
     task, conformal, exchangeable, without_widths

@@ -84,9 +84,7 @@ class Products:
 @pytest.mark.parametrize(
     ("size", "last"), [(11, False), (11, True), (2, False), (2, True), (8, True), (64, False)]
 )
-def test_a_processor_may_round_stacks_of_a_size_otherwise(
-    monkeypatch: pytest.MonkeyPatch, size: int, last: bool
-) -> None:
+def test_a_processor_may_round_stacks_of_a_size_otherwise(monkeypatch, size, last):
     Products(monkeypatch, size, last)
     assert not depends_on_company(SMALL, rows=70)
     if size in stacked.SIZES:
@@ -129,9 +127,7 @@ def test_stacks_of_large_models_are_small() -> None:
 
 
 @pytest.mark.parametrize(("size", "left"), [(11, (2, 8, 16)), (8, (2, 16)), (16, (16,))])
-def test_a_gpu_has_stacks_of_the_sizes_that_agree(
-    monkeypatch: pytest.MonkeyPatch, size: int, left: tuple[int, ...]
-) -> None:
+def test_a_gpu_has_stacks_of_the_sizes_that_agree(monkeypatch, size, left):
     Products(monkeypatch, size)
     with elsewhere():
         inputs = [torch.zeros(1, 16, 5, 3, device=THERE), torch.zeros(1, 16, 0, device=THERE)]

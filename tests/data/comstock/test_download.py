@@ -127,8 +127,8 @@ def times(data: Data) -> dict[str, int]:
 
 @pytest.mark.parametrize("release", UPGRADES)
 def test_each_form_of_release_is_downloaded_and_then_needs_no_network(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
-) -> None:
+    bucket, tmp_path, monkeypatch, release
+):
     data = study(tmp_path / "data", release=release, upgrade=UPGRADES[release])
     digests = download.download(data, "NY", FEW)
     assert set(digests) == needed(release, FEW)
@@ -149,9 +149,7 @@ def test_only_what_the_study_names_is_downloaded(data: Data) -> None:
     assert set(cached(data)) == {METADATA, SERIES, WEATHER}
 
 
-def test_counties_are_fetched_until_every_building_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counties_are_fetched_until_every_building_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "WORKERS", 1)
     data, layout = study(tmp_path / "data", release=BY_COUNTY), ReleaseKeys(BY_COUNTY, 10)
 
@@ -230,9 +228,7 @@ class _Wrong(BaseHTTPRequestHandler):
         (WHOLE, 503, "run again later"),
     ],
 )
-def test_wrong_answers_leave_nothing(
-    body: bytes, status: int, remedy: str, data: Data, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_answers_leave_nothing(body, status, remedy, data, monkeypatch):
     answers = type("Answers", (_Wrong,), {"body": body, "status": status})
     with ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -249,9 +245,7 @@ def test_wrong_answers_leave_nothing(
 @pytest.mark.parametrize(
     "change", [lambda c: c[:-9], lambda c: c[:50] + b"?" + c[51:], lambda _: b""]
 )
-def test_a_changed_file_is_downloaded_anew_and_no_other(
-    bucket: Bucket, data: Data, change: Any
-) -> None:
+def test_a_changed_file_is_downloaded_anew_and_no_other(bucket, data, change):
     digests = download.download(data, "NY", FEW)
     before, path = times(data), cached(data)[SERIES]
     path.write_bytes(change(bucket.files[SERIES]))
@@ -262,9 +256,7 @@ def test_a_changed_file_is_downloaded_anew_and_no_other(
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"files": 1}', None])
-def test_files_that_no_manifest_lists_are_kept_if_the_bucket_has_them(
-    data: Data, content: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_that_no_manifest_lists_are_kept_if_the_bucket_has_them(data, content, caplog):
     digests = download.download(data, "NY", FEW)
     manifest = data.folder / "comstock" / PAPER_RELEASE / "manifest-NY-upgrade10.json"
     manifest.write_text(content, encoding="utf-8") if content else manifest.unlink()
@@ -276,9 +268,7 @@ def test_files_that_no_manifest_lists_are_kept_if_the_bucket_has_them(
 
 
 @pytest.mark.usefixtures("offline")
-def test_copied_files_are_not_used_before_the_bucket_has_confirmed_them(
-    bucket: Bucket, data: Data
-) -> None:
+def test_copied_files_are_not_used_before_the_bucket_has_confirmed_them(bucket, data):
     path = data.folder / "comstock" / METADATA
     path.parent.mkdir(parents=True)
     path.write_bytes(bucket.files[METADATA])

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -56,9 +55,7 @@ def test_keys_are_those_of_the_bucket() -> None:
         ),
     ],
 )
-def test_what_the_bucket_does_not_have_is_refused(
-    keys: dict[str, Any], told: tuple[str, ...]
-) -> None:
+def test_what_the_bucket_does_not_have_is_refused(keys, told):
     with naming(DataError, *told):
         ReleaseKeys.of(Data(comstock=Comstock(**keys)))
 

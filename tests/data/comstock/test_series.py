@@ -177,9 +177,7 @@ METADATA: list[tuple[tuple[str, ...], Change]] = [
     [("load", *one) for one in SERIES] + [("metadata", *one) for one in METADATA],
     ids=lambda of: None if callable(of) else str(of),
 )
-def test_bad_tables_are_refused(
-    tmp_path: Path, kind: str, names: tuple[str, ...], edit: Change
-) -> None:
+def test_bad_tables_are_refused(tmp_path, kind, names, edit):
     layout = write_store(tmp_path)
     path = tmp_path / (layout.load("NY", IDS[1]) if kind == "load" else layout.metadata("NY"))
     change(path, edit)
