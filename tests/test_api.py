@@ -1,23 +1,19 @@
 """The Python interface: what `import plfl` offers, and that the examples in the docs run."""
 
 import ast
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import plfl
 from tests.helpers.refusals import naming
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers.repository import ROOT, blocks
 
 
 def test_the_examples_run_as_written(tmp_path, monkeypatch, capsys):
-    text = (ROOT / "docs" / "python-api.md").read_text("utf-8")
-    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     shutil.copytree(ROOT / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
-    for example in code[:2]:
+    for example in blocks("docs/python-api.md", "python")[:2]:
         names: dict[str, Any] = {}
         exec(example, names)
         assert list(names["results"]) == [c for c in names["study"].cells if c.sharing == "P2"]

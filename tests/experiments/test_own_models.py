@@ -1,6 +1,5 @@
 """Studies of other models: the guide's example as written, and built-in ones."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,16 @@ from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.oracle import Reference
+from tests.helpers.repository import blocks
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 DATASET, CPU = tiny.dataset(), torch.device("cpu")
 METHODS = ["fedopt", "scaffold", "fedgkd", "ifca", "fedac"]
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
 
 
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The guide's example in the working directory, and its block of the configuration."""
-    (module,), (_, block) = blocks("python"), blocks("yaml")
+    (module,), (_, block) = (blocks("docs/models.md", name) for name in ("python", "yaml"))
     (tmp_path / "mine.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     raw: dict[str, Any] = yaml.safe_load(block)

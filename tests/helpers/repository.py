@@ -1,11 +1,18 @@
 """The files of the repository."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The pieces of code in a language on a page such as `docs/models.md`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def tracked(*paths: str) -> list[str]:

@@ -11,6 +11,7 @@ from plfl.config.sections import Comstock, Data
 from plfl.data.comstock.releases import RELEASES, ReleaseKeys, paper_buildings
 from plfl.study import Study
 from tests.helpers.refusals import naming
+from tests.helpers.repository import blocks
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "comstock.md"
 
@@ -45,14 +46,8 @@ def test_keys_are_those_of_the_bucket() -> None:
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        (
-            {"release": "2023/comstock_amy2018_release_3"},
-            ("data.comstock.release", "did you mean '2025/comstock_amy2018_release_3'?"),
-        ),
-        (
-            {"release": "2021/comstock_amy2018_release_1", "upgrade": 10},
-            ("data.comstock.upgrade", "not upgrade 10"),
-        ),
+        ({"release": "2023/comstock_amy2018_release_3"}, ["release", "did you mean '2025/com"]),
+        ({"release": "2021/comstock_amy2018_release_1", "upgrade": 10}, ["not upgrade 10"]),
     ],
 )
 def test_what_the_bucket_does_not_have_is_refused(keys, told):
@@ -79,7 +74,7 @@ def test_the_guide_names_every_release_and_its_configurations_are_valid() -> Non
             assert ("one file per county" in row) == ("{county}" in names.metadata)
             assert ("national" in row) == (names.state is not None)
     assert sorted(told) == sorted(RELEASES)
-    blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
+    studies = blocks("docs/comstock.md", "yaml")
+    assert len(studies) == 2
+    for block in studies:
         ReleaseKeys.of(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)
