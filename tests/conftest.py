@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
 # spin: small matrices then cost several times as much processor time.
@@ -28,3 +30,23 @@ def plug_ins_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
     if (module := sys.modules.get("plfl.plugins.registry")) is not None:
         before = {room: dict(algorithms) for room, algorithms in module._plugged.items()}
         monkeypatch.setattr(module, "_plugged", before)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, in which the test works."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Callable[..., "pytest.CaptureResult[str]"]:
+    """What the command prints that ends with a status: `invoke("cells", path, status=2).err`."""
+
+    def invoked(*arguments: object, status: int = 0) -> "pytest.CaptureResult[str]":
+        from plfl.cli.main import main
+
+        assert main([*map(str, arguments)]) == status
+        return capsys.readouterr()
+
+    return invoked

@@ -194,8 +194,7 @@ def test_dataset_of_appfl(write: Write) -> None:
     assert len(validation) == len(client.y_val)
 
 
-def test_the_whole_idea(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_whole_idea(here, monkeypatch, capsys):
     run(monkeypatch, "whole_idea.py", "1", "plot.png")
     said = capsys.readouterr().out
     rows = [line for line in said.splitlines() if line.startswith(("P2,", "P3,", "unseen,"))]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from plfl.base import text
 from plfl.base.errors import ConfigError, DataError
-from plfl.cli import main as cli
 from plfl.results.records import write_csv
 
 HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
@@ -35,9 +34,8 @@ def test_messages_of_errors_are_safe(error: Exception) -> None:
     assert "\x1b" not in str(error) and "\\x1b]0;title\\x07" in str(error)
 
 
-def test_what_the_command_prints_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["cells", f"{HOSTILE}.yaml"]) == 2
-    assert "\x1b" not in capsys.readouterr().err
+def test_what_the_command_prints_is_safe(invoke) -> None:
+    assert "\x1b" not in invoke("cells", f"{HOSTILE}.yaml", status=2).err
     stream = io.StringIO()
     print(HOSTILE, file=text.Visible(stream))
     assert stream.getvalue() == "meter\\x1b]0;title\\x07\\x1b[2J\\u202e\n"

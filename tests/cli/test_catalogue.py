@@ -9,7 +9,6 @@ import yaml
 
 from plfl.base.errors import PlflError
 from plfl.cli import catalogue
-from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
 from plfl.config.sections import Calibration
 from plfl.optimizers import client as clients
@@ -49,11 +48,9 @@ def test_every_algorithm_is_listed_once_with_what_it_is(of):
     assert unsaid == {"boosting"}  # sums, of which nobody knows the size in advance
 
 
-def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["methods", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(entries()))
-    assert cli.main(["methods"]) == 0
-    said = capsys.readouterr().out
+def test_the_command_prints_both_forms(invoke) -> None:
+    assert json.loads(invoke("methods", "--json").out) == json.loads(json.dumps(entries()))
+    said = invoke("methods").out
     for entry in entries():
         own = said.partition(f"{entry['name']} ({entry['axis']})\n")[2].partition("\n\n")[0]
         assert entry["citation"] in own and entry["about"] in own

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from plfl.cli import main as cli
 from tests.helpers.constructed import config
 from tests.helpers.fake_results import write
 
@@ -26,22 +25,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_claims_prints_the_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["claims", str(folder)]) == 0
-    said = capsys.readouterr().out
+def test_claims_prints_the_verdicts(folder: Path, invoke) -> None:
+    said = invoke("claims", folder).out
     assert "(c1) Body shared has a lower error than everything shared\n  HOLDS; +0.999 [" in said
 
 
-def test_claims_for_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["claims", str(folder), "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+def test_claims_for_machines(folder: Path, invoke) -> None:
+    (row,) = json.loads(invoke("claims", folder, "--json").out)
     assert (row["claim"], row["verdict"], row["named"]) == ("c1", "holds", "undated")
     assert (row["chosen"], row["chosen_than"]) == ("body shared", "everything shared")
     assert row["low"] <= row["difference"] <= row["high"]
 
 
-def test_compare_lists_the_comparisons_of_a_study(folder, capsys):
-    assert cli.main(["compare", str(folder)]) == 0
-    said = capsys.readouterr().out
+def test_compare_lists_the_comparisons_of_a_study(folder, invoke):
+    said = invoke("compare", folder).out
     assert "The best federation against the best without one\n    -1.44 [" in said
     assert "HOLDS" not in said and "c1" not in said

@@ -102,11 +102,11 @@ def merged(study: dict[str, Any], block: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("_foreign")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_runs_code_that_results_name(command, capsys):
+def test_no_command_runs_code_that_results_name(command, invoke):
     for block in NAMED.values():
         name_code(block)
-        assert cli.main(command.split()) == 2
-        assert re.search(r"--trust x\.py|holds results, not a study", capsys.readouterr().err)
+        said = invoke(*command.split(), status=2).err
+        assert re.search(r"--trust x\.py|holds results, not a study", said)
         assert not Path("ran").exists()
 
 
@@ -129,12 +129,11 @@ def test_python_runs_it_only_if_it_is_trusted(read: Callable[[], object]) -> Non
 
 
 @pytest.mark.usefixtures("_foreign")
-def test_a_command_runs_it_if_it_is_trusted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_runs_it_if_it_is_trusted(invoke) -> None:
     name_code(NAMED["plugin"])
     assert cli.main(["claims", "results/foreign", "--trust", "x.py"]) == 0
     assert Path("ran").exists()
-    assert cli.main(["claims", "results/foreign", "--trust", "no.py"]) == 2
-    assert "no.py" in capsys.readouterr().err
+    assert "no.py" in invoke("claims", "results/foreign", "--trust", "no.py", status=2).err
 
 
 @pytest.mark.usefixtures("_foreign")

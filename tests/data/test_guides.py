@@ -5,28 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 import yaml
 
 from plfl.config.sections import Windows
 from plfl.data import meters
 from plfl.study import Study
+from tests.helpers.repository import ROOT, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 GUIDE, MEASURED = (
     (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     for page in ("inputs", "measured-meters")
 )
 
 
-def block(language: str) -> str:
-    """The guide's only piece of code in `language`."""
-    (code,) = re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
-    return str(code)
-
-
 def test_its_study_is_the_recipe() -> None:
-    raw = yaml.safe_load(block("yaml"))
+    (block,) = blocks("docs/inputs.md", "yaml")
+    raw = yaml.safe_load(block)
     recipe = Study.load(ROOT / "config" / "recipe.yaml")
     shown = Study.parse(raw, "docs/inputs.md")
     assert (shown.windows, shown.model) == (recipe.windows, recipe.model)
@@ -43,14 +37,7 @@ def test_every_transform_is_in_its_table() -> None:
     assert sorted(listed) == sorted(items["discriminator"]["mapping"])
 
 
-def studies() -> list[Study]:
-    """The studies that the guide writes down."""
-    blocks = re.findall(r"```yaml\n(.*?)```", MEASURED, flags=re.DOTALL)
-    return [Study.parse(yaml.safe_load(block), "docs/measured-meters.md") for block in blocks]
-
-
-def test_its_study_reads_the_twelve_meters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_its_study_reads_the_twelve_meters(here: Path) -> None:
     stamps = pd.date_range("2016-12-30", "2018-01-02", freq="h", name="timestamp")
     listed = sorted(set(re.findall(r"`(Fox_\w+)`", MEASURED)))
     dice = np.random.default_rng(1)
@@ -58,7 +45,8 @@ def test_its_study_reads_the_twelve_meters(tmp_path: Path, monkeypatch: pytest.M
         {name: dice.uniform(1, 2, len(stamps)) for name in [*listed, "Fox_office_Other"]}, stamps
     )
     table.to_csv("electricity_cleaned.csv", date_format="%Y-%m-%d %H:%M:%S")
-    study, day_ahead = studies()
+    page = "docs/measured-meters.md"
+    study, day_ahead = (Study.parse(yaml.safe_load(b), page) for b in blocks(page, "yaml"))
     assert day_ahead.data.meters == study.data.meters
     found = meters.read(study.data, "fox")
     assert list(found) == listed and len(listed) == 12

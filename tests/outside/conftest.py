@@ -20,11 +20,10 @@ OWN = {"source": "meters", "states": ["all"], "clients": 3, "features": ["load"]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    monkeypatch.chdir(tmp_path)
+def write(here: Path) -> Write:
 
     def written(days: int = 21, **blocks: Any) -> Path:
-        write_meters(tmp_path / "meters", days=days)
+        write_meters(here / "meters", days=days)
         raw: dict[str, Any] = {
             "name": "own",
             "data": OWN,

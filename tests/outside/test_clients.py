@@ -77,17 +77,15 @@ def test_quantiles_are_sorted_columns(write: Write) -> None:
     client = plfl.clients(plfl.Study.load(study))[0]
     outputs = np.stack([client.y_test + change for change in (0.1, 0, -0.1)], axis=-1)
     table = client.predictions(outputs, seed=4)
-    assert list(table) == [
-        *("client", "seed", "made_at", "stamp"),
-        *("forecast", "forecast_10", "forecast_50", "forecast_90"),
-    ]
+    levels = "forecast_10 forecast_50 forecast_90"
+    assert list(table) == f"client seed made_at stamp forecast {levels}".split()
     assert (table["forecast_10"] < table["forecast_90"]).all()
     np.testing.assert_allclose(table["forecast"], client.kwh(client.y_test).ravel())
     with naming(DataError, "a: outputs have the shape", str(client.y_test.shape)):
         client.predictions(client.y_test)
 
 
-def test_what_has_no_arrays_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_arrays_is_refused(write: Write, invoke) -> None:
     study = write(grid={"windows.look_back": [4, 8], "sharing": ["P3"]})
     with naming(ConfigError, "variants", "look_back=4"):
         plfl.clients(plfl.Study.load(study))
@@ -95,7 +93,5 @@ def test_what_has_no_arrays_is_refused(write: Write, capsys: pytest.CaptureFixtu
     assert main([*command, "--variant", "look_back=4"]) == 0
     with np.load("arrays/a.npz") as file:
         assert file["X_train"].shape[1:] == (4, 1)
-    assert main(["export", "clients", "--to", "arrays"]) == 2
-    assert "needs a study" in capsys.readouterr().err
-    assert main(["export", "x.safetensors", str(study), "--to", "x.onnx"]) == 2
-    assert "too many" in capsys.readouterr().err
+    assert "needs a study" in invoke("export", "clients", "--to", "arrays", status=2).err
+    assert "too many" in invoke("export", "x.safetensors", study, "--to", "x.onnx", status=2).err

@@ -52,9 +52,7 @@ def test_leaderboards_are_valid(file: Path) -> None:
     assert board["method"].is_unique
     numbers = board[["score", "low", "high"]].astype(float)
     assert numbers["score"].is_monotonic_increasing
-    assert (numbers["low"] <= numbers["score"]).all() and (
-        numbers["score"] <= numbers["high"]
-    ).all()
+    assert numbers["score"].between(numbers["low"], numbers["high"]).all()
     assert (numbers["score"] > 0).all()
     assert board["predictions"].str.fullmatch("[0-9a-f]{64}").all()
     assert set(board["version"]) == {str(task.version)}
@@ -73,8 +71,7 @@ def test_the_page_shows_the_leaderboards() -> None:
 
 
 @pytest.mark.parametrize("name", ["sample", "label-skew"])
-def test_data_are_those_of_the_task(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_data_are_those_of_the_task(name, here):
     task = task_of(ROOT / "tasks" / f"{name}.yaml")
     data = examples(task.parsed)
     task.check(data)
@@ -82,8 +79,7 @@ def test_data_are_those_of_the_task(name, tmp_path, monkeypatch):
         task.model_copy(update={"seeds": [7], "digest": "0" * 64}).check(data)
 
 
-def test_a_row_of_the_sample_task_can_be_made_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
     tables = []
     for client in plfl.clients(ROOT / "tasks" / "sample.yaml"):
         name = client.covariates.index("lags_1")  # the same hour of the day before, relative
@@ -97,15 +93,15 @@ def test_a_row_of_the_sample_task_can_be_made_again(tmp_path, monkeypatch, capsy
     for name in ("score", "low", "high", "wape"):
         assert row[name] == pytest.approx(kept.loc["Seasonal naive (day)", name], rel=1e-4)
     whole = Path("leaderboard/sample.csv").read_text()
-    assert main(["score", "sample", "naive.parquet", "--submit", *said[:-1], "150001"]) == 2
-    assert "150,001 bytes exceed the budget" in capsys.readouterr().err
+    more = [*said[:-1], "150001"]
+    told = invoke("score", "sample", "naive.parquet", "--submit", *more, status=2).err
+    assert "150,001 bytes exceed the budget" in told
     assert Path("leaderboard/sample.csv").read_text() == whole
-    assert main(["score", "sample", "naive.parquet", "--submit", "--method", "x"]) == 2
-    assert "--trials, --bytes-up, --bytes-down" in capsys.readouterr().err
+    told = invoke("score", "sample", "naive.parquet", "--submit", "--method", "x", status=2).err
+    assert "--trials, --bytes-up, --bytes-down" in told
 
 
-def test_labels_of_images_are_scored(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_labels_of_images_are_scored(here, invoke):
     (images,) = examples(task_of(ROOT / "tasks" / "label-skew.yaml").parsed).values()
     truth = images.targets[images.starts(0, "test")]
     rows = {"image": np.arange(len(truth)), "label": truth}
@@ -117,8 +113,7 @@ def test_labels_of_images_are_scored(tmp_path, monkeypatch, capsys):
     row = pd.read_csv("leaderboard/label-skew.csv").set_index("method").loc["mine"]
     assert row["score"] == pytest.approx(100 / len(truth) / 5, abs=1e-6)
     given.iloc[1:].to_parquet("labels.parquet")
-    assert main(["score", "label-skew", "labels.parquet"]) == 2
-    assert "each of the 398 images" in capsys.readouterr().err
+    assert "each of the 398 images" in invoke("score", "label-skew", "labels.parquet", status=2).err
 
 
 def test_what_is_no_task_is_refused(tmp_path: Path) -> None:

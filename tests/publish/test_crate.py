@@ -14,7 +14,6 @@ from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 from plfl import plugins
 from plfl.base.errors import DataError, PlflError, ResultsError
-from plfl.cli.main import main
 from plfl.publish.crate import EXAMPLE, Citation, publish, read_citation
 from plfl.report import page
 from plfl.study import Study
@@ -94,10 +93,8 @@ def test_every_file_is_listed_with_its_digest_as_another_program_reads_it(crate:
 def test_the_configuration_repeats_the_study(crate: Path, results: Path) -> None:
     recorded = json.loads((results / "study.json").read_text(encoding="utf-8"))["study"]
     assert Study.load(crate / "study.yaml") == Study.parse(recorded, "recorded")
-    assert (crate / "requirements.txt").read_text(encoding="utf-8").splitlines() == [
-        "# Python unknown",
-        "plfl==0.1.0  # commit 0123abc",
-    ]
+    requirements = (crate / "requirements.txt").read_text(encoding="utf-8")
+    assert requirements.splitlines() == ["# Python unknown", "plfl==0.1.0  # commit 0123abc"]
 
 
 def test_an_archive_has_the_files_of_the_folder(results, crate, cited, tmp_path):
@@ -244,15 +241,11 @@ def test_a_damaged_or_missing_file_is_refused(name, sizes, own, cited, tmp_path)
         assert not list(tmp_path.glob(".tmp-*"))
 
 
-def test_the_command(results, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["publish", "results/none", "--to", "tiny.zip"]) == 2
-    assert "results/none: holds no study" in capsys.readouterr().err
-    assert main(["publish", str(results), "--to", "tiny.zip"]) == 2
-    assert "CITATION.cff: is missing" in capsys.readouterr().err
+def test_the_command(results, here, invoke):
+    assert "holds no study" in invoke("publish", "results/none", "--to", "tiny.zip", status=2).err
+    assert "CITATION.cff: is missing" in invoke("publish", results, "--to", "a.zip", status=2).err
     Path("CITATION.cff").write_text(EXAMPLE, encoding="utf-8")
-    assert main(["publish", str(results), "--to", "tiny.zip"]) == 0
-    assert capsys.readouterr().out == "wrote tiny.zip, licence CC-BY-4.0\n"
+    assert invoke("publish", results, "--to", "a.zip").out == "wrote a.zip, licence CC-BY-4.0\n"
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,11 @@ def empty_database(tmp_path_factory):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, empty_database):
+def place(here, monkeypatch, empty_database):
     """The current folder, with an empty database."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    shutil.copy(empty_database, tmp_path)
-    return tmp_path
+    shutil.copy(empty_database, here)
+    return here
 
 
 @pytest.fixture
@@ -99,15 +98,9 @@ def test_runs_are_named_after_method_and_scheme_and_have_every_hyperparameter(re
     cells = {"CA-P1 fedopt adam+fedavg", "CA-P2 fedopt adam+fedavg", "CA-P3 adam"}
     assert set(found) == {*cells, *(f"CA-baseline {name}" for name in BASELINES), "overview"}
     params = found["CA-P2 fedopt adam+fedavg"].data.params
-    assert {key: params[key] for key in ("clients", "look_back", "look_ahead")} == {
-        "clients": "2",
-        "look_back": "12",
-        "look_ahead": "4",
-    }
+    assert {"clients": "2", "look_back": "12", "look_ahead": "4"}.items() <= params.items()
     optimiser = Tables(results).study.hyperparameters.of_client_opt("adam").model_dump(mode="json")
-    assert {f"client_opt.{key}": str(value) for key, value in optimiser.items()}.items() <= (
-        params.items()
-    )
+    assert all(params[f"client_opt.{key}"] == str(value) for key, value in optimiser.items())
     assert {"participation", "server_opt.lr", "rounds", "batch_size", "seed"} <= params.keys()
     alone = found["CA-P3 adam"].data.params
     assert (alone["method"], alone["server_opt"]) == ("none", "none")
@@ -142,9 +135,8 @@ def test_curves_and_scores_are_those_of_the_tables(place):
         assert curve(run, f"test_last/{column}_global") == {row["round"]: row[column]}
     clients = pd.read_csv(io.StringIO(run.clients)).set_index("client")
     test = tables.records(["client", "mase"], sharing="P2", split="test", model="local", round=4)
-    assert clients["mase_local"].to_dict() == pytest.approx(
-        test.set_index("client")["mase"].to_dict()
-    )
+    expected = test.set_index("client")["mase"].to_dict()
+    assert clients["mase_local"].to_dict() == pytest.approx(expected)
 
 
 def test_a_baseline_stands_in_the_columns_of_the_cells(place):
@@ -180,10 +172,8 @@ def test_names_of_clients_that_mlflow_refuses_are_written_in_its_signs(results):
         table.assign(client=renamed).to_parquet(results / name)
     track(results)
     metrics = logged()[1]["CA-P2 fedopt adam+fedavg"].data.metrics
-    assert {key for key in metrics if key.startswith("client_bytes_up/")} == {
-        "client_bytes_up/a_7bx_7d",
-        "client_bytes_up/a_28x_29",
-    }
+    names = {key for key in metrics if key.startswith("client_bytes_up/")}
+    assert names == {"client_bytes_up/a_7bx_7d", "client_bytes_up/a_28x_29"}
 
 
 def test_what_is_logged_again_replaces_what_changed_and_nothing_else(results):

@@ -24,12 +24,8 @@ from tests.helpers.constructed import config
 
 CONFIG: dict[str, Any] = {
     "name": "named",
-    "data": {
-        "source": "sample",
-        "states": ["CA", "NY"],
-        "clients": 3,
-        "origins": ["2018-06-01", "2018-10-01"],
-    },
+    "data": {"source": "sample", "states": ["CA", "NY"], "clients": 3}
+    | {"origins": ["2018-06-01", "2018-10-01"]},
     "sharing": {"P1": ["*"], "P3": [], "raw": {"join": "raw"}},
     "grid": {
         "sharing": ["P1", "P3", "raw"],
@@ -90,9 +86,7 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
     assert "at most 20 % above that of" in found.loc[4, "text"]
     assert found.loc[4, "difference"] == pytest.approx(0.2 * 0.8 - 0.1, abs=0.01)
     assert found.loc[5, "difference"] == pytest.approx(0.4, abs=0.02)
-    assert found.loc[5, "text"] == (
-        "LightGBM with 16 weeks of history has a lower error than LightGBM with 1 week of history"
-    )
+    assert found.loc[5, "text"].endswith("lower error than LightGBM with 1 week of history")
     ends = []
     for variant in study.variants.values():
         errors = pd.read_parquet(variant.results / "errors.parquet")
@@ -167,8 +161,7 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
     np.testing.assert_allclose(of_places, found["lead"].reindex(of_places.index), atol=1e-6)
 
 
-def test_origins_alone_are_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_origins_alone_are_one_place(here: Path) -> None:
     grid = {key: value for key, value in CONFIG["grid"].items() if key != "windows.history"}
     study = Study.parse(CONFIG | {"grid": grid, "claims": []}, "named")
     for variant in study.variants.values():
