@@ -29,9 +29,8 @@ from tests.helpers.refusals import naming
 
 
 @pytest.fixture(scope="module")
-def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    name: str = request.param
-    return SUBJECTS[name](tmp_path_factory.mktemp("valid") / name)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    return SUBJECTS[request.param]()
 
 
 @pytest.mark.filterwarnings("ignore")

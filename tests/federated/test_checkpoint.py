@@ -76,15 +76,21 @@ def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["3-0.safetensors", "3.parquet", "state.json", "key", "absent"])
+@pytest.mark.parametrize(
+    "damage", ["3-0.safetensors", "3.parquet", "state.json", "another form", "key", "absent"]
+)
 def test_a_checkpoint_that_does_not_fit_is_not_used(damage, tmp_path, caplog):
     study = tiny.study(federation={"rounds": 5})
     interrupted(study, DATASET, tmp_path, after=4)
     if damage == "absent":
         (tmp_path / "3-0.safetensors").unlink()
+    elif damage == "another form":
+        (tmp_path / "state.json").write_text("[]")
     elif damage != "key":
         file = tmp_path / damage
-        file.write_bytes(file.read_bytes()[:20])
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
     rounds: list[int] = []
     key = "another" if damage == "key" else "job"
     train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, key, 0))

@@ -33,11 +33,7 @@ def clock(clients: int = 4, seed: int = 0, backwards: bool = False, **keys: Any)
 
 def test_a_round_by_hand() -> None:
     """8 bytes each way over 64 and 32, or 16 bit/s, and two steps."""
-    speeds: dict[str, Any] = {
-        "step_seconds": [0.5, 3],
-        "down_mbit": [64e-6, 32e-6],
-        "up_mbit": 16e-6,
-    }
+    speeds: Any = {"step_seconds": [0.5, 3], "down_mbit": [64e-6, 32e-6], "up_mbit": 16e-6}
     *_, last = trajectory(SGD, AVG, problem=Q2, made=simulated(**speeds))
     times = last.report.times
     assert times.download.tolist() == pytest.approx([1, 2])
@@ -112,13 +108,9 @@ def test_every_method_is_charged_what_it_does(name: str) -> None:
 def charged(name: str, parameters: dict[str, Any]) -> list[float]:
     """Work of every client in each round, in local steps."""
     client = "sgdm" if name == "fedadc_dm" else "sgd"
+    grid = {"method": [name], "client_opt": [client], "server_opt": ["fedavg"], "sharing": ["P2"]}
     study = tiny.study(
-        grid={
-            "method": [name],
-            "client_opt": [client],
-            "server_opt": ["fedavg"],
-            "sharing": ["P2"],
-        },
+        grid=grid,
         federation={"simulation": {"step_seconds": 1.0}},
         client_opt={"sgdm": {"dampening": 0.9}},
         method={name: parameters},
@@ -141,7 +133,7 @@ def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
             assert step.report.times.compute == pytest.approx(expected)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.floats(0.2, 1), st.floats(0, 0.9), st.floats(0.2, 1), st.booleans(), st.integers(0, 2**32)
 )

@@ -94,11 +94,9 @@ def test_random_places_are_right_on_average():
 def coded(**further: Any) -> dict[str, Any]:
     """A study with codecs in both directions, in which clients are absent and drop out."""
     federation = {"rounds": 6, "simulation": {"availability": 0.8, "dropout": 0.3}}
-    return (
-        {"federation": federation, "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]}}
-        | {"channel": {"up": "ef21+q3", "down": "delta+q3"}}
-        | further
-    )
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    channel = {"up": "ef21+q3", "down": "delta+q3"}
+    return {"federation": federation, "grid": grid, "channel": channel} | further
 
 
 def test_both_ends_of_a_memory_agree_and_only_who_stayed_changes_them(monkeypatch):

@@ -86,23 +86,16 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "problem"),
+    ("keys", "method", "problem"),
     [
-        (
-            {"local_steps": 5, "local_epochs": 2},
-            "2 epochs and 5 local steps (local_steps) exclude each other",
-        ),
-        ({"local_steps": None}, "federation.local_steps: is null, and so is local_epochs"),
+        ({"local_steps": 5, "local_epochs": 2}, "fedopt", "2 epochs and 5 local steps"),
+        ({"local_steps": None}, "fedopt", "local_steps: is null, and so is local_epochs"),
+        ({"local_epochs": 2}, "ditto", "'ditto'"),
     ],
 )
-def test_impossible_settings(keys: dict[str, Any], problem: str) -> None:
+def test_impossible_settings(keys: dict[str, Any], method: str, problem: str) -> None:
     with naming(ConfigError, problem):
-        Study.parse({"federation": keys}, "test")
-
-
-def test_methods_with_equal_steps_are_refused() -> None:
-    with naming(ConfigError, "'ditto'"):
-        Study.parse({"federation": {"local_epochs": 2}, "grid": {"method": ["ditto"]}}, "test")
+        Study.parse({"federation": keys, "grid": {"method": [method]}}, "test")
 
 
 EVERYONE, ROWS = torch.arange(2), models(TWO)

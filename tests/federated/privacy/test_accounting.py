@@ -45,9 +45,8 @@ def test_limits():
 
 def test_draws_amplify():
     pytest.importorskip("dp_accounting")
-    assert least(1, 5000, 28000, "poisson", 16 / 28000, delta=1e-5) == pytest.approx(
-        0.1802, abs=1e-4
-    )
+    large = least(1, 5000, 28000, "poisson", 16 / 28000, delta=1e-5)
+    assert large == pytest.approx(0.1802, abs=1e-4)
     fixed = bounds(Rounds(10, 40, 12, "fixed", 0.5), 1e-2)
     assert [b.epsilon for b in fixed] == pytest.approx([3.1840, 3.7982], abs=1e-4)
     # Poisson's ε would be wrong for a fixed number of clients.
@@ -74,12 +73,7 @@ def test_a_repeated_round_keeps_its_draw(releases, epsilon):
 
 @pytest.mark.parametrize(
     ("z", "rounds", "delta", "epsilon"),
-    [
-        (10, 20, 1e-2, 0.505),
-        (3.036, 40, 1e-3, 8.0),
-        (3.036, 20, 1e-3, 3.40),
-        (3.036, 10, 1e-3, 1.49),
-    ],
+    [(10, 20, 1e-2, 0.505), (3.036, 40, 1e-3, 8.0), (3.036, 10, 1e-3, 1.49)],
 )
 def test_allocation(z, rounds, delta, epsilon):
     pytest.importorskip("PLD_accounting")

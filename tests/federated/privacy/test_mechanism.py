@@ -131,13 +131,8 @@ def test_the_largest_and_the_least_draw_of_the_system_are_finite(monkeypatch):
 
 def test_the_last_bits_of_a_release_do_not_tell_what_was_added():
     """With and without a client's update, a parameter that started at 0 is on one grid."""
-    released = np.concatenate(
-        [
-            noisy(lr=lr, seed=seed)[0][1:].numpy().ravel()
-            for lr in (1e-12, 1e-3)
-            for seed in range(3)
-        ]
-    )
+    paths = [noisy(lr=lr, seed=seed)[0][1:] for lr in (1e-12, 1e-3) for seed in range(3)]
+    released = torch.cat(paths).numpy()
     grid = 2.0**-16  # the noise has the deviation z C / m = 1
     assert (released == np.round(released / grid) * grid).all()
     assert (released.astype(np.float32) == released).all()
@@ -198,10 +193,7 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
         ("grid.method: 'scaffold'", {"grid": {"method": ["scaffold"]}}),
         ("grid.server_opt: 'fedavgadaptive'", {"grid": {"server_opt": ["fedavgadaptive"]}}),
         ("sharing", {"grid": {"sharing": ["P3"]}}),
-        (
-            "sharing.unseen",
-            {"sharing": {"unseen": {"join": "unseen"}}, "grid": {"sharing": ["unseen"]}},
-        ),
+        ("sharing.u", {"sharing": {"u": {"join": "unseen"}}, "grid": {"sharing": ["u"]}}),
         ("weighting", {"federation": {"weighting": "samples"}}),
         ("delta", {"privacy": {"delta": 0.5}}),
         ("noise_as_of", {"privacy": {"noise_as_of": 1}}),
@@ -210,10 +202,8 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
         # Federations of 11, 10 and 10 clients: 10 of them can hide noise below 1.
         (
             "privacy.noise",
-            {
-                "data": {"clients": 31, "federations": 12},
-                "privacy": {"quantile": 0.5, "noise": 1, "delta": 1e-3},
-            },
+            {"data": {"clients": 31, "federations": 12}}
+            | {"privacy": {"quantile": 0.5, "noise": 1, "delta": 1e-3}},
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Files that were spoilt at random, and the one promise about them: a clear message, or a result.
 
 A `Subject` is a few valid files and what plfl does with them. One of them is spoilt, byte by byte
-or, if it is YAML or JSON, in its structure, and read: nothing but a `PlflError` may come of it, in
+or, if it is YAML, in its structure, and read: nothing but a `PlflError` may come of it, in
 good time, and no file outside the study's folder.
 """
 
@@ -67,9 +67,8 @@ class Subject:
 
 def spoil(content: bytes, name: str, dice: random.Random) -> bytes:
     """The content of a file, spoilt."""
-    structure = _STRUCTURES.get(Path(name).suffix)
-    if structure and dice.random() < 0.6:
-        return structure(content, dice)
+    if name.endswith(".yaml") and dice.random() < 0.6:
+        return _yaml(content, dice)
     for _ in range(dice.choice([1, 1, 1, 2, 5, 20])):
         content = _bytes(content, dice)
     return content
@@ -97,10 +96,6 @@ def _yaml(content: bytes, dice: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _json(content: bytes, dice: random.Random) -> bytes:
-    return json.dumps(_tree(json.loads(content), dice), default=str).encode()
-
-
 def _tree(tree: Any, dice: random.Random) -> Any:
     """A tree of blocks and lists in which a few places are changed."""
     for _ in range(dice.choice([1, 1, 2, 4])):
@@ -126,9 +121,6 @@ def _place(tree: Any, dice: random.Random) -> Any:
     if what < 0.2:
         return [*tree, tree[at]]
     return [*tree[:at], _place(tree[at], dice), *tree[at + 1 :]]
-
-
-_STRUCTURES = {".yaml": _yaml, ".json": _json}
 
 
 # -- one try -------------------------------------------------------------------------------------
@@ -180,7 +172,7 @@ def _deadline() -> Iterator[None]:
 # -- what plfl reads -----------------------------------------------------------------------------
 
 
-def _configuration(folder: Path) -> Subject:
+def _configuration() -> Subject:
     from plfl.study import Study
 
     def read(dice: random.Random) -> None:
@@ -192,7 +184,7 @@ def _configuration(folder: Path) -> Subject:
     return Subject("configuration", {"my.yaml": yaml.safe_dump(whole).encode()}, read)
 
 
-def _meters(folder: Path) -> Subject:
+def _meters() -> Subject:
     from plfl.config.sections import Data, Windows
     from plfl.data import meters, windows
     from plfl.data.features import assemble
@@ -222,35 +214,5 @@ def _meters(folder: Path) -> Subject:
     return Subject("meters", files, read)
 
 
-def _checkpoint(folder: Path) -> Subject:
-    from plfl.federated.checkpoint import Checkpoint
-    from tests.helpers import tiny
-    from tests.helpers.interruption import interrupted
-
-    study, dataset = tiny.study(), tiny.dataset()
-
-    interrupted(study, dataset, folder, after=2, key="key")
-    files = {f"checkpoint/{name}": content for name, content in _contents(folder).items()}
-    saved, whole = Checkpoint(folder, "key", 0).load([])
-
-    def read(dice: random.Random) -> None:
-        t, records = Checkpoint(Path("checkpoint"), "key", 0).load([])
-        assert t in (0, saved)
-        for parts, expected in zip(records, whole, strict=False):
-            pd.testing.assert_frame_equal(parts[0], expected[0])
-
-    return Subject("checkpoint", files, read)
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    """All files in a folder by their paths from it."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
-    "configuration": _configuration,
-    "meters": _meters,
-    "checkpoint": _checkpoint,
-}
-"""What users write themselves, and checkpoints; the valid files are made in the folder given."""
+SUBJECTS: Mapping[str, Callable[[], Subject]] = {"configuration": _configuration, "meters": _meters}
+"""What users write themselves."""
