@@ -107,20 +107,18 @@ def test_a_folder_of_images_is_gathered_once(tmp_path: Path) -> None:
     assert cifar.fetch(archive, tmp_path) == path
 
 
+def black(folder: Path, mode: str) -> None:
+    Image.new(mode, (32, 32)).save(folder / "train/cat/0.png")
+
+
 @pytest.mark.parametrize(
     ("change", "facts"),
     [
         (lambda folder: (folder / "train/dog/1.png").unlink(), ["train: has 5 images", 6]),
         (lambda folder: (folder / "train/cow").mkdir(), ["has 3 folders", "2 classes"]),
         (lambda folder: (folder / "test/cat/3.png").write_bytes(b"GIF"), ["3.png", "cannot be"]),
-        (
-            lambda folder: Image.new("L", (32, 32)).save(folder / "train/cat/0.png"),
-            ["0.png", "not a colour image"],
-        ),
-        (
-            lambda folder: Image.new("RGB", (32, 32)).save(folder / "train/cat/0.png"),
-            ["means", "published"],
-        ),
+        (lambda folder: black(folder, "L"), ["0.png", "not a colour image"]),
+        (lambda folder: black(folder, "RGB"), ["means", "published"]),
     ],
 )
 def test_other_images_than_the_published_are_refused(change, facts, tmp_path: Path) -> None:

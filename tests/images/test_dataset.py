@@ -56,9 +56,8 @@ def test_label_shares(pool: ImagePool) -> None:
     dataset = ImageDataset.of(pool, Skew(s=4), 100, seed=0)
     assert dataset.label_counts.sum(0).tolist() == [120] * 10
     assert dataset.label_shares.sum(1) == pytest.approx(np.ones(100))
-    assert dataset.label_shares[5] == pytest.approx(
-        np.bincount(pool.labels[dataset.parts[5]], minlength=10) / 12
-    )
+    counts = np.bincount(pool.labels[dataset.parts[5]], minlength=10)
+    assert dataset.label_shares[5] == pytest.approx(counts / 12)
 
 
 def test_an_impossible_split_names_the_keys(pool: ImagePool) -> None:
@@ -110,7 +109,7 @@ def test_impossible_shards(clients: int, s: int, problem: str) -> None:
         splits.sort_and_partition(LABELS, clients, s, np.random.default_rng(0))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     counts=st.lists(st.integers(1, 30), min_size=2, max_size=6),
     clients=st.integers(1, 9),
@@ -138,8 +137,3 @@ def test_the_first_client_follows_its_own_distribution() -> None:
     parts = splits.dirichlet_equal(labels, 20, 0.5, np.random.default_rng(5))
     shares = np.bincount(labels[parts[0]], minlength=4) / len(parts[0])
     assert shares == pytest.approx(q, abs=0.03)
-
-
-def test_more_clients_than_images() -> None:
-    with naming(ValueError, "10 images", "11 clients"):
-        splits.dirichlet_equal(np.arange(10), 11, 1.0, np.random.default_rng(0))

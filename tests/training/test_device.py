@@ -92,16 +92,3 @@ def test_it_trains_elsewhere(options: dict[str, Any], monkeypatch: pytest.Monkey
 
 def while_training(waits: Counter[str]) -> dict[str, int]:
     return {line: n for line, n in waits.items() if line.startswith("plfl/training/")}
-
-
-def test_two_devices_do_not_mix() -> None:
-    with elsewhere() as waits:
-        there = torch.ones(3, device=THERE)
-        with pytest.raises(RuntimeError, match="the same device"):
-            there + torch.ones(3)
-        with pytest.raises(TypeError, match="elsewhere"):
-            there.numpy()
-        assert (there * 2 + torch.tensor(1.0)).cpu().tolist() == [3, 3, 3]
-        there[torch.tensor([0, 2])] = 5
-        assert there.tolist() == [5, 1, 5]
-    assert not waits, "only what our own lines wait for counts"
