@@ -46,31 +46,13 @@ def test_a_row_has_its_numbers_and_only_a_claim_a_verdict() -> None:
     plot = forest(
         tiny.study(),
         comparisons(
-            {
-                "about": "claim",
-                "claim": "c1",
-                "text": "A beats B",
-                "difference": 0.5,
-                "low": 0.2,
-                "high": 0.8,
-            }
+            {"about": "claim", "claim": "c1", "text": "A beats B"}
+            | {"difference": 0.5, "low": 0.2, "high": 0.8}
             | {"verdict": "holds", "p": 0.004, "reason": "a against b"},
-            {
-                "about": "federation",
-                "place": "1 week of history",
-                "text": "A against B",
-                "difference": -0.4,
-            }
-            | {"low": -0.5, "high": -0.3, "chosen": "a", "chosen_than": "b"},
-            {
-                "about": "claim",
-                "claim": "c2",
-                "seeds": 5.0,
-                "text": "Bytes",
-                "score": "bytes",
-                "difference": 0.0581,
-            }
-            | {"verdict": "holds", "low": 0.0581, "high": 0.0581},
+            {"about": "federation", "place": "1 week of history", "text": "A against B"}
+            | {"difference": -0.4, "low": -0.5, "high": -0.3, "chosen": "a", "chosen_than": "b"},
+            {"about": "claim", "claim": "c2", "seeds": 5.0, "text": "Bytes", "score": "bytes"}
+            | {"difference": 0.0581, "verdict": "holds", "low": 0.0581, "high": 0.0581},
         ),
     )
     assert plot is not None and plot.judged

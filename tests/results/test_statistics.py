@@ -207,9 +207,8 @@ def test_only_what_helps_is_recommended() -> None:
 
 def test_where_a_factor_is_unknown_it_comes_first() -> None:
     single = Comparison((), {"CA": comparison().differences["CA"][:, :1, :1]})
-    assert advice(single, ALPHA) == (
-        "Run at least 4 weeks of test (windows.split or data.origins) and 3 seeds (grid.seeds)."
-    )
+    told = advice(single, ALPHA)
+    assert told.startswith("Run at least 4 weeks of test (") and "and 3 seeds (grid.seeds)" in told
 
 
 def test_a_study_that_can_decide_nothing_says_so_before_it_runs() -> None:

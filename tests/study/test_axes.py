@@ -23,18 +23,10 @@ def with_axes(**axes: Any) -> Study:
 
 
 def test_every_combination_is_a_study_with_a_readable_name() -> None:
-    study = with_axes(
-        **{
-            "federation.participation": [0.5, 1],
-            "model": {"a": {"name": "linear"}, "b": {"hidden": 2, "mlp": [3]}},
-        }
-    )
-    assert list(study.variants) == [
-        "participation=0.5,model=a",
-        "participation=0.5,model=b",
-        "participation=1,model=a",
-        "participation=1,model=b",
-    ]
+    models = {"a": {"name": "linear"}, "b": {"hidden": 2, "mlp": [3]}}
+    study = with_axes(**{"federation.participation": [0.5, 1], "model": models})
+    names = [f"participation={share},model={model}" for share in ("0.5", "1") for model in "ab"]
+    assert list(study.variants) == names
     one = study.variants["participation=0.5,model=b"]
     assert one.federation.participation == 0.5
     assert one.model.settings["hidden"] == 2
@@ -45,27 +37,16 @@ def test_every_combination_is_a_study_with_a_readable_name() -> None:
 
 
 def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
-    study = with_axes(
-        **{
-            "hyperparameters.client_opt.adam.lr": [0.1],
-            "hyperparameters.client_opt.sgd.lr": [0.2],
-            "model.name": ["mlp"],
-        }
-    )
-    assert list(study.variants) == [
-        "hyperparameters.client_opt.adam.lr=0.1,hyperparameters.client_opt.sgd.lr=0.2,model=mlp"
-    ]
+    keys = [f"hyperparameters.client_opt.{name}.lr" for name in ("adam", "sgd")]
+    study = with_axes(**{key: [0.1] for key in keys}, **{"model.name": ["mlp"]})
+    assert list(study.variants) == [f"{keys[0]}=0.1,{keys[1]}=0.1,model=mlp"]
 
 
 def test_a_description_gives_the_same_variants_again() -> None:
     study = with_axes(**{"model.name": ["mlp", "gru"], "windows.history": [2, None]})
     again = Study.parse(json.loads(json.dumps(study.description())), "again")
-    assert list(again.variants) == [
-        "model=mlp,history=2",
-        "model=mlp,history=null",
-        "model=gru,history=2",
-        "model=gru,history=null",
-    ]
+    places = [f"model={name},history={weeks}" for name in ("mlp", "gru") for weeks in (2, "null")]
+    assert list(again.variants) == places
     for label, variant in study.variants.items():
         assert again.variants[label].description() == variant.description()
     variant = study.variants["model=gru,history=2"].description()
@@ -115,9 +96,8 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("axes", "message"), ERRORS)
 def test_a_wrong_axis_is_an_error(axes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with naming(ConfigError, message):
         with_axes(**axes)
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("path", ["client_opt.adam.lr", "client_opt.*.lr"])

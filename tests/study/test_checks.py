@@ -58,33 +58,19 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"model.modul": "mine.py:Net"}, ("'module'",)),
     ({"windows.split": [0, 0.5, 0.5]}, ("above 0",)),
     ({"data.meters.columns": COLUMNS | {"humidity": "kWh"}}, ("'load'", "'humidity'", "'kWh'")),
-    (
-        {"data.meters.columns": COLUMNS | {"temprature": "T"}},
-        ("'temprature'", "timestamp, time_of_day, meter, load, temperature"),
-    ),
-    (
-        {"data.meters.cumulative": True, "data.meters.unit": "kW"},
-        ("data.meters.cumulative:", "data.meters.unit", "kW"),
-    ),
-    (
-        {"data.meters.cumulative": True, "data.meters.stamp": "start"},
-        ("data.meters.cumulative:", "data.meters.stamp"),
-    ),
+    ({"data.meters.columns": COLUMNS | {"temprature": "T"}}, ("'temprature'", "time_of_day, met")),
+    ({"data.meters.cumulative": True, "data.meters.unit": "kW"}, ("data.meters.cumulative:", "kW")),
+    ({"data.meters.cumulative": True, "data.meters.stamp": "start"}, ("data.meters.cumulative:",)),
     ({"data.meters.columns": {"time_of_day": "t"}}, ("'timestamp'",)),
     ({"data.meters.until": "tomorrow"}, ("2017-01-31",)),
     ({"data.meters.encoding": "hex"}, ("'hex'", "utf-8")),
     ({"data.meters.units": {"load": "MWh"}}, ("data.meters.columns",)),
     (
-        {
-            "data.meters.columns": COLUMNS | {"temperature": "T"},
-            "data.meters.units": {"temperature": "F"},
-        },
+        {"data.meters.columns": COLUMNS | {"temperature": "T"}}
+        | {"data.meters.units": {"temperature": "F"}},
         ("'F'", "°C, °F, K"),
     ),
-    (
-        {"data.source": "meters", "data.features": ["load", "humidity"]},
-        ("'humidity'", "load, time_index, weekday, temperature", "data.meters.columns"),
-    ),
+    ({"data.source": "meters", "data.features": ["load", "humidity"]}, ("'humidity'", ".columns")),
     # The name of a method of pydantic's models, which is an attribute like an algorithm's.
     ({"grid.method": ["copy"]}, ("'copy'",)),
     ({"windows.target": "change"}, ("model.output:", "'abs'")),
@@ -102,19 +88,13 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"model.name": "mlp", "sharing": {"P1": ["lstm.*"]}, "grid.sharing": ["P1"]},
         ("sharing.P1:", "'lstm.*'", "body, head, body.0.weight"),
     ),
-    (
-        {"grid.sharing": ["P1"], "sharing": {"P1": ["body", "lstm.*"]}},
-        ("sharing.P1:", "'lstm.*'", "twice"),
-    ),
+    ({"grid.sharing": ["P1"], "sharing": {"P1": ["body", "lstm.*"]}}, ("sharing.P1:", "twice")),
     ({"model.name": "gru", "compute.engine": "fused"}, ("'fused'", "gru32-64", "auto or stacked")),
     ({"model.name": "gru", "grid.method": ["moon"]}, ("'moon'", "lstm_mlp")),
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
     (covariates({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
     ({"data.clients": {"CA": 3, "IL": 3}}, ("data:", "clients", "NY")),
-    (
-        {"data.source": "meters", "data.meters.interval": 60, "data.resample": 30},
-        ("30 minutes", "60"),
-    ),
+    ({"data.meters.interval": 60, "data.resample": 30}, ("30 minutes", "60")),
     ({"task.name": "quantiles", "grid.method": ["fedgkd"]}, ("'fedgkd'",)),
     ({"grid.method": ["fedntd"]}, ("'fedntd'",)),
     ({"federation.selection": "data_aware"}, ("data_aware", "comstock")),
@@ -227,10 +207,7 @@ DIGITS = {"source": "digits", "states": ["digits"], "clients": 10}
     ("raw", "loss"),
     [
         ({"task": {"name": "quantiles"}}, "the pinball loss"),
-        (
-            {"task": {"name": "classify"}, "data": DIGITS, "model": {"name": "cnn"}},
-            "the cross entropy",
-        ),
+        ({"task": {"name": "classify"}, "data": DIGITS, "model": {"name": "cnn"}}, "cross entropy"),
     ],
 )
 def test_a_loss_that_the_task_does_not_use(raw: dict[str, Any], loss: str) -> None:
@@ -248,11 +225,8 @@ def test_refused_combinations_can_be_left_out() -> None:
         "refused": "skip",
     }
     study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
-    assert [f"{cell.method} {cell.server_opt}" for cell in study.cells] == [
-        "fedopt fedavg",
-        "fedopt slowmo",
-        "fedadc fedavg",
-    ]
+    pairs = [f"{cell.method} {cell.server_opt}" for cell in study.cells]
+    assert pairs == ["fedopt fedavg", "fedopt slowmo", "fedadc fedavg"]
     assert list(study.combinations.refused) == [("fedadc", "sgd", "slowmo")]
     with pytest.raises(ConfigError, match="fedadc does not work with any of the optimisers: it"):
         Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
@@ -260,17 +234,14 @@ def test_refused_combinations_can_be_left_out() -> None:
         Study.parse({"grid": {**grid, "refused": "error"}}, "x")
 
 
+LONG = ("rounds", "local_steps", "batch_size")
+
+
 @pytest.mark.parametrize(
     ("grid", "key"),
     [
         ({"seeds": list(range(200_000))}, "grid.seeds"),
-        (
-            {
-                f"federation.{key}": list(range(1, 201))
-                for key in ("rounds", "local_steps", "batch_size")
-            },
-            "grid",
-        ),
+        ({f"federation.{key}": list(range(1, 201)) for key in LONG}, "grid"),
     ],
 )
 def test_a_study_of_millions_of_trainings_is_refused(grid: dict[str, Any], key: str) -> None:

@@ -12,11 +12,8 @@ from tests.helpers.refusals import naming
 
 def test_models_are_written_as_they_are_read() -> None:
     paper, other = Study(), Study.parse({"model": {"name": "gru", "hidden": 5}}, "other")
-    assert paper.model_dump(mode="json")["model"] == {
-        "hidden": 25,
-        "mlp": [150, 75],
-        "output": "abs",
-    }
+    model = paper.model_dump(mode="json")["model"]
+    assert model == {"hidden": 25, "mlp": [150, 75], "output": "abs"}
     dumped = other.model_dump(mode="json")
     assert dumped["model"] == {"name": "gru", "hidden": 5, "mlp": [64]}
     assert Study.parse(dumped, "again") == other
@@ -57,9 +54,8 @@ def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
     assert settings(cell) == settings(cell, compute={"threads": 2}, tracking={"enabled": False})
     assert settings(cell) == settings(cell, hyperparameters={"client_opt": {"prox": {"lr": 0.5}}})
     assert settings(cell) != settings(cell, hyperparameters={"client_opt": {"adam": {"lr": 0.5}}})
-    assert settings(cell) != settings(
-        cell, hyperparameters={"server_opt": {"fedyogi": {"lr": 0.5}}}
-    )
+    server = {"server_opt": {"fedyogi": {"lr": 0.5}}}
+    assert settings(cell) != settings(cell, hyperparameters=server)
     assert settings(cell) != settings(cell, federation={"rounds": 3})
 
 
