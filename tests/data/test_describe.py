@@ -64,10 +64,7 @@ def test_numbers_by_hand() -> None:
         (changed(slice(100, 200), 1.0), "the load is constant for 25 hours"),
         (changed(slice(7, 9), 99.0), "2 readings are above 20 times the median, up to 99 kWh"),
         (changed(slice(0, 6 * WEEK), 0.0), "60% of the readings are zero"),
-        (
-            table(gaps=3, filled=68),
-            "68 of 6720 readings are filled with the reading before their gap",
-        ),
+        (table(gaps=3, filled=68), "68 of 6720 readings are filled with the reading before"),
         (table() * 0.009, "its peak of 0.027 kWh is below 1% of the largest client's 3"),
     ],
 )

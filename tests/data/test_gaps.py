@@ -21,14 +21,10 @@ LAGS = {"name": "lags", "days": [1, 7], "around": 1}
 ENCODING = {"name": "encoding", "bins": 3}
 KINDS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "covariates": {
-        "covariates": [LAGS, {"name": "level"}, {"name": "calendar"}, ENCODING],
-        "target": "change",
-    },
-    "known_future": {
-        "covariates": [{"name": "known_future", "features": ["temperature"]}],
-        "look_ahead": 20,
-    },
+    "covariates": {"covariates": [LAGS, {"name": "level"}, {"name": "calendar"}, ENCODING]}
+    | {"target": "change"},
+    "known_future": {"covariates": [{"name": "known_future", "features": ["temperature"]}]}
+    | {"look_ahead": 20},
 }
 GAPS = {"a": {"load": [30, 31, 500, 1100, 1300], "temperature": [700, 1420]}, "b": {}}
 
@@ -110,12 +106,9 @@ def test_every_part_without_a_window_is_named() -> None:
     gaps = {"a": {"load": list(validation)}, "b": {}, "c": {"load": list(test[::10])}}
     with pytest.raises(DataError) as raised:
         build(tables(gaps), Windows())
-    assert str(raised.value).splitlines() == [
-        "client a: all 138 windows of its validation set touch a gap in the readings; raise "
-        "data.meters.max_gap, change windows.split or leave this meter out",
-        "client c: all 139 windows of its test set touch a gap in the readings; raise "
-        "data.meters.max_gap, change windows.split or leave this meter out",
-    ]
+    first, second = str(raised.value).splitlines()
+    assert first.startswith("client a: all 138 windows of its validation set touch a gap")
+    assert second.startswith("client c: all 139 windows of its test set") and "max_gap" in second
 
 
 def test_windows_are_counted() -> None:

@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -38,19 +37,19 @@ EXTERNAL = BOMB.replace('<!ENTITY a "aaaaaaaaaa">', '<!ENTITY a SYSTEM "file:///
 SHEET = "xl/worksheets/sheet1.xml"
 
 
-def workbook(change: Callable[[openpyxl.worksheet.worksheet.Worksheet], object]) -> bytes:
-    """An export as a workbook, changed by `change`."""
+def with_cell(place: str, value: object) -> bytes:
+    """An export as a workbook, with another value in a cell."""
     book = openpyxl.Workbook()
     for line in LINES:
         time, load = line.split(",")
         book.active.append([time, float(load) if load[0].isdigit() else load])
-    change(book.active)
+    book.active[place] = value
     stream = io.BytesIO()
     book.save(stream)
     return stream.getvalue()
 
 
-PLAIN = workbook(lambda sheet: None)
+PLAIN = with_cell("A1", "time")
 
 
 def with_part(name: str, content: str | bytes) -> bytes:
@@ -78,17 +77,9 @@ HOSTILE: dict[str, tuple[str, bytes, dict[str, object]]] = {
     "a workbook with damaged XML": ("a.xlsx", with_part(SHEET, "<worksheet><row"), {}),
     "entities that grow": ("a.xlsx", with_part(SHEET, BOMB), {}),
     "entities from other files": ("a.xlsx", with_part(SHEET, EXTERNAL), {}),
-    "a cell at the far corner": (
-        "a.xlsx",
-        workbook(lambda sheet: sheet.__setitem__("XFD99999", 1)),
-        {},
-    ),
+    "a cell at the far corner": ("a.xlsx", with_cell("XFD99999", 1), {}),
     "blanks": ("a.xlsx", with_part("xl/styles.xml", b" " * 9_000_000), {"max_size": 5}),
-    "a formula without its value": (
-        "a.xlsx",
-        workbook(lambda sheet: sheet.__setitem__("B9", "=B8+1")),
-        {},
-    ),
+    "a formula without its value": ("a.xlsx", with_cell("B9", "=B8+1"), {}),
     "no gzip": ("a.csv.gz", b"\x1f\x8b" + bytes(50), {}),
     "half a gzip": ("a.csv.gz", gzip.compress(TEXT)[:200], {}),
     "a gzip that grows": ("a.csv.gz", gzip.compress(bytes(9_000_000)), {"max_size": 5}),
@@ -106,18 +97,17 @@ def test_one_error_names_the_file(what: str, tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / name).write_bytes(content)
     meters = Meters.model_validate({"timezone": "UTC", **options})
-    with pytest.raises(DataError) as found:
+    with naming(DataError, name) as found:
         recognise([tmp_path / "raw"], meters)
-    assert name in str(found.value) and "root:" not in str(found.value)
+    assert "root:" not in str(found.value)
 
 
 def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
     for name in ("pipe.csv", "zero.csv"):
-        with pytest.raises(DataError) as found:
+        with naming(DataError, name):
             recognise([tmp_path / name], Meters(timezone="UTC"))
-        assert name in str(found.value)
 
 
 def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def read(folder: Path, content: pd.DataFrame, **keys: Any) -> pd.Series:
 # -- order ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     layout=st.sampled_from(["alone", "wide", "long"]),
@@ -63,7 +63,7 @@ def test_the_order_of_rows_changes_nothing(
     tmp_path_factory, seed, layout, stamp, minutes, form, by_clock, cumulative
 ):
     folder, dice = tmp_path_factory.mktemp("order"), np.random.default_rng(seed)
-    stamps = times("2013-06-01", 60 * 24 * 20 // minutes, minutes)
+    stamps = times("2013-06-01", 60 * 24 * 14 // minutes, minutes)
     columns = {
         name: loads(len(stamps), dice.integers(99)) for name in "ab"[: 1 + (layout != "alone")]
     }
@@ -88,7 +88,7 @@ def test_the_order_of_rows_changes_nothing(
     assert (found[0].popitem()[1].index - first >= 0 * HOUR).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32 - 1),
     minutes=st.sampled_from([15, 30, 60]),
@@ -166,11 +166,8 @@ def test_intervals_that_change_are_named_and_can_be_summed(tmp_path, parts, stam
         content["load"] *= 60 / minutes
     keys = {"stamp": stamp, "unit": unit}
     first, second = list(dict.fromkeys(minutes))[:2]
-    with pytest.raises(
-        DataError,
-        match=rf"m.csv: line \d+: m: the interval changes from {first} "
-        rf"to {second} minutes at 2021-.*; set data.meters.interval: ..$",
-    ):
+    told = rf"line \d+: m: the interval changes from {first} to {second} minutes at 2021-.*val: ..$"
+    with pytest.raises(DataError, match=told):
         read(tmp_path, content, interval=int(minutes.min()), **keys)
     found = read(tmp_path, content, **keys)
     assert list(found.index) == list(times("2021-09-01 01:00", sum(h for h, _ in parts)))
@@ -183,7 +180,7 @@ def test_intervals_that_change_are_named_and_can_be_summed(tmp_path, parts, stam
     np.testing.assert_allclose(found, hourly)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 99),
     middle=st.lists(
@@ -226,6 +223,7 @@ COUNTED = 5000 + USED.cumsum().round(2)
 FROM_500 = np.arange(960) >= 500
 DAY = np.arange(960) // 24
 NOISE = np.random.default_rng(1).choice([-0.001, 0, 0.001], 960)
+LATER = COUNTED + FROM_500 * 9e4
 DROPOUT = np.isin(np.arange(960), range(300, 306))
 REGISTERS: dict[str, tuple[np.ndarray, list[int]]] = {
     "plain": (COUNTED, []),
@@ -236,10 +234,7 @@ REGISTERS: dict[str, tuple[np.ndarray, list[int]]] = {
     "noise": (COUNTED + NOISE, []),
     "noise and a swap": (COUNTED + NOISE - FROM_500 * 4000, [500]),
     "did not read": (np.where(DROPOUT, 0, COUNTED), [*range(300, 307)]),
-    "did not read, and swapped": (
-        np.where(DROPOUT, 0, COUNTED + FROM_500 * 9e4),
-        [*range(300, 307), 500],
-    ),
+    "did not read, and swapped": (np.where(DROPOUT, 0, LATER), [*range(300, 307), 500]),
 }
 """What a register shows every hour, and the hours of which it says nothing."""
 
