@@ -1,14 +1,11 @@
 """The files that a public repository needs fit the project."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 import plfl
 
@@ -27,20 +24,6 @@ def test_the_version_is_cited() -> None:
     assert cited["version"] == described["version"] == plfl.__version__
     assert str(cited["date-released"]) == described["datePublished"]
     assert plfl.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_conda_installs_the_dependencies_and_what_the_tests_need() -> None:
-    other_names = {"torch": "pytorch", "snakemake": "snakemake-minimal"}
-    other_names |= {name: f"{name}-base" for name in ("matplotlib", "seaborn")}
-    packages = [line for line in read("environment.yml")["dependencies"] if isinstance(line, str)]
-    conda = {name: versions for name, _, versions in (line.partition(" ") for line in packages)}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    tests = ("pytest", "hypothesis", "moto", "mlflow", "rocrate", "onnx", "jsonschema", "openpyxl")
-    needed = [line for line in extras["dev"] if line.startswith(tests)]
-    for requirement in map(Requirement, [*project["dependencies"], *needed]):
-        versions = conda[other_names.get(requirement.name, requirement.name)]
-        assert SpecifierSet(versions) == requirement.specifier, requirement.name
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

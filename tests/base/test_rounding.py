@@ -4,12 +4,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.base.rounding import decimal, drawn_of, share_of, whole
-from plfl.federated.participation import Selection
+from plfl.base.rounding import decimal, share_of, whole
 
 
 @given(st.integers(0, 2000), st.integers(0, 1000))
@@ -17,16 +15,6 @@ def test_a_share_is_rounded_half_up_as_on_paper(count: int, thousandths: int) ->
     on_paper = Decimal(count) * Decimal(thousandths) / 1000
     expected = int(on_paper.quantize(Decimal(1), ROUND_HALF_UP))
     assert share_of(count, thousandths / 1000) == expected
-
-
-@pytest.mark.parametrize(
-    ("clients", "share", "expected"),
-    [(5, 0.5, 3), (10, 0.25, 3), (12, 0.25, 3), (100, 0.145, 15), (3, 0.1, 1), (7, 1.0, 7)],
-)
-def test_as_many_take_part(clients: int, share: float, expected: int) -> None:
-    names = [f"client {i}" for i in range(clients)]
-    assert drawn_of(clients, share) == expected
-    assert len(Selection(0, names, share).draw(1)) == expected
 
 
 def test_a_float_is_the_decimal_that_it_prints_as() -> None:

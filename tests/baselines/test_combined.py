@@ -129,23 +129,17 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
     pd.testing.assert_frame_equal(*tables)
 
 
+KNOWING = {"name": "fracast", "trained_on_this_dataset": True}
+
+
 @pytest.mark.parametrize(
     ("further", "message"),
     [
         ([{"name": "combined", "of": ["lightgbm_pooled"]}], "which needs raw data"),
         ([{"name": "combined", "of": ["rigde"]}], "did you mean 'ridge'"),
         ([{"name": "combined", "of": ["ridge_lags"]}], "not a baseline before it"),
-        (
-            [{"name": "combined", "of": ["lightgbm_bagged"]}, {"name": "lightgbm_bagged"}],
-            "not a baseline before it",
-        ),
-        (
-            [
-                {"name": "fracast", "trained_on_this_dataset": True},
-                {"name": "combined", "of": ["fracast"]},
-            ],
-            "trained on these data",
-        ),
+        ([{"name": "combined", "of": ["lightgbm_bagged"]}, {"name": "lightgbm_bagged"}], "before"),
+        ([KNOWING, {"name": "combined", "of": ["fracast"]}], "trained on these data"),
     ],
 )
 def test_what_a_combination_cannot_use_is_refused(further, message):

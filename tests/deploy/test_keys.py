@@ -160,7 +160,7 @@ def seals(folder):
 
 
 @given(data=st.binary(max_size=100), place=st.integers(min_value=0))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_the_other_end_opens_what_is_sealed(seals, data, place):
     server, client, other = seals
     sealed = server.close(data)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from plfl.base.errors import ConfigError
 from plfl.experiments.trials import least
 from plfl.study import Study, combinations
+from tests.helpers.refusals import naming
 
-LR = {"client_opt.*.lr": [1e-3, 1e-2]}
+LR, SERVER = {"client_opt.*.lr": [1e-3, 1e-2]}, {"server_opt.*.lr": [0.1, 1.0]}
 
 
 def study(tuning: dict[str, Any], **grid: Any) -> Study:
@@ -34,17 +35,10 @@ def test_any_hyperparameter_is_reached_by_its_path() -> None:
     search = {
         "method.fedprox.mu": [0.1, 1],
         "method.fedadc.beta_l": [0.6, 0.9],
-        "method.moon.features": ["states", "penultimate"],
     }
-    found = tried(
-        study({"search": search}, method=[*("fedprox", "fedadc", "moon")], sharing=["P1"])
-    )
+    found = tried(study({"search": search}, method=["fedprox", "fedadc"], sharing=["P1"]))
     assert found["P1", "fedprox", "sgd"] == ["method.fedprox.mu=0.1", "method.fedprox.mu=1"]
     assert found["P1", "fedadc", "sgd"] == ["method.fedadc.beta_l=0.6", "method.fedadc.beta_l=0.9"]
-    assert found["P1", "moon", "sgd"] == [
-        "method.moon.features=states",
-        "method.moon.features=penultimate",
-    ]
 
 
 def test_the_values_are_set_on_the_algorithms() -> None:
@@ -61,41 +55,25 @@ def test_cells_without_a_server_have_a_search_of_their_own_and_as_many_trials() 
     assert found["P1", "fedopt", "sgd"] == ["server_opt.fedavg.lr=0.1", "server_opt.fedavg.lr=1"]
     assert found["P3", "fedopt", "sgd"] == ["client_opt.sgd.lr=0.1", "client_opt.sgd.lr=0.2"]
     # Without one of their own they have the client's part of the common one.
-    assert tried(study({"search": LR}))["P3", "fedopt", "sgd"] == [
-        "client_opt.sgd.lr=0.001",
-        "client_opt.sgd.lr=0.01",
-    ]
+    common = tried(study({"search": LR}))["P3", "fedopt", "sgd"]
+    assert common == ["client_opt.sgd.lr=0.001", "client_opt.sgd.lr=0.01"]
 
 
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (
-            {"search": {"server_opt.*.lr": [0.1, 1.0]}},
-            "tuning: cells try different numbers of combinations (CA-P3-fedopt-sgd-fedavg-10 has 1,"
-            " CA-P2-fedopt-sgd-fedavg-10 has 2); set tuning.trials",
-        ),
-        (
-            {"search": {"server_opt.*.lr": [0.1, 1.0]}, "trials": 2},
-            "tuning.trials: some cells have fewer than 2 combinations (CA-P3-fedopt-sgd",
-        ),
+        ({"search": SERVER}, "(CA-P3-fedopt-sgd-fedavg-10 has 1, CA-P2-fedopt-sgd-fedavg-10 has 2"),
+        ({"search": SERVER, "trials": 2}, "some cells have fewer than 2 combinations (CA-P3-fed"),
         ({"search": {"server_opt.*.rate": [1]}}, "'server_opt.*.rate' is not a hyperparameter"),
         ({"search": {"method.fedprox.mu": [1]}}, "'method.fedprox.mu' is not a hyperparameter"),
         ({"alone": {"server_opt.*.lr": [1]}}, "'server_opt.*.lr' has no effect without a server"),
-        (
-            {"search": {"client_opt.*.lr": [-1, 1]}},
-            "tuning.search.client_opt.*.lr: -1 is not allow",
-        ),
-        (
-            {"search": {"client_opt.*.lr": [1, 1]}},
-            "tuning.search.client_opt.*.lr: duplicate '1'; list it once",
-        ),
+        ({"search": {"client_opt.*.lr": [-1, 1]}}, "tuning.search.client_opt.*.lr: -1 is not all"),
+        ({"search": {"client_opt.*.lr": [1, 1]}}, "search.client_opt.*.lr: duplicate '1'"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(search: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
+    with naming(ConfigError, message):
         study(search)
-    assert message in str(error.value)
 
 
 def test_trials_make_budgets_equal() -> None:

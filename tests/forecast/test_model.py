@@ -23,9 +23,7 @@ RECIPE: dict[str, Any] = {
     "target": "change",
     "scaling": "per_client",
     "covariates": [
-        {"name": "lags", "days": [1, 7]},
-        {"name": "level"},
-        {"name": "calendar"},
+        *({"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}),
         {"name": "encoding", "bins": 4},
     ],
 }
@@ -177,6 +175,7 @@ def test_a_gap_costs_the_forecasts_that_would_read_it(model: ForecastModel) -> N
 
 def test_what_is_refused(model: ForecastModel) -> None:
     readings = model.read(Path("meters/a.csv"))
+    gappy = readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min")
     refused: list[tuple[pd.DataFrame, str | None, str]] = [
         (readings, None, "name the client; the model was trained with a, b, c"),
         (readings, "d", "client 'd' did not take part"),
@@ -185,11 +184,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
         (readings[::2], "a", "missing in"),
         (readings.reset_index(drop=True), "a", "the index must be timestamps"),
         (readings.tz_localize("UTC"), "a", "without a UTC offset"),
-        (
-            readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min"),
-            "a",
-            "12 readings",
-        ),
+        (gappy, "a", "12 readings"),
     ]
     for frame, client, message in refused:
         with naming(DataError, message):

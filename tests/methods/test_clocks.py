@@ -206,7 +206,7 @@ def made() -> Federation:
     return federation
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.integers(1, 500), min_size=3, max_size=3), st.integers(1, 100), st.integers(1, 400)
 )

@@ -198,7 +198,7 @@ def test_personal_parameters_take_ordinary_steps(method):
 PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=6)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(PATTERNS, st.sampled_from([None, (1.0, 2.0, 3.0, 4.0)]))
 def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
     """Whoever takes part."""

@@ -191,9 +191,8 @@ def test_refusals(method, blocks, expected):
 
 
 def test_schemes_that_do_not_work_are_skipped_unless_all_are():
-    assert {
-        cell.sharing for cell in tiny.of_method("fedrep", grid={"sharing": ["P1", "P2"]}).cells
-    } == {"P2"}
+    both = tiny.of_method("fedrep", grid={"sharing": ["P1", "P2"]})
+    assert {cell.sharing for cell in both.cells} == {"P2"}
     with pytest.raises(ConfigError, match="fedrep does not work with any of the sharing schemes"):
         tiny.of_method("fedrep", grid={"sharing": ["P1"]})
 

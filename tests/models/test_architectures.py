@@ -220,7 +220,7 @@ def test_attention_is_that_of_pytorch(few, monkeypatch) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     sizes=st.tuples(*[st.integers(1, 5)] * 5),
     mlp=st.lists(st.integers(1, 6), max_size=3),

@@ -28,9 +28,8 @@ def corrected(weight: float, edges: list[float], ratios: list[float]):
 def test_corrected_target_of_the_specification():
     """y = .5, ŷ_T = .8, ρ = .25, ŷ = .55, λ = .35: y* = .725, L = .01234375."""
     edges, ratios = [0.6], [1.0, 0.25]
-    assert TASK.taught(corrected(1, edges, ratios), one(0.8), one(0.5), ONE).item() == (
-        pytest.approx(0.725)
-    )
+    whole = TASK.taught(corrected(1, edges, ratios), one(0.8), one(0.5), ONE)
+    assert whole.item() == pytest.approx(0.725)
     target = TASK.taught(corrected(0.35, edges, ratios), one(0.8), one(0.5), ONE).item()
     # It is the second client, whose ratios these are.
     two = CorrectedDistillation(
