@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from plfl.cli import main as cli
-from tests.test_workflow import write_meters
+from tests.helpers.projects import write_meters
 
 _COMMANDS = argparse.ArgumentParser().add_subparsers()
 for _module in cli.SUBCOMMANDS:

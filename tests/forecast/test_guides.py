@@ -17,8 +17,8 @@ from plfl.experiments.train import train
 from plfl.forecast.contents import describe
 from plfl.results.records import write_models
 from plfl.study import Study
+from tests.helpers.projects import write_meters
 from tests.helpers.repository import ROOT, blocks
-from tests.test_workflow import write_meters
 
 GUIDE, TUTORIAL, MEASURED = (
     (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.test_workflow import write_meters
+from tests.helpers.projects import write_meters
 
 
 class Write(Protocol):

@@ -30,7 +30,8 @@ from plfl.base.files import sweep
 from plfl.data import sources
 from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import Files
-from tests.test_workflow import ROOT, Project
+from tests.helpers.projects import Project
+from tests.helpers.repository import ROOT
 
 RECORDS = "results/own/records.parquet"
 PATIENCE = 900.0

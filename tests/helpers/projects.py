@@ -1,0 +1,81 @@
+"""A project of a user: own meters, small models, the Snakemake workflow."""
+
+import multiprocessing
+import os
+import re
+import sys
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from snakemake.cli import main as snakemake
+
+from tests.helpers.repository import ROOT
+
+
+def write_meters(folder: Path, names: str = "abc", days: int = 14) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(1)
+    stamps = pd.date_range("2024-01-01 00:15", periods=96 * days, freq="15min", name="timestamp")
+    for name in names:
+        load = (
+            2 + np.sin(np.arange(len(stamps)) / 96 * 2 * np.pi) + 0.2 * random.random(len(stamps))
+        )
+        pd.DataFrame({"load": load.round(4)}, stamps).to_csv(folder / f"{name}.csv")
+
+
+class Project:
+    """A working directory with meters and a configuration."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.results = folder / "results" / "own"
+        self.config: dict[str, Any] = {
+            "name": "own",
+            "data": {"source": "meters", "states": ["North"], "clients": 3},
+            "model": {"hidden": 3, "mlp": [4]},
+            "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
+            "federation": {"rounds": 2, "local_steps": 3, "evaluate_every": 1},
+            "compute": {"stack": "sharing"},
+            "baselines": {"trees": 20},
+        }
+        for state in ("North", "South"):
+            write_meters(folder / "meters" / state)
+
+    def snakemake(self, *arguments: str) -> tuple[int, str]:
+        """The exit status of Snakemake and what it says.
+
+        It runs in a fork of this process, which has imported most that it needs.
+        """
+        (self.folder / "my.yaml").write_text(yaml.safe_dump(self.config))
+        command = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--nocolor", *arguments]
+        command += [] if "--configfile" in arguments else ["--configfile", "my.yaml"]
+        said = self.folder / "said.txt"
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=self._snakemake, args=(command, said))
+        process.start()
+        process.join()
+        assert process.exitcode is not None
+        return process.exitcode, said.read_text()
+
+    def _snakemake(self, command: list[str], said: Path) -> None:
+        with said.open("w") as file, chdir(self.folder):
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+            snakemake(command)
+
+    def make(self, *arguments: str) -> None:
+        """Have Snakemake make what is asked for."""
+        status, said = self.snakemake(*arguments)
+        assert status == 0, said
+
+    def jobs(self) -> dict[str, int]:
+        """The jobs that would run now, by rule."""
+        status, said = self.snakemake("--dry-run")
+        assert status == 0, said
+        stats = re.findall(r"^([a-z_0-9]+) +(\d+)$", said, re.MULTILINE)
+        return {rule: int(count) for rule, count in stats if rule not in ("total", "all")}
