@@ -1,7 +1,8 @@
 """The only connection between clients and server, which counts the bytes that cross it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +16,22 @@ Column = Tensor | list[Tensor]
 Traffic = dict[str, NDArray[np.int64]]
 """Bytes (N,) that each client received and sent, `bytes_down` and `bytes_up`, and how many of them
 were extras, `extras_down` and `extras_up`."""
+Check = Callable[[bytes], None]
+"""Raises `ValueError` for a message that must not be used."""
+
+
+class Others(NamedTuple):
+    """A machine among those whose clients grow a tree together: that of a client, or the server,
+    which takes the place of the first one."""
+
+    place: int
+    """The place of the machine among those of the clients."""
+    number: int
+    """Number of all clients."""
+    clients: Tensor
+    """Those whose messages pass this machine (n,)."""
+    exchange: Callable[[Direction, Sequence[bytes], Check], list[bytes]]
+    """Carries the messages of this side to the other one; returns those that arrive here."""
 
 
 class Channel:
@@ -30,6 +47,9 @@ class Channel:
     """Directions whose sender is on this side."""
     receives: frozenset[Direction] = frozenset(("down", "up"))
     """Directions whose receiver is on this side."""
+
+    others: Others | None = None
+    """The machines of the clients, if these grow a tree on several ones."""
 
     def __init__(self, shared: int, clients: int, coder: Coder | None = None):
         self.shared, self.clients, self.coder = shared, clients, coder
@@ -93,9 +113,13 @@ class Channel:
         return _tensors(self.carry(direction, clients, [*rows]))
 
     def send_messages(
-        self, direction: Direction, clients: Tensor, messages: Sequence[bytes]
+        self, direction: Direction, clients: Tensor, messages: Sequence[bytes], check: Check
     ) -> list[bytes]:
-        """Count messages of any length, one for each of `clients`, which arrive as they are."""
+        """Count messages of any length, one for each of `clients`; return those that arrive, in a
+        simulation the same. `check`: of messages from other machines."""
+        if self.others is not None:
+            clients = self.others.clients
+            messages = self.others.exchange(direction, messages, check)
         sizes = [len(message) for message in messages]
         for kind in ("bytes", "extras"):
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += sizes

@@ -14,6 +14,7 @@ import math
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from ctypes import POINTER, c_int, c_int32, c_void_p, memmove, memset, string_at
 from functools import lru_cache
 from itertools import count as numbered
@@ -25,18 +26,23 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.federated.channel import Channel
+from plfl.federated.codecs import LARGEST
 
 Floats: TypeAlias = NDArray[np.float64]
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
 """What the server makes of a message of each client: an answer for each."""
 
 SPLITS = 2 * (94 + 4)
-"""Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf. Messages
-of another size are passed on unread."""
+"""Bytes of two `SplitInfo` of LightGBM with `max_cat_threshold: 1`, one for each new leaf."""
 SPLIT = np.dtype(
-    {"names": ["feature", "gain"], "formats": ["i4", "f8"], "offsets": [0, 12], "itemsize": 98}
+    {
+        "names": ["feature", "left", "right", "gain", "threshold", "values", "sums", "categories"],
+        "formats": ["i4", "i4", "i4", "f8", "u4", "4f8", "2f8", "i4"],
+        "offsets": [0, 4, 8, 12, 20, 24, 64, 90],
+        "itemsize": 98,
+    }
 )
-"""What decides between splits, and where it is in a `SplitInfo`."""
+"""What is read of a `SplitInfo`, and where it is there."""
 ROOT = np.dtype(
     {"names": ["hessian", "gradient", "count"], "formats": ["f8", "f8", "i4"], "itemsize": 24}
 )
@@ -79,28 +85,29 @@ class Server:
         self,
         channel: Channel,
         clients: Sequence[int],
-        features: int = 0,
+        bins: Sequence[int] = (),
         noise: Noise | None = None,
     ):
-        """`clients`: their numbers on the channel; here they are numbered from 0. `features`: the
-        number of inputs. `noise`: only for gradients that are whole numbers of at most 1."""
+        """`clients`: their numbers on the channel; here they are numbered from 0. `bins`: how many
+        each input has. `noise`: only for gradients that are whole numbers of at most 1."""
         self.channel, self.numbers = channel, torch.tensor(clients)
-        self.features, self.noise = features, noise
-        self.clients = len(clients)
+        self.bins, self.noise = np.array(bins), noise
+        self.first, self.clients = (channel.others or (0, len(clients)))[:2]
+        """The place of the first client here among all that grow the tree, and their number."""
         self.failed: dict[int, Exception] = {}
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
         self.is_left = False
         """Whether a client is gone, so that no exchange is completed any more."""
-        self._messages = [b""] * self.clients
+        self._messages = [b""] * len(clients)
         self._combine: Combine = list
         self._arrivals = numbered(1)
         self._gates: list[SimpleQueue[None]] = [SimpleQueue() for _ in clients]
 
     def _combine_all(self) -> None:
         # One client does this while the others wait.
-        arrived = self.channel.send_messages("up", self.numbers, self._messages)
+        arrived = self.channel.send_messages("up", self.numbers, self._messages, self._check)
         answers = self._combine(arrived)
-        self._messages = self.channel.send_messages("down", self.numbers, answers)
+        self._messages = self.channel.send_messages("down", self.numbers, answers, self._check)
 
     def exchange(self, client: int, message: bytes, combine: Combine) -> bytes:
         """Send a message, wait for those of all other clients, and return the answer.
@@ -113,12 +120,12 @@ class Server:
         # No client sends its next message before all have sent this one, and none is combined
         # before all clients have read the last answer.
         self._messages[client], self._combine = message, combine
-        if next(self._arrivals) % self.clients == 0:
+        if next(self._arrivals) % len(self._gates) == 0:
             self._combine_all()
             self._gates[0].put(None)
         # Each wakes the next one: if all woke at once, they would fight for the interpreter.
         self._gates[client].get()
-        if client + 1 < self.clients:
+        if client + 1 < len(self._gates):
             self._gates[client + 1].put(None)
         if self.is_left:
             raise GoneError
@@ -131,6 +138,37 @@ class Server:
             return [packed(self._released(unpacked(*messages), 1))] * self.clients
 
         return unpacked(self.exchange(client, packed(numbers), combine))
+
+    def _check(self, message: bytes) -> None:
+        """Check a message of another machine against that of a client here.
+
+        Raises:
+            ValueError: it has another size, or numbers that LightGBM must not see.
+        """
+        kind, mine = message[:1], self._messages[0]
+        if mine[0] < len(WIDTHS):
+            if not kind or kind[0] >= len(WIDTHS):
+                raise ValueError("it has no numbers")
+            width = np.dtype(WIDTHS[kind[0]])
+            content = _inflated(message[1:], len(unpacked(mine)) * width.itemsize)
+            sound = abs(np.frombuffer(content, width).astype(float)) <= LARGEST
+        elif len(content := _inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
+            sound = abs(np.array(np.frombuffer(content, ROOT).tolist())) <= LARGEST
+        else:
+            sound = self._are_sound(np.frombuffer(content, SPLIT))
+        if not sound.all():
+            raise ValueError("it has implausible numbers")
+
+    def _are_sound(self, splits: Any) -> NDArray[np.bool_]:
+        """Which splits are none, or divide some windows at a bin that an input has."""
+        feature, bins = splits["feature"], self.bins
+        exists = (feature >= 0) & (feature < len(bins))
+        fits = splits["threshold"] < bins[np.where(exists, feature, 0)]
+        divides = (splits["left"] > 0) & (splits["right"] > 0) & np.isfinite(splits["gain"])
+        for name in ("values", "sums"):
+            divides &= np.isfinite(splits[name]).all(axis=1)
+        none = splits["gain"] == -np.inf
+        return np.asarray((splits["categories"] == 0) & (none | exists & fits & divides))
 
     def _released(self, total: Floats, most: float) -> Floats:
         return total if self.noise is None else self.noise.on(total, most)
@@ -183,7 +221,7 @@ class Server:
 
             def combine(messages: Sequence[bytes]) -> list[bytes]:
                 # A window adds a gradient and 1 to one bin of each feature.
-                total = self._released(unpacked(*messages), math.sqrt(2 * self.features))
+                total = self._released(unpacked(*messages), math.sqrt(2 * len(self.bins)))
                 begins = [starts[k] // 8 for k in range(count)]
                 parts = [total[b : b + lengths[k] // 8] for k, b in enumerate(begins)]
                 return [packed(part) if len(part) else NOTHING for part in parts]
@@ -191,7 +229,7 @@ class Server:
             try:
                 message = packed(np.frombuffer(string_at(data, size), np.float64))
                 part = unpacked(self.exchange(client, message, combine))
-                memmove(out, part.tobytes(), lengths[client])
+                memmove(out, part.tobytes(), lengths[self.first + client])
             except Exception as error:
                 self._give_up(client, error)
                 memset(out, 0, out_size)
@@ -274,6 +312,20 @@ def unpacked(*messages: bytes) -> Floats:
 
 
 NOTHING = packed(np.empty(0))
+
+
+def _inflated(message: bytes, size: int) -> bytes:
+    """The content of a compressed message of another machine, which should have this `size`.
+
+    Raises:
+        ValueError: it has not.
+    """
+    reader, content = zlib.decompressobj(), b""
+    with suppress(zlib.error):
+        content = reader.decompress(message, size + 1)
+    if len(content) != size or not reader.eof or reader.unused_data:
+        raise ValueError(f"it does not have {size} bytes, compressed")
+    return content
 
 
 def _joined(messages: Sequence[bytes]) -> list[bytes]:

@@ -119,6 +119,18 @@ class Forester:
             table.scores[digest(row)] = score + added.reshape(score.shape)
         return before
 
+    def watch(self, row: Tensor, tree: int, channel: Channel) -> None:
+        """Add to the `row` (1, P) a tree that clients on other machines grow together.
+
+        The answers to the first of them determine the tree. So this machine takes its place, with
+        public values; what these contribute is not used.
+        """
+        x = self.data.public(self.bins).astype(np.float32)
+        for o, (loss, _) in enumerate(self.losses):
+            part = Part(x, np.zeros(len(x)))
+            text = grow([part], self._bins, self.leaves, self.rate, loss, channel)
+            self._write(row, tree, o, text)
+
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:
         """Write the tree of LightGBM's `text` into rows (n, P)."""
         grown = Tree.of(text)

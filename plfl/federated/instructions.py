@@ -29,6 +29,8 @@ class Routine:
     """Work of each minibatch gradient, in local steps."""
     together: bool = False
     """Whether it is called once for all clients, who communicate while it runs."""
+    watch: Callable[[Tensor], None] | None = None
+    """What the server of a deployment does meanwhile, for clients (n,) that communicate."""
 
 
 @dataclass

@@ -127,6 +127,11 @@ def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) 
     return data.construct()
 
 
+def _counts(bins: lightgbm.Dataset) -> list[int]:
+    """How many bins each input has."""
+    return [bins.feature_num_bin(feature) for feature in range(bins.num_feature())]
+
+
 def releases(leaves: int) -> int:
     """The most sums over clients, of a tree with this many leaves, that any window is in: all
     windows, a histogram for each leaf but the last, and the counts of each exchange."""
@@ -169,7 +174,7 @@ def grow(
     channel, there = channel or Channel(0, len(parts)), [*range(len(parts))]
     while True:
         some = there if numbers is None else [numbers[k] for k in there]
-        server = Server(channel, some, bins.num_feature(), noise)
+        server = Server(channel, some, _counts(bins), noise)
         clients = [
             GrowingClient(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
         ]
@@ -203,7 +208,7 @@ class GrowingClient(threading.Thread):
         given: dict[str, Any],
         loss: Loss,
     ):
-        super().__init__()
+        super().__init__(daemon=True)
         self.server, self.rank, self.part, self.bins = server, rank, part, bins
         self.given, self.loss = given, loss
         self.failed: Exception | None = None
@@ -225,7 +230,7 @@ class GrowingClient(threading.Thread):
         if count == 1:
             return self._grow({})
         functions = self.server.functions(self.rank)  # they have to exist while they are used
-        connect(count, self.rank, functions)
+        connect(count, self.server.first + self.rank, functions)
         try:
             self._grow({"tree_learner": "data", "num_machines": count})
         finally:
@@ -254,7 +259,7 @@ class GrowingClient(threading.Thread):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        return self.server.clients, self.rank, *self.given.values()
+        return self.server.clients, self.server.first + self.rank, *self.given.values()
 
     def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
         """A LightGBM without trees: one that is kept, if there is, which must be put back."""

@@ -13,6 +13,7 @@ that joins after the rounds adds its own in the same way. Without a server (P3) 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,6 @@ class Boosting(Method):
     ignores_sharing = True
     own_server = "its server adds sums, and no updates"
     no_codec = "its messages are packed already"
-    simulation_only = "its clients have to answer many times in each round"
 
     rate: float = Field(0.3, gt=0, le=1)
     """Shrinkage."""
@@ -72,6 +72,10 @@ class Boosting(Method):
     """Own trees of a client that joins late; null: those of the model's head."""
     noise: float = Field(0.0, ge=0)
     """Noise on each sum of all clients, in units of what a window adds; with L1 errors."""
+
+    def stays_here(self) -> str | None:
+        again = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
+        return again if self.noise else None
 
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
@@ -115,19 +119,36 @@ class Boosting(Method):
 
     def broadcast(self, f: Federation, state: Known, t: int, clients: Tensor) -> TrainInstructions:
         """Send the shared trees to clients that were absent."""
-        shared = t - 1 if f.shared.all() else min(t - 1, f.layout.shapes["body.value"][1])
-        x, lacks = f.server.send(clients), state.last[clients] < shared
-        f.channel.send("down", clients[lacks], x[lacks])
-        state.last[clients] = shared
-        return self._instructions(f, clients, x)
+        x, lacks = f.server.send(clients), state.last[clients] < self._shared(f, t - 1)
+        if lacks.any():
+            arrived, _ = f.channel.send("down", clients[lacks], x[lacks])
+            x = x.clone()
+            x[lacks] = arrived
+        return self._instructions(f, clients, x, t)
+
+    def _shared(self, f: Federation, t: int) -> int:
+        """The number of shared trees after round t."""
+        if f.shared.all():
+            return t
+        return min(t, f.layout.shapes["body.value"][1]) if f.shared.any() else 0
 
     def without_server(self, f: Federation, clients: Tensor) -> TrainInstructions:
         return self._instructions(f, clients, f.x0[None])
 
-    def _instructions(self, f: Federation, clients: Tensor, start: Tensor) -> TrainInstructions:
+    def _instructions(
+        self, f: Federation, clients: Tensor, start: Tensor, t: int = 0
+    ) -> TrainInstructions:
+        watch = partial(self._watch, f, t - 1) if 0 < t == self._shared(f, t) else None
         # A tree reads all windows of a client.
         steps = f.client_data.windows[clients] / f.settings.batch_size
-        return TrainInstructions(start, steps=steps, routine=Routine(self._grow, 0, together=True))
+        routine = Routine(self._grow, 0, together=True, watch=watch)
+        return TrainInstructions(start, steps=steps, routine=routine)
+
+    def _watch(self, f: Federation, tree: int, clients: Tensor) -> None:
+        """Grow a tree as a server that has only the messages of `clients`."""
+        row = f.full(f.server.x)[None]
+        self.forester(f.client_data, f.layout).watch(row, tree, f.channel)
+        f.local[clients] = f.models(clients, row[:, f.columns])
 
     def _grow(self, session: Session) -> RoutineResult:
         """Grow the tree of a round."""
@@ -136,8 +157,7 @@ class Boosting(Method):
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
         forester = self.forester(f.client_data, f.layout)
-        group, _ = forester.slot(tree)
-        channel = f.channel if f.shared.cpu()[f.layout.slices[f"{group}.value"]].all() else None
+        channel = f.channel if self._shared(f, session.t) == session.t else None
         clients = session.clients.tolist()
         noise = None
         if self.noise and channel:
@@ -151,7 +171,8 @@ class Boosting(Method):
         self, f: Federation, state: Known, t: int, clients: Tensor, result: TrainResult
     ) -> None:
         # The server has seen every split and every count: it knows the tree, as all clients do.
-        f.server.x = f.local[clients[0], f.columns].clone()
+        if self._shared(f, t) == t:
+            f.server.x = f.local[clients[0], f.columns].clone()
         state.last[clients] = t
 
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:

@@ -10,7 +10,7 @@ from plfl.results.records import MODELS, CellResult
 from plfl.study import LONGEST_NAME, Cell, Study
 from plfl.study.combinations import Candidate
 
-VERSION = 6
+VERSION = 7
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
 """Suffix of the names of deployed studies."""
@@ -27,7 +27,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if reason := study.data.rules.simulation_only:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
-    if reason := study.method(cell).simulation_only:
+    if reason := study.method(cell).stays_here():
         return f"{cell.method} runs in the simulator only: {reason}"
     if study.data.federations:
         return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"

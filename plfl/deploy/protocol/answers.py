@@ -27,8 +27,10 @@ from plfl.deploy.protocol.endpoints import (
     MessageError,
     Rows,
     arrays_as_rows,
+    as_bytes,
     rows_as_arrays,
 )
+from plfl.federated.channel import Check
 from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS
@@ -46,6 +48,8 @@ FEWEST = 3
 """Least number of clients for such a median, so that a single client cannot determine it."""
 ROOM = 1 << 20
 """Most bytes of an answer in addition to its arrays."""
+LONGEST = 1 << 26
+"""Most bytes of an array whose length is not known."""
 
 
 def _not_infinite(score: float) -> float:
@@ -111,8 +115,8 @@ class TrainedFacts(Facts):
 
     loss: Number
     """Mean minibatch loss."""
-    steps: Count
-    """Number of local steps that it took."""
+    steps: Annotated[float, Field(ge=0, le=CENTURY)]
+    """Local steps that it took; of a tree, its windows by those of a minibatch."""
 
 
 class ScoredFacts(Facts):
@@ -185,6 +189,15 @@ class Answers:
         coded = coder if coder is not None and rows and coder.codes("up") else None
         return _read(data, TrainedFacts, request, name, rows_as_arrays(rows), coded)
 
+    def exchanged(self, check: Check, data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
+        """A message of a client that trains together with others, of any length."""
+        answer = _read(data, Facts, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
+        try:
+            check(as_bytes(answer.arrays["0"]))
+        except ValueError as error:
+            raise MessageError(str(error)) from None
+        return answer
+
     def scored(self, data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
         """The answer of a client that has scored its models."""
         answer = _read(data, ScoredFacts, request, name, {})
@@ -248,7 +261,7 @@ def _read(
 ) -> CheckedAnswer[F]:
     """An answer with facts of this kind and arrays like the `expected` ones.
 
-    With a `coder`, the first array is a coded message.
+    If the first array has bytes, its length is any; with a `coder` it is a coded message.
     """
     most = ROOM + sum(array.nbytes for array in expected.values())
     _require(len(data) <= most, f"it has {len(data)} bytes, expected at most {most}")
@@ -266,7 +279,8 @@ def _read(
         {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
         for arrays in (message.arrays, expected)
     )
-    if coder is not None and len(arrived.get("0", ((), None))[0]) == 1:
+    has_bytes = wanted.get("0", ((), None))[1] == torch.uint8
+    if has_bytes and len(arrived.get("0", ((), None))[0]) == 1:
         wanted["0"] = (arrived["0"][0], torch.uint8)
     _require(arrived == wanted, f"it has the arrays {arrived}, expected {wanted}")
     for n, array in message.arrays.items():

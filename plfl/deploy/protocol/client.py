@@ -8,7 +8,11 @@ effect, and a round that is requested again gives the same bits.
 import json
 import logging
 import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,10 +33,14 @@ from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
     arrays_as_rows,
+    as_bytes,
+    as_row,
     rows_as_arrays,
 )
 from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import Check, Others
 from plfl.federated.checkpoint import restore, tensors
+from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.forecast.contents import describe
@@ -48,6 +56,53 @@ MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
 LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
+
+
+class _Talk:
+    """A round in which clients train together: a thread that sends messages, and at last a reply.
+
+    LightGBM waits for the answer to a message in a function of its own.
+    """
+
+    def __init__(self, work: Callable[[], Reply]):
+        self.request = ""
+        """Number of the server's message that was answered last; empty after the reply."""
+        self.heard: SimpleQueue[bytes | None] = SimpleQueue()
+        """What the server sends; None: it begins the round again."""
+        self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._said: SimpleQueue[bytes | Reply | Exception] = SimpleQueue()
+
+    def _run(self, work: Callable[[], Reply]) -> None:
+        try:
+            self._said.put(work())
+        except Exception as error:
+            self._said.put(error)
+
+    def exchange(self, way: Direction, messages: Sequence[bytes], _check: Check) -> list[bytes]:
+        """Send the message of this client, or wait for the server's."""
+        if way == "up":
+            self._said.put(messages[0])
+            return [*messages]
+        if (heard := self.heard.get()) is None:
+            raise MessageError("the server begins the round again")
+        return [heard]
+
+    def next(self, message: Message) -> Reply:
+        """The answer to a `message`."""
+        said = self._said.get()
+        if isinstance(said, bytes):
+            self.request = str(message.about["request"])
+            return {}, rows_as_arrays([as_row(said)])
+        self.request = ""
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    def end(self) -> None:
+        """End the thread, if it waits for an answer."""
+        if self.request:
+            self.heard.put(None)
+            self.thread.join()
 
 
 class DeployedClient:
@@ -67,6 +122,7 @@ class DeployedClient:
         self._round = 0
         self._limits: Limits | None = None
         self._trainer: Trainer | None = None
+        self._talk: _Talk | None = None
 
     def answer(self, data: bytes) -> bytes:
         """The answer to a message. After an error, the answer contains the error's message."""
@@ -75,6 +131,7 @@ class DeployedClient:
             kinds = {
                 "join": self._join,
                 "train": self._train,
+                "exchange": self._exchange,
                 "evaluate": self._evaluate,
             }
             kind = message.about.get("kind")
@@ -127,12 +184,32 @@ class DeployedClient:
         return facts, {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
     def _train(self, message: Message) -> Reply:
-        t, before = int(message.about["round"]), int(message.about["from"])
+        if self._talk is not None:
+            self._talk.end()
         f = self._at(message)
         assert isinstance(f.channel, ClientChannel)
         f.channel.inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is newer than the one on disk.
         self._f = None
+        work = partial(self._trained, f, message.about)
+        if not message.about["machines"]:
+            return work()
+        place, number = message.about["machines"]
+        self._talk = _Talk(work)
+        f.channel.others = Others(place, number, f.everyone, self._talk.exchange)
+        self._talk.thread.start()
+        return self._talk.next(message)
+
+    def _exchange(self, message: Message) -> Reply:
+        """Continue a round in which clients train together."""
+        talk = self._talk
+        if talk is None or message.about["after"] != talk.request:
+            raise MessageError("it does not follow the client's last answer")
+        talk.heard.put(as_bytes(message.arrays["0"]))
+        return talk.next(message)
+
+    def _trained(self, f: Federation, about: Mapping[str, Any]) -> Reply:
+        t, before = int(about["round"]), int(about["from"])
         asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
         rows: list[Tensor] = []
@@ -141,7 +218,7 @@ class DeployedClient:
         except ClientSent as sent:
             rows = sent.rows
         self._keep(f, t, before)
-        facts = {"loss": float(cohort.losses[0]), "steps": int(cohort.taken[0])}
+        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
         return facts, rows_as_arrays(rows)
 
     def _evaluate(self, message: Message) -> Reply:

@@ -18,19 +18,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.errors import PlflError
-from plfl.config.sections import FederationSettings
+from plfl.data import covariates
 from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
 from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
-from plfl.tasks import Task
+from plfl.study import Study
+from plfl.tasks import task_of
 from plfl.training.task import Engine
 
 _ABOUT = "plfl"
@@ -157,11 +160,15 @@ class Roster(ClientData):
     `windows` (N,) is NaN for a client that has not joined yet.
     """
 
-    def __init__(self, names: Sequence[str], settings: FederationSettings, seed: int, task: Task):
+    def __init__(self, names: Sequence[str], study: Study, seed: int):
         self.engine = cast(Engine, NoEngine())
-        self.settings, self.seed, self.task = settings, seed, task
-        self.names = list(names)
+        self.settings, self.seed, self.task = study.federation, seed, task_of(study)
+        self.names, self._study = list(names), study
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
+
+    def public(self, rows: int) -> NDArray[np.float64]:
+        data = self._study.data
+        return covariates.public(self._study.windows, len(data.inputs), rows)
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         return _unknown(rows)
@@ -180,7 +187,7 @@ def as_server(f: Federation) -> ServerChannel:
     return channel
 
 
-def reported_part(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Cohort:
+def reported_part(cohort: Cohort, reported: Mapping[int, tuple[float, float]]) -> Cohort:
     """The clients of a cohort that have `reported` their mean loss and their steps, by index.
 
     Their other results are unknown; the server receives them when the cohort is closed.
@@ -189,7 +196,7 @@ def reported_part(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> 
     part.clients = torch.tensor([*reported])
     losses, steps = zip(*reported.values(), strict=True)
     part.losses = torch.tensor(losses, dtype=torch.float64)
-    part.steps = torch.tensor(steps) - cohort.instructions.skip
+    part.steps = torch.tensor(steps, dtype=cohort.steps.dtype) - cohort.instructions.skip
     part.update = _unknown(cohort.update[: len(reported)])
     if cohort.gradients is not None:
         part.gradients = part.update.clone()
@@ -221,6 +228,16 @@ def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:
 def arrays_as_rows(arrays: Mapping[str, Tensor]) -> Rows:
     """The inverse of `rows_as_arrays`; ignores arrays with other names."""
     return [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+
+
+def as_row(data: bytes) -> Tensor:
+    """Bytes as a row."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def as_bytes(row: Tensor) -> bytes:
+    """The inverse of `as_row`."""
+    return row.numpy().tobytes()
 
 
 def _unknown(rows: Tensor) -> Tensor:

@@ -10,9 +10,11 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from plfl.deploy.protocol.endpoints import (
     MessageError,
     Roster,
     Rows,
+    as_bytes,
+    as_row,
     as_server,
     awaited,
     reported_part,
@@ -41,21 +45,23 @@ from plfl.deploy.protocol.rounds import RELEASES, Observed, RoundPolicy, RoundSu
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Channel
+from plfl.federated.channel import Channel, Check, Others
 from plfl.federated.checkpoint import Checkpoint
+from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.federated.privacy.mechanism import of_system
 from plfl.federated.round import Round, run
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
-from plfl.tasks import task_of
 from plfl.training.task import Engine
 
 log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
+FEWEST = 2
+"""Clients that train together: the messages of one would not determine its tree."""
 
 
 class DeployedServer:
@@ -112,7 +118,7 @@ class DeployedServer:
 
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
-        client_data = Roster(self.names, study.federation, cell.seed, task_of(study))
+        client_data = Roster(self.names, study, cell.seed)
         rates, network = agreement.candidate(study, cell), network_of(study, study.window_shape)
         f = federation_of(study, cell, rates, network, client_data)
         self.channel, f.clock = as_server(f), self.clock
@@ -185,11 +191,7 @@ class DeployedServer:
         """Let the clients of `cohorts` train; yield the part of each cohort that answered."""
         for cohort in cohorts:
             clients = {self.names[i]: i for i in cohort.clients.tolist()}
-            messages = {
-                name: self._message("train", name, self.channel.outbox.pop(i, []), round=cohort.t)
-                for name, i in clients.items()
-            }
-            answers = self._ask(messages, "train", self._reader(cohort))
+            answers = self._trained(cohort, clients)
             sizes = {name: _sizes(answer.meant) for name, answer in answers.items()}
             # With privacy, whether a client counts must not depend on others; all updates are
             # clipped anyway.
@@ -205,6 +207,60 @@ class DeployedServer:
             self.accepted |= dict.fromkeys(answers, cohort.t)
             facts = {clients[name]: answer.facts for name, answer in answers.items()}
             yield reported_part(cohort, {i: (fact.loss, fact.steps) for i, fact in facts.items()})
+
+    def _trained(
+        self, cohort: Cohort, clients: Mapping[str, int]
+    ) -> dict[str, CheckedAnswer[TrainedFacts]]:
+        """The answers of `clients`. If they train together, they begin again without those that do
+        not answer, or whose answers are refused."""
+        rows = {name: self.channel.outbox.pop(i, []) for name, i in clients.items()}
+        read, routine = self._reader(cohort), cohort.instructions.routine
+        watch, asked = routine.watch if routine else None, [*clients]
+        while True:
+            messages, count = {}, len(asked)
+            for place, name in enumerate(asked):
+                about = {"round": cohort.t, "machines": (place, count) if watch else None}
+                messages[name] = self._message("train", name, rows[name], **about)
+            if watch is None:
+                return self._ask(messages, "train", read)
+            if count < FEWEST:
+                for name in asked:
+                    self.members.refuse(name, "no other client trains with it")
+                return {}
+            answers = self._together(watch, messages, read)
+            if len(answers) == count:
+                return answers
+            asked = [*answers]
+
+    def _together(
+        self,
+        watch: Callable[[Tensor], None],
+        messages: dict[str, Message],
+        read: Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]],
+    ) -> dict[str, Any]:
+        """The last answers of clients that train together, of which `messages` are the first ones
+        to them; or other answers of some clients, if the others do not answer."""
+        answers: dict[str, Any] = {}
+
+        def exchange(way: Direction, carried: Sequence[bytes], check: Check) -> list[bytes]:
+            nonlocal messages, answers
+            if way == "down":
+                messages = {
+                    name: self._message("exchange", rows=[as_row(data)], after=answer.facts.request)
+                    for (name, answer), data in zip(answers.items(), carried, strict=True)
+                }
+                return [*carried]
+            answers = self._ask(messages, "train", partial(self.answers.exchanged, check))
+            if len(answers) < len(messages):
+                raise MessageError("a client does not answer")
+            return [as_bytes(answer.arrays["0"]) for answer in answers.values()]
+
+        clients = torch.tensor([self.names.index(name) for name in messages])
+        self.channel.others = Others(0, len(messages), clients, exchange)
+        with suppress(MessageError):
+            watch(clients)
+            answers = self._ask(messages, "train", read)
+        return answers
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]]:
         """A function that reads the answers of the clients of a cohort, which must fit the

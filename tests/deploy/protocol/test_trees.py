@@ -1,0 +1,238 @@
+"""Trees that clients on several machines grow together, with nothing but messages between them."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.config.sections import FederationSettings
+from plfl.deploy.protocol.agreement import reason_against
+from plfl.deploy.protocol.endpoints import Message, as_bytes, as_row
+from plfl.federated.collectives import ROOT, SPLIT, compressed, packed, unpacked
+from plfl.methods.boosting import UNUSED
+from plfl.study import Study
+from tests.deploy.protocol.test_replay import assert_equal_bits
+from tests.helpers.loopback import NAMES, Deployment, by_split, replayed, study
+
+BYTES = [f"{kind}_{way}" for kind in ("bytes", "extras") for way in ("down", "up")]
+COVARIATES = [{"name": "lags", "days": [1]}, {"name": "level"}, {"name": "calendar"}]
+HOSTILE, OTHERS = "102", [name for name in NAMES if name != "102"]
+LAST = 10
+"""Messages to a client that grows a tree of four leaves, after the first one."""
+EMPTY: Mapping[str, Any] = {}
+
+
+def trees(noise: float = 0, federation: Mapping[str, Any] = EMPTY, **blocks: Any) -> Study:
+    """Two trees of the body and one of the head."""
+    plain = FederationSettings()
+    unused = {key: getattr(plain, key) for key in UNUSED}
+    federation = unused | {"loss": "mae", "evaluate_every": 3} | dict(federation)
+    if "task" in blocks:
+        del federation["loss"]
+    model = {"name": "trees", "trees": 2, "own_trees": 1, "leaves": 4}
+    return study(
+        windows={"target": "change", "scaling": "per_client", "covariates": COVARIATES},
+        model=blocks.pop("model", model),
+        grid={"method": ["boosting"], "client_opt": ["sgd"]},
+        method={"boosting": {"bins": 15, "noise": noise}},
+        federation=federation,
+        **blocks,
+    )
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {},
+        {"federation": {"participation": 0.6}},
+        {"federation": {"loss": "huber"}},
+        {"task": {"name": "quantiles"}},
+    ],
+    ids=["medians", "absent", "huber", "quantiles"],
+)
+def test_bits(blocks, tmp_path):
+    assert_equal_bits(trees(**blocks), tmp_path)
+
+
+def test_noise_is_refused():
+    of = trees(noise=5)
+    assert "shows more sums than its ε counts" in str(reason_against(of, by_split(of)["P1"]))
+    assert reason_against(trees(), by_split(trees())["P1"]) is None
+
+
+class Place:
+    """The round of a message to the hostile client, and how many came before it in this tree."""
+
+    def __init__(self) -> None:
+        self.t = self.before = 0
+
+    def __call__(self, name: str, message: Message) -> tuple[int, int]:
+        kind = message.about["kind"]
+        if name != HOSTILE or kind not in ("train", "exchange"):
+            return self.t, -1
+        if kind == "train":
+            self.t, self.before = message.about["round"], 0
+        else:
+            self.before += 1
+        return self.t, self.before
+
+
+def took_part(deployed: Deployment) -> list[list[str]]:
+    return [summary.took_part for summary in deployed.server.history]
+
+
+@pytest.mark.parametrize("at", [0, 4, LAST])
+@pytest.mark.parametrize("scheme", ["P1", "P2"])
+def test_a_client_that_leaves_ends_the_tree_and_not_the_run(scheme, at, tmp_path):
+    of = trees()
+    deployed = Deployment(of, by_split(of)[scheme], tmp_path, minimum=3)
+    place = Place()
+    deployed.loopback.lost = lambda name, message: place(name, message) == (2, at)
+    records = deployed.run()
+    assert took_part(deployed) == [NAMES, OTHERS, NAMES]
+    expected = replayed(deployed)
+    second = records["round"] == 2
+    columns = [column for column in records if column not in BYTES]
+    pd.testing.assert_frame_equal(records[columns], expected[columns], check_exact=True)
+    pd.testing.assert_frame_equal(records[~second], expected[~second], check_exact=True)
+    # What was sent for the tree that ended is counted.
+    there = second & records["client"].isin(OTHERS)
+    assert (records.loc[there, "bytes_up"] > expected.loc[there, "bytes_up"]).all() == (at > 0)
+
+
+def test_a_tree_of_two_clients_ends_with_one_of_them(tmp_path):
+    of = trees()
+    deployed = Deployment(of, by_split(of)["P1"], tmp_path, minimum=2)
+    deployed.loopback.absent = {*OTHERS[1:]}
+    place = Place()
+    deployed.loopback.lost = lambda name, message: place(name, message) == (2, 3)
+    deployed.run()
+    assert took_part(deployed) == [["101", "102"], [], ["101", "102"]]
+    refused = deployed.server.history[1].refused
+    assert refused == {"101": ["no other client trains with it"]}
+
+
+def test_a_message_that_does_not_follow_the_last_answer_is_refused(tmp_path):
+    of = trees()
+    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    first = {}
+
+    def again(name, message, answer):
+        """The second message to a client arrives once more, after the first of the next round."""
+        if name == HOSTILE and message.about["kind"] == "exchange":
+            first.setdefault(name, message)
+        if name == HOSTILE and message.about.get("round") == 2:
+            late = deployed.loopback.clients[name].answer(first[name].pack())
+            assert "does not follow" in Message.unpack(late).about["error"]
+        return answer
+
+    deployed.loopback.forged = again
+    records = deployed.run()
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
+
+
+def test_a_server_that_is_killed_grows_the_tree_anew(tmp_path):
+    of = trees()
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    place = Place()
+
+    def kill(name, message):
+        if place(name, message) == (2, 5):
+            raise RuntimeError("killed")
+
+    deployed.loopback.lost = kill
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run()
+    deployed.loopback.lost = lambda name, message: False
+    deployed.server = deployed.new_server()
+    records = deployed.run()
+    assert took_part(deployed) == [NAMES] * 3
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
+
+
+def numbers(value: float, more: int = 0) -> Any:
+    """The sums of a client, of which the first has another value, or with more of them."""
+
+    def change(message: bytes) -> bytes:
+        true = unpacked(message)
+        true[0] = value
+        return packed(np.concatenate([true, np.zeros(more)]))
+
+    return change
+
+
+def field(kind: np.dtype[Any], name: str, value: float) -> Any:
+    """What a client says of all its windows, or of a split, with another value of a field."""
+
+    def change(message: bytes) -> bytes:
+        content = np.frombuffer(zlib.decompress(message), kind).copy()
+        content[name][0] = value
+        return compressed(content.tobytes())
+
+    return change
+
+
+SUMS = {
+    "nan": numbers(np.nan),
+    "infinite": numbers(np.inf),
+    "1e30": numbers(1e30),
+    "more": numbers(1, 2),
+    "bomb": lambda message: bytes([0]) + compressed(bytes(10**7)),
+    "unknown type": lambda message: bytes([7]) + message[1:],
+    "not compressed": lambda message: message[:1] + b"?" * 20,
+    "cut": lambda message: message[:-6],
+    "with more behind": lambda message: message + b"?",
+    "least whole number": lambda message: (
+        bytes([3]) + compressed(np.full(len(unpacked(message)), -(2**63)).tobytes())
+    ),
+}
+ROOTS = {
+    "bomb": lambda message: compressed(bytes(10**7)),
+    "nan": field(ROOT, "gradient", np.nan),
+    "sums": lambda message: packed(np.zeros(4)),
+}
+SPLITS = {
+    "feature": field(SPLIT, "feature", 10_000),
+    "no feature": field(SPLIT, "feature", -1),
+    "bin": field(SPLIT, "threshold", 4_000_000),
+    "bin that the input lacks": field(SPLIT, "threshold", 15),
+    "categories": field(SPLIT, "categories", 1000),
+    "empty leaf": field(SPLIT, "right", 0),
+    "gain": field(SPLIT, "gain", np.nan),
+    "infinite gain": field(SPLIT, "gain", np.inf),
+    "value": field(SPLIT, "values", np.nan),
+    "two": lambda message: compressed(zlib.decompress(message) * 2),
+}
+PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (SUMS, 7)}
+CASES = [(place, case) for place, (cases, _) in PLACES.items() for case in cases]
+
+
+def test_a_forged_message_ends_the_tree_and_not_the_run(tmp_path):
+    model = {"name": "trees", "trees": len(CASES), "own_trees": 1, "leaves": 4}
+    of = trees(model=model, federation={"rounds": len(CASES) + 1, "evaluate_every": 100})
+    deployed = Deployment(of, by_split(of)["P1"], tmp_path, minimum=3)
+    place = Place()
+
+    def forge(name, message, answer):
+        t, at = place(name, message)
+        where, case = CASES[min(t, len(CASES)) - 1]
+        cases, wanted = PLACES[where]
+        if at != wanted or t > len(CASES):
+            return answer
+        opened = Message.unpack(answer)
+        change = cases[case](as_bytes(opened.arrays["0"]))
+        return Message(opened.about, {"0": as_row(change)}).pack()
+
+    deployed.loopback.forged = forge
+    records = deployed.run()
+    history = deployed.server.history[: len(CASES)]
+    assert not [CASES[s.t - 1] for s in history if [*s.refused] != [HOSTILE]]
+    assert took_part(deployed) == [OTHERS] * len(CASES) + [NAMES]
+    reasons = {reason for s in history for reason in s.refused[HOSTILE]}
+    assert all("implausible" in r or "does not have" in r or "no numbers" in r for r in reasons)
+    expected = replayed(deployed)
+    columns = [column for column in records if column not in BYTES]
+    pd.testing.assert_frame_equal(records[columns], expected[columns], check_exact=True)
