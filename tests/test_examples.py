@@ -158,15 +158,8 @@ FL_BENCH = {
     ids=["PFLlib", "FL-bench"],
 )
 def test_training_with_a_stand_in_for(
-    modules: dict[str, str],
-    programs: str,
-    data: str,
-    options: list[str],
-    seeds: set[int],
-    write: Write,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    modules, programs, data, options, seeds, write, tmp_path, monkeypatch
+):
     study = str(write().resolve())
     for name, text in modules.items():
         path = tmp_path / "system" / name

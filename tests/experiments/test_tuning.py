@@ -32,10 +32,7 @@ def tried(study: Study) -> dict[tuple[str, str, str], list[str]]:
 
 
 def test_any_hyperparameter_is_reached_by_its_path() -> None:
-    search = {
-        "method.fedprox.mu": [0.1, 1],
-        "method.fedadc.beta_l": [0.6, 0.9],
-    }
+    search = {"method.fedprox.mu": [0.1, 1], "method.fedadc.beta_l": [0.6, 0.9]}
     found = tried(study({"search": search}, method=["fedprox", "fedadc"], sharing=["P1"]))
     assert found["P1", "fedprox", "sgd"] == ["method.fedprox.mu=0.1", "method.fedprox.mu=1"]
     assert found["P1", "fedadc", "sgd"] == ["method.fedadc.beta_l=0.6", "method.fedadc.beta_l=0.9"]

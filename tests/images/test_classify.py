@@ -84,10 +84,7 @@ def of_method(name: str, *parameters: tuple[str, float]) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("method", "parameters", "base"),
-    [
-        ("fedntd", {"beta": 0.0}, "fedopt"),
-        ("fedrs", {"alpha": 1.0}, "fedopt"),
-    ],
+    [("fedntd", {"beta": 0.0}, "fedopt"), ("fedrs", {"alpha": 1.0}, "fedopt")],
 )
 def test_without_its_term_a_method_is_the_one_below_it(method, parameters, base):
     found, plain, other = (
