@@ -125,10 +125,9 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
         down = np.nan if about["exchanged"] == "models" else 0  # what is received is not counted
         about |= {"exchanged": "sums"} if name in sums else {}
         about |= {"trials": tried} if "lightgbm" in name or name in grown else {}
-        named = [table.rename(columns={"bytes": "bytes_up"}) for table in means]
-        yield _row(
-            submission | about, pieces, [summary.assign(bytes_down=down) for summary in named], 0
-        )
+        named = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
+        row = _row(submission | about, pieces, named, 0)
+        yield row | {metric: row["score"]} if metric in COLUMNS else row
 
 
 def fitting_variants(

@@ -54,6 +54,7 @@ def test_leaderboards_are_valid(file: Path) -> None:
     assert numbers["score"].is_monotonic_increasing
     assert numbers["score"].between(numbers["low"], numbers["high"]).all()
     assert (numbers["score"] > 0).all()
+    assert task.metric not in COLUMNS or board[task.metric].equals(board["score"])
     assert board["predictions"].str.fullmatch("[0-9a-f]{64}").all()
     assert set(board["version"]) == {str(task.version)}
     assert board["exchanged"].isin(["nothing", "models", "sums", "raw data"]).all()
