@@ -313,10 +313,6 @@ def _fill_gaps(path: str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
                 notes.append(f"{path}: {role}: {readings} in {many}, the longest {most}: {fate}")
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
-    filled.attrs = {
-        "gaps": len(gaps),
-        "filled": int(gaps.sum()) - missing,
-        "missing": missing,
-        "notes": notes,
-    }
+    counts = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}
+    filled.attrs = counts | {"notes": notes}
     return filled

@@ -553,10 +553,8 @@ class _Alike:
         is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
         done["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
         if keys.cumulative:
-            columns = {
-                name: self._used(self.known.iloc[:, at], at)
-                for at, name in enumerate(self.here.names)
-            }
+            names = enumerate(self.here.names)
+            columns = {name: self._used(self.known.iloc[:, at], at) for at, name in names}
             load = pd.DataFrame(columns).rename_axis("timestamp").asfreq(f"{self.raw}min")
         else:
             load = self._on_grid(self.known, self.minutes)

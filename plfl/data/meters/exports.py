@@ -109,15 +109,8 @@ def read_exports(
         done += len(members)
         with collected(exports.problems):
             zone = zone_named(meters.timezone_of(first))
-            exports.meters |= clean(
-                members,
-                pieces[first],
-                zone,
-                exports.keys[first],
-                interval,
-                weather,
-                exports.problems,
-            )
+            keys, problems = exports.keys[first], exports.problems
+            exports.meters |= clean(members, pieces[first], zone, keys, interval, weather, problems)
     unique = len(set(exports.names)) == len(exports.names)
     if meters.join_files and len(files) > 1 and unique and not exports.problems:
         exports.problems.append(

@@ -396,12 +396,8 @@ def _name(
     if table.cells.duplicated(list(time)).mean() <= 0.4:
         return None
     words = [word for word in words if word not in readings]
-    known = [
-        word
-        for word in words
-        if len(table.cells[word].unique()) > 1
-        and table.cells.duplicated([*time, word]).mean() <= 0.4
-    ]
+    known = [word for word in words if len(table.cells[word].unique()) > 1]
+    known = [word for word in known if table.cells.duplicated([*time, word]).mean() <= 0.4]
     if len(known) == 1:
         return known[0]
     if not known and len(readings) == 1 and not words:

@@ -459,12 +459,8 @@ def _header(
         # the lines of a preamble, perhaps with a date, to the same length, so a header must have
         # only words.
         words = all(re.search(r"[^\W\d_]", field) for field in rows[begin - 1])
-        if (
-            begin > 1
-            and dated[begin - 2]
-            and len(rows[begin - 2]) == len(rows[begin])
-            and not words
-        ):
+        is_after_data = begin > 1 and dated[begin - 2] and len(rows[begin - 2]) == len(rows[begin])
+        if is_after_data and not words:
             break
         head = begin - 1
         while head > 0 and _is_total(rows[head]) and any(map(_is_amount, rows[head])):
