@@ -95,13 +95,8 @@ def draw(overview: Overview) -> Figure:
             _over_bytes(study, panel, axis, part)
         else:
             _lines(study, panel, axis, part, codecs)
-        titles = [
-            str(place[0]),
-            *(
-                titles[str(value)]
-                for titles, value in zip(titles_of.values(), place[1:], strict=True)
-            ),
-        ]
+        others = zip(titles_of.values(), place[1:], strict=True)
+        titles = [str(place[0]), *(named[str(value)] for named, value in others)]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
         panel.grid(axis="y")
     for panel in axes.flat[len(groups) :]:
@@ -111,11 +106,8 @@ def draw(overview: Overview) -> Figure:
         axes.flat[0].set_ylim(scores.min() / 1.3, scores.max() * 1.3)  # intervals may reach below 0
     for panel in axes[:, 0]:
         panel.set_ylabel("Test MASE")
-    lines = dict(
-        pair[::-1]
-        for panel in axes.flat
-        for pair in zip(*panel.get_legend_handles_labels(), strict=True)
-    )
+    legends = (zip(*panel.get_legend_handles_labels(), strict=True) for panel in axes.flat)
+    lines = {label: handle for legend in legends for handle, label in legend}
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
     if study.data.is_sample:
         mark_sample(figure)

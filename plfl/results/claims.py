@@ -96,11 +96,8 @@ def judged(study: Study, variants: Sequence[Variant], folder: Path) -> list[dict
 
 def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     columns = {axis.key: axis.column for axis in study.axes}
-    about = [
-        variant
-        for variant in variants
-        if all(variant.place[columns[k]] in claim.labels(k) for k in claim.where if k in columns)
-    ]
+    keys = [key for key in claim.where if key in columns]
+    about = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
     states = claim.labels("data.states") if "data.states" in claim.where else ()
     each: Sequence[str] = claim.each
     if claim.score in COUNTED:
@@ -206,14 +203,10 @@ def _doubt(comparison: Comparison) -> str:
 
 def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     """A claim about a counted quantity, in every pair of cells that differ only as it says."""
+    pairs = [pair for contest in compared for pair in contest.pairs]
     if claim.score == "bytes":
-        both = [
-            tuple(candidate.bytes for candidate in pair)
-            for contest in compared
-            for pair in contest.pairs
-        ]
+        both = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
     else:
-        pairs = [pair for contest in compared for pair in contest.pairs]
         both = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
     table = np.array([pair for pair in both if pair[1] > 0], float).reshape(-1, 2)
     if not len(table):

@@ -44,11 +44,8 @@ class _Side:
     def cells(self, model: Model) -> dict[str, Forecaster]:
         """All combinations of the study, or the one cell or baseline, by name."""
         of_states = scores(self.tables, model, baselines=self.cell is not None)
-        cells = {
-            forecaster.shown: forecaster
-            for of_state in of_states.values()
-            for forecaster in of_state.those()
-        }
+        those = (forecaster for of_state in of_states.values() for forecaster in of_state.those())
+        cells = {forecaster.shown: forecaster for forecaster in those}
         if self.cell is None:
             return cells
         if self.cell not in cells:

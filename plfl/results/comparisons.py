@@ -62,11 +62,8 @@ def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFra
     with fitting(*(variant.tables.folder for variant in variants)):
         rows = [row | {"about": "claim"} for row in claims.judged(study, variants, folder)]
         for place, group in places(study, variants) if study.task.forecasts else ():
-            rows += [
-                row | {"about": "federation", "place": place}
-                for row in _of_federation(study, group)
-            ]
-            rows += [row | {"about": "new", "place": place} for row in _of_new(study, group)]
+            for about, compare in (("federation", _of_federation), ("new", _of_new)):
+                rows += [row | {"about": about, "place": place} for row in compare(study, group)]
         rows += _of_axes(study, variants)
         table = pd.DataFrame(rows, columns=COLUMNS)
         table = table.astype(dict.fromkeys(TEXT, object)).fillna(dict.fromkeys(TEXT, ""))

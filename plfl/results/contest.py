@@ -128,10 +128,7 @@ class Contender(NamedTuple):
             return words.baseline(method)
         alone = study.combinations.trains_alone(sharing, method)
         axes = {"method": method, "client_opt": client, "server_opt": server}
-        parts = {
-            axis: value if len(getattr(study.grid, axis)) > 1 else "*"
-            for axis, value in axes.items()
-        }
+        parts = {k: v if len(getattr(study.grid, k)) > 1 else "*" for k, v in axes.items()}
         parts |= {"method": "*", "server_opt": "*"} if alone else {}
         if parts["server_opt"] != "*":
             parts["method"] = method
@@ -184,15 +181,10 @@ class Contest:
     @cached_property
     def comparison(self) -> Comparison:
         """The difference with its interval."""
-        names = [
-            f"{candidate.variant.prefix}{candidate.forecaster.shown}"
-            for both in self.pairs
-            for candidate in both
-        ]
-        trained = any(
-            not candidate.forecaster.is_baseline for both in self.pairs for candidate in both
-        )
-        shared = any(candidate.variant.shares_tests for both in self.pairs for candidate in both)
+        every = [candidate for both in self.pairs for candidate in both]
+        names = [f"{candidate.variant.prefix}{candidate.forecaster.shown}" for candidate in every]
+        trained = any(not candidate.forecaster.is_baseline for candidate in every)
+        shared = any(candidate.variant.shares_tests for candidate in every)
         return pooled(names, self.pieces, trained, shared)
 
     def error(self, number: int) -> float:

@@ -211,11 +211,8 @@ def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], C
         f"bytes_{name}": contest_of.bytes(0) if contest_of else np.nan
         for name, contest_of in contests_of.items()
     }
-    if contests_of["best"]:
-        row |= {
-            name: contests_of["best"].row[name]
-            for name in ("clients", "states", "origins", "weeks")
-        }
+    if best := contests_of["best"]:
+        row |= {name: best.row[name] for name in ("clients", "states", "origins", "weeks")}
     return row, contest
 
 

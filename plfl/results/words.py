@@ -172,11 +172,8 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
             text = "the best without one"
         if name.startswith(BASELINE) and len(names) > 1:
             text = text.partition(",")[0]
-        if (
-            name.endswith("-global")
-            and full.removesuffix("-global") not in names
-            and len(models) > 1
-        ):
+        is_told = full.removesuffix("-global") in names or len(models) == 1
+        if name.endswith("-global") and not is_told:
             text += ", the server's model"
         words.append(text + (f" with {listed(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
@@ -233,10 +230,8 @@ def claim(study: Study, named: Claim) -> str:
     else:
         # Where the sides differ in something that the claim is made for each of, all are meant.
         every = bool({"method", "client_opt"} & {*named.each})
-        both = (
-            side(study, named.better, named.than, every),
-            side(study, named.than, named.better, every),
-        )
+        pairs = (named.better, named.than), (named.than, named.better)
+        both = [side(study, *pair, every) for pair in pairs]
         verbs = _VERBS if study.task.forecasts else _VERBS | _OF_CLASSIFIERS
         verb = verbs[named.score]
         if named.share is not None:

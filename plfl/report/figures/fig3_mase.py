@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -137,14 +136,9 @@ def _heat_map(axis: Axes, table: pd.DataFrame, norm: Normalize, absent: NDArray[
 
 def _frame(axis: Axes, row: int, column: int) -> None:
     """Draw a frame around a square, above its neighbours."""
-    look: dict[str, Any] = {
-        "fill": False,
-        "edgecolor": ACCENT,
-        "lw": 1.5,
-        "zorder": 4,
-        "clip_on": False,
-    }
-    axis.add_patch(Rectangle((column, row), 1, 1, **look))
+    frame = Rectangle((column, row), 1, 1, fill=False, edgecolor=ACCENT, lw=1.5, zorder=4)
+    frame.set_clip_on(False)
+    axis.add_patch(frame)
 
 
 def number(value: float) -> str:
