@@ -189,12 +189,9 @@ class _Job:
 
     def _recorded(self) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
         """The federation, the records and the recorder of each part of each trial."""
-        pairs = [pair for t in self.trials for pair in zip(t.parts, t.recorders, strict=True)]
-        return (
-            [part.federation for part, _ in pairs],
-            [recorder.parts for _, recorder in pairs],
-            [recorder for _, recorder in pairs],
-        )
+        federations = [part.federation for trial in self.trials for part in trial.parts]
+        recorders = [recorder for trial in self.trials for recorder in trial.recorders]
+        return federations, [recorder.parts for recorder in recorders], recorders
 
     def _resume(self) -> int:
         """Restore the checkpoint; the round after which it was saved, or 0."""

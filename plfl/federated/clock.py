@@ -111,13 +111,8 @@ class Clock:
     def _spent(self, traffic: Traffic) -> Seconds:
         """Seconds (3, N) of downloads, work and uploads; the work noted so far is set to zero."""
         work, self._work = self._work, np.zeros_like(self._work)
-        return np.stack(
-            [
-                traffic["bytes_down"] * self.down_seconds,
-                work * self.step_seconds,
-                traffic["bytes_up"] * self.up_seconds,
-            ]
-        )
+        down, up = traffic["bytes_down"] * self.down_seconds, traffic["bytes_up"] * self.up_seconds
+        return np.stack([down, work * self.step_seconds, up])
 
     def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> RoundTimes:
         """Times of a round with this `traffic`, in which `groups` took part, each when all of the

@@ -190,16 +190,8 @@ class _Part:
         cohort, f, routine = self.cohort, self.f, self.asked.routine
         assert routine is not None
         self.start = f.models(self.clients, self._of(self.asked.start))
-        session = Session(
-            f,
-            engine,
-            cohort.t,
-            self.clients,
-            self.start,
-            routine.minibatches,
-            self.index,
-            cohort.stay,
-        )
+        which = (routine.minibatches, self.index, cohort.stay)
+        session = Session(f, engine, cohort.t, self.clients, self.start, *which)
         trained = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps

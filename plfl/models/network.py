@@ -241,10 +241,9 @@ class ModuleNetwork:
             forecast = torch.cat([forecast, features["penultimate"].mT], -1)
         views = self.layout.views(out)
         if isinstance(how, Traced):
-            for view, gradients in zip(
-                views.values(), how.backward(*tensors, forecast), strict=True
-            ):
-                view.copy_(gradients)
+            gradients = how.backward(*tensors, forecast)
+            for view, gradient in zip(views.values(), gradients, strict=True):
+                view.copy_(gradient)
             return
         leaves = [leaf for of_row in how for leaf in of_row.values()]
         with torch.inference_mode(False):

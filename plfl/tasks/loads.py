@@ -122,19 +122,16 @@ class LoadTask(Task):
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
         If ends cross after that, the outer end is moved outwards, which widens its interval."""
-        bands_widened, kwh = (
-            self.banded(dataset, predictions).copy(),
-            dataset.load_scale[client] * widths,
-        )
+        bands, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * widths
         if self.widening == "adaptive":
-            kwh = self._followed(dataset, client, starts, bands_widened, kwh)
+            kwh = self._followed(dataset, client, starts, bands, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
-            bands_widened[..., low] -= kwh[..., i]
-            bands_widened[..., high] += kwh[..., i]
-        below, above = bands_widened[..., self.middle :: -1], bands_widened[..., self.middle :]
-        bands_widened[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
-        bands_widened[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
-        return bands_widened
+            bands[..., low] -= kwh[..., i]
+            bands[..., high] += kwh[..., i]
+        below, above = bands[..., self.middle :: -1], bands[..., self.middle :]
+        bands[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
+        bands[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
+        return bands
 
     def _followed(
         self,

@@ -275,13 +275,8 @@ def _rule(optimiser: ClientOpt) -> Mirrored | None:
             return None
     if isinstance(optimiser, Adam):
         settings |= {"beta1": optimiser.beta1, "beta2": optimiser.beta2, "eps": optimiser.eps}
-    return _Rule(
-        kind=kind,
-        lr=optimiser.lr,
-        proximal=optimiser.proximal,
-        coupled_decay=optimiser.coupled_decay,
-        **settings,
-    )
+    common = {key: getattr(optimiser, key) for key in ("lr", "proximal", "coupled_decay")}
+    return _Rule(kind=kind, **common, **settings)
 
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}

@@ -216,22 +216,17 @@ class Stacked:
             outputs = self.network.forecasts(rows[models], *self.inputs(every[numbers]))
             predictions.append(outputs[: len(some)].flatten(0, 1))
         joined = torch.cat(predictions)
-        return [
-            joined[begin : begin + len(starts_of_part)]
-            for begin, starts_of_part in zip(begins, starts, strict=True)
-        ]
+        return [joined[begin : begin + len(s)] for begin, s in zip(begins, starts, strict=True)]
 
     @torch.inference_mode()
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         features = []
         for s, windows in enumerate(starts):
-            parts = [
-                self.network.forward_pass(rows[s : s + 1], *self.inputs(some[None]), features=True)[
-                    1
-                ]
-                for some in windows.split(FEATURES)
-            ]
-            features.append(torch.cat([part.penultimate[0].mT for part in parts]))
+            row, parts = rows[s : s + 1], []
+            for some in windows.split(FEATURES):
+                _, kept = self.network.forward_pass(row, *self.inputs(some[None]), features=True)
+                parts.append(kept.penultimate[0].mT)
+            features.append(torch.cat(parts))
         return features
 
     @torch.inference_mode()

@@ -13,22 +13,14 @@ Bytes = NDArray[np.uint8]
 def typed(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """The arrays with the types of a message's fields, as the receiver gets them. CodecError: a
     code is out of range, or a number is implausible, or not finite."""
-    arrays_of_kind = [
-        np.ascontiguousarray(array, np.uint8 if field.kind == "code" else field.kind)
-        for field, array in zip(fields, arrays, strict=True)
-    ]
-    for field, array in zip(fields, arrays_of_kind, strict=True):
-        _check(field, array)
-    return arrays_of_kind
+    types = (np.uint8 if field.kind == "code" else field.kind for field in fields)
+    parts = zip(fields, arrays, types, strict=True)
+    return [_checked(field, np.ascontiguousarray(array, kind)) for field, array, kind in parts]
 
 
 def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
     """The messages (n, bytes) of n clients."""
-    parts = [
-        _packed(*field_and_array)
-        for field_and_array in zip(fields, typed(fields, arrays), strict=True)
-    ]
-    return np.concatenate(parts, axis=1)
+    return np.concatenate([*map(_packed, fields, typed(fields, arrays))], axis=1)
 
 
 def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
@@ -41,14 +33,15 @@ def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
     return [_unpacked(field, part) for field, part in zip(fields, parts, strict=True)]
 
 
-def _check(field: Field, array: NDArray[Any]) -> None:
-    """Refuse values that no sender can have sent."""
+def _checked(field: Field, array: NDArray[Any]) -> NDArray[Any]:
+    """The array; values that no sender can have sent are refused."""
     if field.kind == "code" and array.size and array.max() >= field.levels:
         raise CodecError(
             f"the coded update has the code {array.max()}, which is not below {field.levels}"
         )
     if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
         raise CodecError("the coded update has numbers that are implausible, or not finite")
+    return array
 
 
 def _packed(field: Field, array: NDArray[Any]) -> Bytes:
@@ -60,16 +53,11 @@ def _packed(field: Field, array: NDArray[Any]) -> Bytes:
 
 def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
     if field.kind != "code":
-        array = np.ascontiguousarray(part).view(field.kind)
-        _check(field, array)
-        return array
+        return _checked(field, np.ascontiguousarray(part).view(field.kind))
     bits = np.unpackbits(part, axis=1, bitorder="little")
     used = field.count * field.bits
     if bits[:, used:].any():
         raise CodecError("the coded update has bits after its last code")
     digits = bits[:, :used].reshape(len(part), field.count, field.bits)
-    codes: NDArray[np.uint8] = (digits << np.arange(field.bits, dtype=np.uint8)).sum(
-        -1, dtype=np.uint8
-    )
-    _check(field, codes)
-    return codes
+    places = np.arange(field.bits, dtype=np.uint8)
+    return _checked(field, (digits << places).sum(-1, dtype=np.uint8))

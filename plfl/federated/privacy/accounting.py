@@ -111,12 +111,8 @@ def bounds(rounds: Rounds, delta: float) -> list[Bound]:
 
 def has_accountant(draw: Draw) -> bool:
     """Whether an accountant is installed that uses the amplification of privacy by random draws."""
-    packages = {
-        "fixed": "dp_accounting",
-        "poisson": "dp_accounting",
-        "allocation": "PLD_accounting",
-    }
-    return draw in packages and find_spec(packages[draw]) is not None
+    package = "PLD_accounting" if draw == "allocation" else "dp_accounting"
+    return draw in ACCOUNTANTS and find_spec(package) is not None
 
 
 def unamplified(rounds: Rounds, delta: float) -> Bound:

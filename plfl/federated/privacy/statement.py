@@ -54,10 +54,8 @@ def sizes(study: Study) -> list[int]:
 def least(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
     """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
     often each round was released that was released more than once."""
-    rounds = (
-        replace(rounds_of(study.federation, size), repeated=repeated) for size in sizes(study)
-    )
-    return max(bounds(of_size, delta)[0] for of_size in rounds)
+    rounds = (rounds_of(study.federation, size) for size in sizes(study))
+    return max(bounds(replace(of_size, repeated=repeated), delta)[0] for of_size in rounds)
 
 
 def statements(study: Study) -> pd.DataFrame:
