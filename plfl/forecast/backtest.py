@@ -30,12 +30,8 @@ def pairs(
     load = readings["load"]
     at = pd.DatetimeIndex(forecasts.index)
     made_at = pd.DatetimeIndex(forecasts["made_at"])
-    known = {
-        "truth": at,
-        "last": made_at,
-        "naive_day": at - pd.Timedelta(days=1),
-        "naive_week": at - pd.Timedelta(minutes=WEEK),
-    }
+    day, week = pd.Timedelta(days=1), pd.Timedelta(minutes=WEEK)
+    known = {"truth": at, "last": made_at, "naive_day": at - day, "naive_week": at - week}
     columns = {name: load.reindex(stamps).to_numpy() for name, stamps in known.items()}
     columns["forecast"] = forecasts["forecast"].to_numpy()
     table = pd.DataFrame(columns, index=at)

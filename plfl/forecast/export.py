@@ -33,12 +33,8 @@ def export(path: Path, program: Program, later: int, about: dict[str, Any]) -> N
     if not all(map(find_spec, ("onnx", "onnxscript"))):
         raise PlflError('ONNX needs further packages; install them with pip install "plfl[onnx]"')
     rows = program.rows + later
-    about = {
-        "plfl": __version__,
-        "readings": ["windows", rows, len(program.scale)],
-        "minute": ["windows"],
-        **about,
-    }
+    form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}
+    about = {"plfl": __version__, **form, **about}
     exported = traced(program, rows)
     # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it unchanged.
     for node in list(exported.graph.nodes):

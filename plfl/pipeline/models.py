@@ -92,11 +92,7 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
         ]
         widths = {"local": np.stack(each)}
     about = describe(study, baseline_cell(state, name), dataset, widths)
-    arrays = {
-        f"{i}.{key}": array
-        for i, of_client in enumerate(fitted)
-        for key, array in of_client.items()
-    }
+    arrays = {f"{i}.{key}": x for i, kept in enumerate(fitted) for key, x in kept.items()}
     write_models(file, arrays, about)
 
 

@@ -277,11 +277,7 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
         )
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
-    functions = {
-        name: attribute
-        for name, attribute in vars(cls).items()
-        if isinstance(attribute, FunctionType)
-    }
+    functions = {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType)}
     for name in functions.keys() - bases:
         if not name.startswith("_") and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(

@@ -367,11 +367,8 @@ class Study(Section):
         """The sharing schemes of the grid that share parameters, but no raw data; without those
         of `for_new`."""
         nothing, other = self.combinations.shares_nothing, self.for_new
-        return [
-            s
-            for s in self.grid.sharing
-            if not nothing(s) and self.joins(s) != "raw" and s not in other
-        ]
+        named = [s for s in self.grid.sharing if s not in other]
+        return [s for s in named if not nothing(s) and self.joins(s) != "raw"]
 
     @property
     def for_new(self) -> dict[str, int]:
@@ -434,12 +431,9 @@ class Study(Section):
     @property
     def untuned(self) -> dict[str, tuple[Candidate, bool]]:
         """The first cell of each combination: its algorithms, and whether clients train alone."""
-        combinations = self.combinations
+        untuned = self.combinations.untuned
         first = {cell.combination: cell for cell in reversed(self.cells)}
-        return {
-            str(cell): (combinations.untuned(*names), self.is_alone(cell))
-            for names, cell in first.items()
-        }
+        return {str(c): (untuned(*names), self.is_alone(c)) for names, c in first.items()}
 
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
         """These cells and, if they are tuned, those that differ from them only in their seeds:
