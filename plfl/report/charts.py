@@ -189,8 +189,8 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         left = room // len(study.data.states)
         for client in sorted(of_state["client"].unique()):
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
-            names = {"load": "truth", "forecast": "local", "persistence": "persistence"}
-            lines = {name: week[column] for name, column in names.items()}
+            drawn = {"load": "truth", "forecast": "local", "persistence": "persistence"}
+            lines = {name: week[column] for name, column in drawn.items()}
             if "baseline" in week:
                 lines["best baseline"] = week["baseline"]
             if ends:

@@ -95,8 +95,8 @@ def draw(overview: Overview) -> Figure:
             _over_bytes(study, panel, axis, part)
         else:
             _lines(study, panel, axis, part, codecs)
-        others = zip(titles_of.values(), place[1:], strict=True)
-        titles = [str(place[0]), *(named[str(value)] for named, value in others)]
+        values = zip(titles_of.values(), place[1:], strict=True)
+        titles = [str(place[0]), *(titles_by[str(value)] for titles_by, value in values)]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
         panel.grid(axis="y")
     for panel in axes.flat[len(groups) :]:
