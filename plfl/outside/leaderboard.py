@@ -36,7 +36,8 @@ COLUMNS = [
 
 def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> list[str]:
     """Add rows to a leaderboard; return its methods, the best first. A row replaces an older one of
-    the same method. A file that does not exist begins with the rows of `begun`, if that exists.
+    the same method, and those of other versions of the task leave. A file that does not exist
+    begins with the rows of `begun`, if that exists.
 
     Raises:
         PlflError: the file has other columns.
@@ -46,7 +47,8 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
         before = pd.read_csv(older, keep_default_na=False, dtype=str)
         if list(before) != COLUMNS:
             raise PlflError(f"{older}: its columns are {list(before)}, but a row's are {COLUMNS}")
-        board = pd.concat([before, board]).drop_duplicates("method", keep="last")
+        comparable = before["version"].isin(board["version"]) | (not len(board))
+        board = pd.concat([before[comparable], board]).drop_duplicates("method", keep="last")
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
     with atomic(file) as temporary:
         board.to_csv(temporary, index=False)

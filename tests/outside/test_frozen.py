@@ -128,6 +128,9 @@ def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
         path.write_text(yaml.safe_dump(raw | change))
         with naming(ConfigError, *words):
             opened(path)
+    rows = [{"method": str(k), "version": k, "score": k} for k in (1, 2)]
+    assert append(rows[:1], tmp_path / "new.csv") == ["1"]
+    assert append(rows[1:], tmp_path / "new.csv") == ["2"]  # scores of versions do not compare
     with naming(PlflError, "its columns are ['other']"):
         (tmp_path / "board.csv").write_text("other\n1\n")
         append([], tmp_path / "board.csv")
