@@ -50,7 +50,7 @@ STYLES = {
     "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
 }
 """The name, colour and line of each way."""
-NEW = {"map": {"2017-05-07", "2017-09-24"}}
+NEW = {"map": {"2017-05-07", "2017-09-24"}, "map-homes": {"2013-10-16"}}
 """Dates, at which a test begins, that were in no earlier run with trees."""
 SINGLE = (*ALONE, *WAYS["received"])
 """Forecasters that the table has one by one, too."""
