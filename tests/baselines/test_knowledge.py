@@ -11,7 +11,7 @@ from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
-from plfl.baselines.trees import TreeSettings
+from plfl.baselines.trees import TreeSettings, trained
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
@@ -126,6 +126,20 @@ def test_others_are_those_of_the_own_federation(name: str) -> None:
         np.testing.assert_array_equal(predict(client, starts), again(client, starts))
     alone = predict(2, data.starts(2, "test"))
     assert np.isnan(alone).all() == (name in OTHERS)
+
+
+def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
+    data, levels = dataset(clients=4, days=25), (0.1, 0.5, 0.9)
+    settings = TreeSettings(trees=5, levels=levels)
+    forecast = LightgbmMean().trained(data, settings).predict
+    starts, test = data.starts(0, "train")[-672:], data.starts(0, "test")
+    others = [trained(data.of(np.array([k])), data, settings).stages[0] for k in (1, 2, 3)]
+    losses = []
+    for other in others:
+        over = data.truth(starts)[:, None] - other(0, starts)[:, 0]
+        losses.append(np.where(over > 0, over * levels, over * (np.array(levels) - 1)).mean())
+    best = [others[k](0, test) for k in np.argsort(losses)[:2]]
+    np.testing.assert_allclose(forecast(0, test), np.mean(best, axis=0))
 
 
 @pytest.mark.parametrize("name", OTHERS)

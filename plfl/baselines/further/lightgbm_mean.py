@@ -40,7 +40,7 @@ class LightgbmMean(Further):
                         _mean_of_best(predicts, data, client, boosting.levels)
                         for data, predicts in zip(known, by_stage, strict=False)
                     ]
-                    means[client] = trees.TreeModel(tuple(stages), of_clients[client].size)
+                    means[client] = trees.TreeModel(tuple(stages), ())
         return Trained(
             trees.forecasts(dataset, means, boosting), [model.size for model in of_clients]
         )
@@ -53,10 +53,11 @@ def _mean_of_best(
     starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
     truth = dataset.truth(starts)
     forecasts = [predict(client, starts) for predict in predicts]
-    errors = [np.abs(truth - forecast).mean() for forecast in forecasts]
     if levels:
         truth = truth.reshape(len(truth), -1)
         errors = [pinball(truth, quantiles, levels) for quantiles in forecasts]
+    else:
+        errors = [float(np.abs(truth - forecast).mean()) for forecast in forecasts]
     half = np.argsort(errors, kind="stable")[: -(-len(predicts) // 2)]
 
     def mean(client: int, starts: Rows) -> Floats:
