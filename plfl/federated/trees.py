@@ -80,7 +80,8 @@ class Part(NamedTuple):
 LEARNERS = 2
 """LightGBMs that a client keeps."""
 OLDEST = 100
-"""Trees of a LightGBM that is no longer kept. To take each back would take a fifth of its time."""
+"""A LightGBM with this many trees is not kept, so that it stays small. To take each tree back
+instead would cost a fifth of the time."""
 
 
 class Tree(NamedTuple):
@@ -262,7 +263,8 @@ class GrowingClient(threading.Thread):
         return self.server.clients, self.server.first + self.rank, *self.given.values()
 
     def _learner(self, machines: dict[str, Any]) -> lightgbm.Booster:
-        """A LightGBM without trees: one that is kept, if there is, which must be put back."""
+        """A LightGBM, with the trees that it has grown: one that is kept, if there is, which must
+        be put back; or else a new one."""
         import lightgbm
 
         kept = self.part.learners
