@@ -27,6 +27,7 @@ from plfl.results.scores import WeeklyScores, best, pooled, weekly
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks import Task, task_of
+from plfl.tasks.metrics import OF_DAYS
 from plfl.tasks.quantiles import Quantiles
 
 Floats = NDArray[np.float64]
@@ -120,7 +121,7 @@ def score(
 
 def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Errors by day, with those of the metric as `error`."""
-    return errors if metric == "mase" else errors.assign(error=errors["crps"])
+    return errors.assign(error=errors[OF_DAYS[metric]])
 
 
 def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:

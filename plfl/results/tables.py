@@ -20,6 +20,7 @@ from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_t
 from plfl.results.words import client_label, method_label, server_label
 from plfl.study import Cell, Study
 from plfl.tasks.loads import LoadTask
+from plfl.tasks.metrics import OF_DAYS
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class Tables:
         test set counts as one day."""
         if (Path(self.folder) / "errors.parquet").is_file():
             labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
-            column = {"mase": "error", "scaled_crps": "crps"}[score]
+            column = OF_DAYS[score]
             columns = [*labels, "client", "day", column, "forecasts", "scale"]
             return self.errors(columns, model=model).rename(columns={column: "error"})
         if not self._is_deployed:

@@ -151,6 +151,10 @@ def columns_of(dataset: Dataset) -> list[str]:
     return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
 
 
+OF_DAYS = {"mase": "error", "scaled_crps": "crps"}
+"""Scores, and the column of `of_days` of which each is the sum over that of its scale."""
+
+
 def of_days(
     dataset: Dataset, client: int, forecast: Floats, crps: Floats | None = None
 ) -> dict[str, Any]:
