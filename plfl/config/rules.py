@@ -309,6 +309,6 @@ class MethodRules(Algorithm):
     simulation_only: ClassVar[str | None] = None
     """Why the method cannot be deployed (`plfl.deploy`); None if it can."""
 
-    def stays_here(self) -> str | None:
+    def undeployable(self) -> str | None:
         """Why the method with these hyperparameters cannot be deployed; None if it can."""
         return self.simulation_only

@@ -73,7 +73,7 @@ class Boosting(Method):
     noise: float = Field(0.0, ge=0)
     """Noise on each sum of all clients, in units of what a window adds; with L1 errors."""
 
-    def stays_here(self) -> str | None:
+    def undeployable(self) -> str | None:
         again = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
         return again if self.noise else None
 
