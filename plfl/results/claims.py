@@ -57,7 +57,7 @@ class Verdict:
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims."""
     p_alone: float | None = None
-    """The p value before this correction, but corrected for `sufficient` comparisons."""
+    """The p value before it, corrected for the number of comparisons if any one is sufficient."""
     deciding: Comparison | None = None
     """The comparison that decides; None for counted quantities."""
     sufficient: int = 1

@@ -275,8 +275,13 @@ def _rule(optimiser: ClientOpt) -> Mirrored | None:
             return None
     if isinstance(optimiser, Adam):
         settings |= {"beta1": optimiser.beta1, "beta2": optimiser.beta2, "eps": optimiser.eps}
-    common = {key: getattr(optimiser, key) for key in ("lr", "proximal", "coupled_decay")}
-    return _Rule(kind=kind, **common, **settings)
+    return _Rule(
+        kind=kind,
+        lr=optimiser.lr,
+        proximal=optimiser.proximal,
+        coupled_decay=optimiser.coupled_decay,
+        **settings,
+    )
 
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
