@@ -7,7 +7,6 @@ import io
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ import yaml
 import plfl
 from plfl.base.files import hold
 from plfl.cli.main import main as plfl_command
-from plfl.forecast.choice import Forecasters
 from plfl.results.records import CELL
 from tests.helpers import fake_results
 from tests.helpers.projects import Project, write_meters
@@ -139,74 +137,20 @@ def later_readings(project: Project, days: int, factor: float = 1.0) -> pd.DataF
     return pd.DataFrame({"load": factor * np.resize(load, len(stamps))}, stamps)
 
 
-def files_of(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def updated(project: Project, table: pd.DataFrame) -> int:
-    table.to_csv(project.folder / "a.csv")
-    return plfl_command(["update", str(project.results), str(project.folder / "a.csv")])
-
-
-def test_an_update_without_new_readings_changes_no_bit(project, capsys, invoke):
-    before = files_of(project.results)
-    files = str(project.folder / "meters" / "North")
-    assert "nothing is changed" in invoke("update", project.results, files).err
-    assert files_of(project.results) == before
-    # Readings that contradict most of those that are known are another meter's.
-    whole = pd.read_csv(project.folder / "meters/North/a.csv", index_col=0)
-    for wrong, status in ((whole * 1.1, 2), (whole.iloc[:3] * 1.1, 2)):
-        assert updated(project, wrong) == status
-        assert "another meter, unit or time zone" in capsys.readouterr().err
-    assert files_of(project.results) == before
-
-
-def test_an_update_keeps_what_is_better_and_forecasts_with_it(project, monkeypatch, capsys, invoke):
+def test_readings_after_those_of_the_study_are_scored_and_forecast(project, monkeypatch, invoke):
     monkeypatch.chdir(project.folder)
-    before = files_of(project.results)
-    whole = pd.read_csv("meters/North/a.csv", index_col=0, parse_dates=True)
-    whole.iloc[50] *= 1.5
-    assert updated(project, pd.concat([whole, later_readings(project, 10, 1.3)])) == 0
-    said = capsys.readouterr()
-    assert "a: 960 new readings until 2024-01-25 00:00:00, 1 corrected" in said.err
-    assert "no readings of 2 of the meters: b, c" in said.err
-    (folder,) = (project.results / "updates").iterdir()
-    table = pd.read_csv(folder / "update.csv").set_index("forecaster")
-    (outcome,) = pd.read_csv(io.StringIO(said.out)).itertuples()
-    best = table[["mase_before", "mase_after"]].min(axis=1).idxmin()
-    assert (outcome.client, outcome.now) == ("a", best)
-    page = (folder / "index.html").read_text(encoding="utf-8")
-    assert f"<td>a</td><td>{outcome.so_far}</td><td>{best}</td>" in page
-    assert f'<td class="n">{outcome.mase_now:.3f}</td></tr>' in page and "data:image/svg" in page
-    is_new = table["kept"] == "new"
-    assert (is_new == (table["mase_after"] < table["mase_before"])).all()
-    assert is_new["lightgbm_lags"] if "lightgbm_lags" in is_new else is_new.any()
-    assert table["training"]["P2"] == "own steps" and table["training"]["naive_day"] == "none"
-    # The study's own files are as they were.
-    after = files_of(project.results)
-    assert {path: after[path] for path in before} == before
-    for row in pd.read_csv(folder / "models" / "index.csv").itertuples():
-        old = plfl.load(project.results / "models" / str(row.file))
-        new = plfl.load(folder / "models" / str(row.file))
-        name = row.cell if row.sharing == "baseline" else row.sharing
-        for client in old.clients:
-            readings = old.read(Path(f"meters/North/{client}.csv"))
-            same = old.predict(readings, client).equals(new.predict(readings, client))
-            assert same == (client != "a" or not is_new[str(name)])
-        assert new.scalings["a"].known == np.datetime64("2024-01-25")
-    # A file with nothing but the new readings is enough, and gives the forecast of the model file.
-    later_readings(project, 12, 1.3)[96 * 10 :].to_csv("a.csv")
-    shown = invoke("forecast", "results/own", "a.csv")
-    assert f"a: {best}, least error of its last readings" in shown.err
-    everything = pd.concat([whole, later_readings(project, 12, 1.3)])
-    everything.to_csv("a.csv")
-    index = pd.read_csv(folder / "models" / "index.csv")
-    file = index[(index["cell"] == best) | (index["sharing"] == best)]["file"].iloc[0]
-    alone = invoke("forecast", str(folder / "models" / file), "a.csv").out
-    assert invoke("forecast", "results/own", "a.csv").out == alone
-    # What it was chosen on is not scored again; what came later is.
-    scores = pd.read_csv(io.StringIO(invoke("backtest", "results/own", "a.csv").out))
-    assert scores["first"][0] == "2024-01-25 00:15:00" and scores["forecasts"][0] == 192
+    later, whole = later_readings(project, 16, 1.3), pd.read_csv("meters/North/a.csv", index_col=0)
+    later.to_csv("a.csv")
+    Path("all").mkdir()
+    pd.concat([whole.set_axis(pd.to_datetime(whole.index)), later]).to_csv("all/a.csv")
+    # The study knows the earlier ones.
+    assert invoke("forecast", "results/own", "a.csv") == invoke("forecast", "results/own", "all")
+    said = invoke("backtest", "results/own", "a.csv", "--plot", "weeks.svg")
+    assert said.out == invoke("backtest", "results/own", "all").out
+    (row,) = pd.read_csv(io.StringIO(said.out)).to_dict("records")
+    assert row["first"] == "2024-01-15 00:15:00" and row["forecasts"] == len(later)
+    assert row["naive_day"] > 0 and row["past_mase"] > 0
+    assert f"<!-- {row['forecaster']}" in Path("weeks.svg").read_text(encoding="utf-8")
 
 
 def test_programs_are_of_what_forecasts(project, monkeypatch, capsys, invoke):
@@ -220,44 +164,6 @@ def test_programs_are_of_what_forecasts(project, monkeypatch, capsys, invoke):
     for path, reason in (("x.onnx", "name a folder"), ("x.pt2", "ends in .onnx")):
         one = ["--client", "a"] * (path == "x.pt2")
         assert reason in invoke("export", "results/own", "--to", path, *one, status=2).err
-
-
-def test_two_updates_are_one(project, tmp_path, monkeypatch):
-    monkeypatch.setattr("plfl.forecast.update.HELD", pd.Timedelta(days=2))
-    whole = later_readings(project, 12, 1.3)
-    copy = tmp_path / "copy"
-    shutil.copytree(project.results, copy)
-    assert updated(project, whole[: 96 * 6]) == updated(project, whole[96 * 5 :]) == 0
-    (project.folder / "all").mkdir()
-    whole.to_csv(project.folder / "all" / "a.csv")
-    assert plfl_command(["update", str(copy), str(project.folder / "all")]) == 0
-    both = [sorted((root / "updates").iterdir())[-1] for root in (project.results, copy)]
-    first, second = (pd.read_parquet(folder / "readings.parquet") for folder in both)
-    pd.testing.assert_frame_equal(first, second)
-    kept = [pd.read_csv(folder / "update.csv").set_index("forecaster")["kept"] for folder in both]
-    index = pd.read_csv(both[0] / "models" / "index.csv")
-    index["name"] = index["sharing"].where(index["sharing"] != "baseline", index["cell"])
-    trained = [name for name in kept[0].index if kept[0][name] == kept[1][name] == "new"]
-    assert trained
-    for name in trained:
-        file = index[index["name"] == name]["file"].iloc[0]
-        assert (both[0] / "models" / file).read_bytes() == (both[1] / "models" / file).read_bytes()
-
-
-def test_a_killed_update_leaves_the_results_as_they_were(project, monkeypatch):
-    before = files_of(project.results)
-    with monkeypatch.context() as broken:
-        broken.setattr("plfl.forecast.update.write_table", lambda *_: sys.exit(9))
-        with pytest.raises(SystemExit):
-            updated(project, later_readings(project, 8))
-    unfinished = [path for path in files_of(project.results) if path not in before]
-    assert unfinished and plfl_command(["forecast", str(project.results), "a.csv"]) == 2
-    assert updated(project, later_readings(project, 8)) == 0
-    assert [path.name for path in (project.results / "updates").iterdir()] == ["2024-01-23"]
-    # Models of another training are not what an update began with.
-    for path in (project.results / "models").glob("*.safetensors"):
-        path.write_bytes(path.read_bytes()[::-1])
-    assert Forecasters(project.results).update is None
 
 
 @pytest.mark.parametrize("days", [1, 3, 8, 20])

@@ -1,14 +1,15 @@
-"""`plfl backtest`, `plfl update`: errors for later readings, and what these readings change."""
+"""`plfl backtest`: the errors of forecasts for later readings."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
-from plfl.base.files import write_text
+from plfl.base.files import atomic, write_text
 from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_results, add_unit, for_each_meter
 
 if TYPE_CHECKING:  # the command line starts without pandas
@@ -18,37 +19,30 @@ BACKTEST = """
 plfl backtest results/own december/
 plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --plot errors.png
 """
-UPDATE = """
-plfl update results/own december/
-"""
+COLUMNS = 3
+"""Panels side by side in a drawing."""
 
 
 def add(commands: Commands) -> None:
     about = "score the forecasts for readings after the training, meter by meter"
     parser = add_parser(commands, "backtest", about, BACKTEST, run)
-    _add_new(parser)
+    add_results(parser)
+    text = "files of new readings, or folders of them: whole exports or only what is new"
+    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
+    add_unit(parser)
     text = "score this forecaster instead"
     parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this CSV file")
     text = "draw the errors of each week: .png, .svg or .pdf"
     parser.add_argument("--plot", type=Path, metavar="FILE", help=text)
-    about = "take new readings behind the old ones, and bring the kept models up to date"
-    _add_new(add_parser(commands, "update", about, UPDATE, _update))
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    add_results(parser)
-    text = "files of new readings, or folders of them: whole exports or only what is new"
-    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
-    add_unit(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
     import pandas as pd
 
+    from plfl.forecast.backtest import backtest
     from plfl.forecast.choice import Forecasters
-    from plfl.forecast.update import backtest
 
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
         raise PlflError(f"--plot {options.plot}: name a file that ends in .png, .svg or .pdf")
@@ -60,71 +54,55 @@ def run(options: argparse.Namespace) -> int:
 
     scored = for_each_meter(tables, problems, score)
     rows = [row for row, _, _ in scored.values()]
-    _tell_drift(rows)
-    text = _csv(pd.DataFrame(rows))
+    for row in rows:
+        if row["drift_low"] > 0:
+            print(
+                f"{row['client']}: its weekly error has grown from {row['past_mase']:.2f} MASE by "
+                f"{row['drift']:.2f} ({row['drift_low']:.2f} to {row['drift_high']:.2f}): look for "
+                "a change in the building or its meter; if it stays, run the study again with "
+                "these readings",
+                file=sys.stderr,
+            )
+    text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
     if options.out is None:
         print(text, end="")
     else:
         write_text(options.out, text)
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
-        from plfl.report.update import draw
-
-        draw(rows, {client: (past, now) for client, (_, past, now) in scored.items()}, options.plot)
+        weeks = {client: (past, now) for client, (_, past, now) in scored.items()}
+        _draw(rows, weeks, options.plot)
         print(f"wrote {options.plot}", file=sys.stderr)
     return INCOMPLETE if problems else 0
 
 
-def _update(options: argparse.Namespace) -> int:
-    """Print what the update changes; what is new, or could not be used, goes to standard error."""
-    import logging
+def _draw(
+    rows: Sequence[Mapping[str, Any]],
+    weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]],
+    path: Path,
+) -> None:
+    """Draw a panel for each row of the table and write the figure. `weeks`: the weekly MASE of each
+    client in the test set and in the new readings, by its first day."""
+    from plfl.report.figures.style import ACCENT, COLOURS, PAGE, REFERENCE, fit, panels, style
 
-    from plfl.base.files import hold
-    from plfl.forecast.choice import Forecasters
-    from plfl.forecast.update import Update
-    from plfl.report.update import write as page
-
-    # Loads beyond what a model has seen are what it is trained for here.
-    logging.getLogger("plfl.forecast.model").setLevel(logging.ERROR)
-    busy = "another process is running this study or updating it; wait until it has finished"
-    lock = hold(options.results / ".lock", busy=busy)
-    try:
-        update = Update(Forecasters(options.results))
-        reader = update.forecasters.any_model
-        tables, problems = reader.read_all(options.new, unit=options.read_as)
-
-        def add_readings(client: str, readings: pd.DataFrame) -> None:
-            print(f"{client}: {update.add(client, readings)}", file=sys.stderr)
-
-        for_each_meter(tables, problems, add_readings)
-        without = [name for name in update.forecasters.clients if name not in tables]
-        if without:
-            shown = ", ".join(without[:3]) + (" …" if len(without) > 3 else "")
-            print(f"no readings of {len(without)} of the meters: {shown}", file=sys.stderr)
-        if update.readings:
-            folder = update.write(page)
-            _tell_drift(update.errors)
-            print(_csv(update.outcome()), end="")
-            print(f"wrote {folder}", file=sys.stderr)
-        else:
-            print("nothing is changed", file=sys.stderr)
-    finally:
-        lock.release()
-    return INCOMPLETE if problems else 0
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.4g", lineterminator="\n")
-
-
-def _tell_drift(rows: list[dict[str, Any]]) -> None:
-    """A line about each meter that has drifted, and what to do."""
-    for row in rows:
-        if row["drift_low"] > 0:
-            print(
-                f"{row['client']}: its weekly error has grown from {row['past_mase']:.2f} MASE by "
-                f"{row['drift']:.2f} ({row['drift_low']:.2f} to {row['drift_high']:.2f}): look for "
-                "a change in the building or its meter; if it stays, `plfl update`, and if that "
-                "does not help, run the study again with these readings",
-                file=sys.stderr,
-            )
+    lines = -(-len(rows) // COLUMNS)
+    with style():
+        size = PAGE, 0.4 + 1.5 * lines
+        figure, axes = panels(lines, COLUMNS, size, sharex=True, sharey=True)
+        for axis, row in zip(axes.flat, rows, strict=False):
+            past, now = weeks[str(row["client"])]
+            axis.axhline(1, **REFERENCE)
+            axis.plot(past.index, past, marker="o", color=COLOURS[4], label="test set")
+            axis.plot(now.index, now, marker="s", color=COLOURS[0], label="new weeks")
+            drifted = row["drift_low"] > 0
+            grown = f", grown by {row['drift']:.2f}" if drifted else ""
+            title = f"{fit(str(row['client']), 44)}\n{fit(row['forecaster'] + grown, 44)}"
+            axis.set_title(title, color=ACCENT if drifted else "black")
+            axis.tick_params(axis="x", rotation=45)
+        for axis in axes.flat[len(rows) :]:
+            axis.set_visible(False)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("MASE of a week")
+        axes.flat[0].legend()
+        with atomic(path) as temporary:
+            figure.savefig(temporary)

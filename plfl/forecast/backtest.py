@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,36 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.data.dataset import WEEK
+from plfl.forecast.choice import Forecasters
 from plfl.forecast.model import ForecastModel
 
 FEWEST = 2
 """Weeks that must be known, before and after, to say whether the errors have grown."""
+
+
+def backtest(
+    forecasters: Forecasters, client: str, new: pd.DataFrame, wanted: str = ""
+) -> tuple[dict[str, object], pd.Series[float], pd.Series[float]]:
+    """The errors of a client's forecaster for readings that are new, or, if none are, for those of
+    the study that it was neither trained nor chosen on.
+
+    Returns the result of `scored` with the MASE of the study's test set and the `drift` from it;
+    the MASE of each week of the test set, and of the new readings. Errors: see `Forecasters.of`
+    and `pairs`.
+    """
+    choice = forecasters.of(client, wanted)
+    model = forecasters.model(choice.file)
+    known = forecasters.readings[client]
+    joined = forecasters.with_earlier(client, new, len(known))
+    past, after = pd.Series(dtype=float), None
+    if joined.index[-1] > known.index[-1]:
+        after = known.index[-1]
+        with suppress(DataError):  # no test set that is long enough
+            past = weekly(pairs(model, client, known))
+    table = pairs(model, client, joined, after)
+    now = weekly(table)
+    row = {"client": client, "forecaster": choice.name, **scored(table)}
+    return row | {"past_mase": past.mean(), **drift(past, now)}, past, now
 
 
 def pairs(

@@ -8,22 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.base.errors import DataError, ResultsError, did_you_mean
-from plfl.base.files import sha256
+from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
-from plfl.forecast.backtest import pairs, weekly
 from plfl.forecast.fitting import AS_RECEIVED
 from plfl.forecast.model import ForecastModel, load
-from plfl.results.records import read_table
 from plfl.results.tables import Tables
 
-INDEX = "index.csv"
-"""The table of the kept forecasters."""
-MEASURED, READINGS, WEEKS = "update.parquet", "readings.parquet", "weeks.parquet"
-"""The tables of an update: how the forecasters compared, all readings, and the weekly errors."""
 MOST = 4
 """Forecasters that a reason lists."""
 
@@ -40,8 +33,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Forecasters:
-    """The forecasters that a results folder keeps: those of the study or, after `plfl update`,
-    those of the last update."""
+    """The forecasters that a results folder keeps."""
 
     results: Path
 
@@ -49,31 +41,22 @@ class Forecasters:
     def tables(self) -> Tables:
         return Tables(self.results)
 
-    @cached_property
-    def update(self) -> Path | None:
-        """The folder of the last update; None: there is none of these models."""
-        of_study = self.results / "models"
-        for folder in sorted((self.results / "updates").glob("[!.]*"), reverse=True):
-            begun = _index(folder / "models")
-            files = [of_study / file for file in begun["file"]]
-            digests = [sha256(file) if file.is_file() else "" for file in files]
-            if digests == begun["begun"].tolist():
-                return folder
-        return None
-
     @property
     def folder(self) -> Path:
         """The folder of the models."""
-        return (self.update or self.results) / "models"
+        return self.results / "models"
 
     @cached_property
     def index(self) -> pd.DataFrame:
         """A row per state and forecaster: `state`, `name`, `cell`, `file`; ResultsError if the
         folder keeps none."""
         _ = self.tables.about  # says what is wrong with the folder
-        table = _index(self.folder)
+        path = self.folder / "index.csv"
+        if not path.is_file():
+            raise ResultsError(f"{path}: is missing; run the study to its end")
+        table = pd.read_csv(path, keep_default_na=False, dtype=str)
         if table.empty:
-            raise ResultsError(f"{self.folder / INDEX}: lists no model; train again")
+            raise ResultsError(f"{path}: lists no model; train again")
         is_baseline = table["sharing"] == BASELINE
         return table.assign(name=table["sharing"].where(~is_baseline, table["cell"]))
 
@@ -99,9 +82,9 @@ class Forecasters:
         return dict(zip(table["client"], table["state"], strict=True))
 
     def of(self, client: str, wanted: str = "") -> Choice:
-        """What forecasts a client: the forecaster of least error on the client's validation set or,
-        after an update, on the last readings, or the one that is `wanted`. ResultsError: the client
-        did not take part, or nothing that can forecast it is kept."""
+        """What forecasts a client: the forecaster of least error on the client's validation set, or
+        the one that is `wanted`. ResultsError: the client did not take part, or nothing that can
+        forecast it is kept."""
         if client not in self.clients:
             raise ResultsError(
                 f"{client}: did not take part in {self.results}"
@@ -110,17 +93,11 @@ class Forecasters:
         here = self.index[self.index["state"] == self.clients[client]]
         if wanted:
             return self._wanted(here, wanted)
-        measured = self.measured
-        recent = measured[measured["client"] == client].set_index("forecaster")
-        if recent.empty:
-            errors, where = self._errors(self.clients[client], client), "its validation set"
-        else:
-            errors = recent[["mase_before", "mase_after"]].min(axis=1)
-            where = f"its last readings (from {recent['first'].min()})"
+        errors = self._errors(self.clients[client], client)
         errors = errors.reindex(here["name"]).dropna().sort_values()
         if errors.empty:
             raise ResultsError(f"{client}: no forecaster has a score; choose one with --with")
-        return self._least(here, errors, f"least error of {where}, MASE")
+        return self._least(here, errors, "least error of its validation set, MASE")
 
     def of_new(
         self, client: str, readings: pd.DataFrame, wanted: str = "", epochs: int | None = None
@@ -175,23 +152,9 @@ class Forecasters:
         return self._least(self.index, common, f"least error of {span}, kWh")
 
     @cached_property
-    def measured(self) -> pd.DataFrame:
-        """The table of the last update, see `plfl.forecast.update`; empty without one."""
-        columns = ["client", "forecaster", "first", "mase_before", "mase_after"]
-        if self.update is None:
-            return pd.DataFrame(columns=columns)
-        return read_table(self.update / MEASURED)
-
-    @cached_property
     def readings(self) -> dict[str, pd.DataFrame]:
-        """The readings of each client that the study and its updates know, in kWh, indexed by the
-        ends of the intervals in standard time; NaN in gaps."""
-        if self.update is not None:
-            whole = read_table(self.update / READINGS)
-            return {
-                str(client): rows.drop(columns="client").set_index("timestamp")
-                for client, rows in whole.groupby("client", sort=False)
-            }
+        """The readings of each client that the study knows, in kWh, indexed by the ends of the
+        intervals in standard time; NaN in gaps."""
         tables: dict[str, pd.DataFrame] = {}
         wanted = self.any_model.readings
         for state in self.index["state"].unique():
@@ -219,18 +182,6 @@ class Forecasters:
         earlier = known[(known.index >= first) & (known.index < readings.index[0])]
         joined = pd.concat([earlier, readings[known.columns]]) if len(earlier) else readings
         return joined.asfreq(f"{self.any_model.interval}min")
-
-    def past_weeks(self, client: str, choice: Choice) -> pd.Series[float]:
-        """The MASE of each week until now that was forecast without being trained on, by its first
-        day: of the study's test set, and of the readings of updates before they were used."""
-        if self.update is None:
-            try:
-                return weekly(pairs(self.model(choice.file), client, self.readings[client]))
-            except DataError:  # no test set that is long enough
-                return pd.Series(dtype=float)
-        weeks = read_table(self.update / WEEKS)
-        scores: pd.Series[float] = weeks[weeks["client"] == client].set_index("week")["mase"]
-        return scores
 
     def _errors(self, state: str, client: str) -> pd.Series[float]:
         """The MASE of a client's validation set by forecaster, mean over seeds."""
@@ -264,10 +215,3 @@ class Forecasters:
     def _choice(self, among: pd.DataFrame, name: str, why: str) -> Choice:
         file = among.loc[among["name"] == name, "file"].iloc[0]
         return Choice(name, self.folder / str(file), why)
-
-
-def _index(folder: Path) -> pd.DataFrame:
-    path = folder / INDEX
-    if not path.is_file():
-        raise ResultsError(f"{path}: is missing; run the study to its end")
-    return pd.read_csv(path, keep_default_na=False, dtype=str)

@@ -1,11 +1,9 @@
-"""Fits a forecaster to the readings of one meter: of a new one, or of one that has later readings.
+"""Fits a forecaster to the readings of a new meter.
 
-A network takes steps of its own. For a new meter it starts with the parameters that the server
-sends, or with their mean if they differ between clients, and trains its personal part, or
-everything if everything is shared. A meter that took part goes on from its own model and trains
-everything, on the readings that this model does not know. The number of passes is chosen on the
-last fifth of these readings. For a new meter with less than two weeks of readings, a model that is
-shared as a whole stays as received (docs/map.md).
+A network starts with the parameters that the server sends, or with their mean if they differ
+between clients, and trains its personal part, or everything if everything is shared. The number of
+passes is chosen on the last fifth of the readings. With less than two weeks of readings, a model
+that is shared as a whole stays as received (docs/map.md).
 
 A baseline is fitted anew to all readings. Its settings, too, are chosen on the last fifth. So are
 the own trees of a meter, on the shared ones, which stay.
@@ -13,7 +11,6 @@ the own trees of a meter, on the shared ones, which stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -64,44 +61,13 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
     if epochs is None:
         received = whole and len(table) * model.interval < AS_RECEIVED
-        epochs = 0 if received else steps.choice()[0]
+        epochs = 0 if received else steps.choice()
     models: Models = {"local": steps.after(epochs), "global": start[None]}
     widths: ConformalWidths = {}
     if model.widths:
         widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
     fitted = replace(model, scalings={client: scaling}, models=models, widths=widths)
     return fitted, epochs
-
-
-def fitted_to_later(model: C, client: str, table: pd.DataFrame) -> C:
-    """The model of a client, trained on all readings in a `table`; see `ForecastModel.updated`."""
-    study, old, before = model.study, model.scalings[client], alone(model, client)
-    values = table.to_numpy(float)
-    scaling = replace(
-        old,
-        low=np.fmin(old.low, np.nanmin(values, axis=0)),
-        high=np.fmax(old.high, np.nanmax(values, axis=0)),
-        known=table.index.to_numpy("datetime64[s]")[-1],
-    )
-    if model.baseline:
-        return _refitted(model, client, table, scaling)
-    dataset = build_later(client, table, study.windows, scaling, training=True)
-    start = before.models["local"][0]
-    trained = np.ones(len(start), bool)
-    if study.model.only_method:
-        trained = ~study.layout.mask(study.shared[model.cell.sharing])
-        start = _without_own_trees(study, ~trained, start)
-    else:
-        known = int((dataset.stamps <= old.known).sum())
-        since = max(0, known - dataset.look_back)
-        dataset = replace(dataset, bounds=np.maximum(dataset.bounds, since))
-    steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
-    epochs, held = steps.choice()
-    widths = before.widths
-    if held is not None and widths:
-        widths = widths | {"local": _widths(study, *held)}
-    models = before.models | {"local": steps.after(epochs)}
-    return replace(before, scalings={client: scaling}, models=models, widths=widths)
 
 
 def _without_own_trees(
@@ -169,26 +135,23 @@ class OwnSteps:
             return self.start[None]
         return self._calibrated(self.trainer.series, epochs).cpu().numpy().astype(np.float32)
 
-    def choice(self) -> tuple[int, tuple[Dataset, NDArray[np.float64]] | None]:
+    def choice(self) -> int:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
-        day, after training on the readings before it, and what it then forecasts: the dataset with
-        this fifth held out, and the forecasts of its windows. 0 and None if there are too few."""
+        day, after training on the readings before it; 0 if there are too few."""
         part, task, engine = _with_held(self.trainer.series), self.trainer.task, self.trainer.engine
         first, cut = part.bounds[0, :2].tolist()
         if cut == first or not len(starts := part.starts(0, "validation")):
-            return 0, None
+            return 0
         if len(part.starts(0, "train")) < self.trainer.study.federation.batch_size:
-            return 0, None
-        read = [torch.from_numpy(starts).to(engine.device)]
-        tried: dict[int, tuple[float, NDArray[np.float64]]] = {}
+            return 0
+        errors: dict[int, float] = {}
         for epochs in self._numbers:
-            (outputs,) = engine.predict(self._calibrated(part, epochs), read)
+            model = self._calibrated(part, epochs)
+            (outputs,) = engine.predict(model, [torch.from_numpy(starts).to(engine.device)])
             forecasts = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
             scores = task.scores(part, 0, "validation", forecasts)
-            tried[epochs] = float(scores[task.own_selection]), forecasts
-        errors = [error for error, _ in tried.values()]
-        best = list(tried)[int(np.nanargmin(errors))]
-        return best, (part, tried[best][1])
+            errors[epochs] = float(scores[task.own_selection])
+        return list(errors)[int(np.nanargmin([*errors.values()]))]
 
     @property
     def _numbers(self) -> list[int]:
@@ -223,31 +186,3 @@ class OwnSteps:
         return calibrate(
             row, data, trained, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )
-
-
-def alone(model: C, client: str) -> C:
-    """The model of one of its clients."""
-    number = model.clients.index(client)
-    return replace(
-        model,
-        scalings={client: model.scalings[client]},
-        models={name: rows[number][None] for name, rows in model.models.items()},
-        widths={name: array[number][None] for name, array in model.widths.items()},
-        fitted={client: model.fitted[client]} if model.fitted else {},
-    )
-
-
-def together(model: C, changed: Mapping[str, C]) -> C:
-    """A model with other models for some of its clients."""
-    each = [changed.get(client) or alone(model, client) for client in model.clients]
-    return replace(
-        model,
-        scalings={name: part.scalings[name] for part in each for name in part.clients},
-        models={
-            name: np.concatenate([part.models[name] for part in each]) for name in model.models
-        },
-        widths={
-            name: np.concatenate([part.widths[name] for part in each]) for name in model.widths
-        },
-        fitted={name: arrays for part in each for name, arrays in part.fitted.items()},
-    )

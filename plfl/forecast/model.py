@@ -229,23 +229,6 @@ class ForecastModel(Contents):
             log.info("%s: %s of readings: %s", client, age, how)
         return adapted
 
-    def updated(self, frame: pd.DataFrame, client: str) -> ForecastModel:
-        """The model of a client that took part, for it alone, after training on all its readings.
-
-        A network takes own steps from where it stands, on the readings after those that it was
-        trained and chosen on; a baseline is fitted anew to all. See `plfl.forecast.fitting`.
-
-        Raises:
-            DataError: the models of its method cannot be trained alone, or see `predict`.
-        """
-        from plfl.forecast.fitting import fitted_to_later
-
-        client = self._client(client)
-        self._check(frame, client)
-        if not (self.baseline or "local" in self.models):
-            raise DataError(f"{self.name}: its clients have no models that could be trained alone")
-        return fitted_to_later(self, client, assemble(frame[self.readings], self.columns))
-
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.datetime64]]:

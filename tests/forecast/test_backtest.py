@@ -5,10 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from plfl.base.errors import DataError
 from plfl.forecast.backtest import drift, scored, weekly
-from plfl.forecast.update import joined
-from tests.helpers.refusals import naming
 
 
 def pairs_of(days: int) -> pd.DataFrame:
@@ -41,29 +38,3 @@ def test_drift_is_welchs_interval() -> None:
     assert drift(past, past)["drift"] == 0 and drift(past, past)["drift_low"] < 0
     assert drift(past + 1, new + 1) == pytest.approx(found)
     assert np.isnan(drift(past, new[:1])["drift_low"])
-
-
-def series(first: str, loads: list[float]) -> pd.DataFrame:
-    index = pd.date_range(first, periods=len(loads), freq="h", name="timestamp")
-    return pd.DataFrame({"load": loads}, index)
-
-
-def test_new_readings_go_behind_the_old_ones() -> None:
-    known = series("2024-01-01 01:00", [1, 2, np.nan, 4, 5])
-    whole, said = joined("a", known, known, 60)
-    assert said == "" and whole.equals(known)
-    whole, said = joined("a", known, series("2024-01-01 03:00", [3, 4, 6, 7, 8]), 60)
-    assert [*whole["load"]] == [1, 2, 3, 4, 6, 7, 8]
-    assert said.startswith("2 new readings until 2024-01-01 07:00:00, 1 corrected, the first at 20")
-    assert said.endswith(" 05:00:00, 1 that were missing")
-    whole, said = joined("a", known, series("2024-01-01 08:00", [8]), 60)
-    assert len(whole) == 8 and whole["load"][5:7].isna().all()
-    assert "a gap of 2 readings" in said
-    # In two parts or in one.
-    later = series("2024-01-01 06:00", [6, 7, 8, 9])
-    first, _ = joined("a", known, later[:2], 60)
-    pd.testing.assert_frame_equal(
-        joined("a", first, later[1:], 60)[0], joined("a", known, later, 60)[0]
-    )
-    with naming(DataError, "a: ", "3 of the 4"):
-        joined("a", known, series("2024-01-01 01:00", [2, 4, 6, 8, 5]), 60)

@@ -1,6 +1,5 @@
 """Trees as rows: against LightGBM on the pooled rows, and in trainings of all kinds."""
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -206,28 +205,6 @@ def test_a_new_meter_adds_own_trees(here: Path) -> None:
     assert not of.layout.views(torch.from_numpy(received[None]))["head.value"].any()
     assert of.layout.views(torch.from_numpy(own[None]))["head.value"].any()
     model.adapt(readings, "e")  # with a number that it chooses
-
-
-@pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
-def test_an_update_grows_own_trees_anew_on_the_shared_ones(sharing, here):
-    meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
-    source = {"source": "meters", "meters": {"timezone": "Etc/GMT+5", **meters}}
-    of = study(data=source, grid={"sharing": [sharing]})
-    write_to(of, Path("m.safetensors"))
-    model = load("m.safetensors")
-    readings = model.read(Path("meters/a.csv"))
-    shared = of.layout.mask(of.shared[sharing])
-    (before,) = model.models["local"][[model.clients.index("a")]]
-    (after,) = model.updated(readings, "a").models["local"]
-    np.testing.assert_array_equal(after[shared], before[shared])
-    assert np.array_equal(after, before) == (sharing == "P1")
-    # Own trees of before do not matter.
-    (number,) = [k for k, name in enumerate(model.clients) if name == "a"]
-    rows = model.models["local"].copy()
-    rows[number, of.layout.mask(["head"]) & ~shared] = 0
-    changed = replace(model, models=model.models | {"local": rows})
-    (again,) = changed.updated(readings, "a").models["local"]
-    np.testing.assert_array_equal(after, again)
 
 
 @pytest.mark.parametrize(
