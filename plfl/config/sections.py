@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -627,9 +627,6 @@ class Grid(Section):
     _are_different = field_validator("method", "client_opt", "server_opt", "sharing", "seeds")(once)
 
 
-PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
-
-
 class Simulation(Section):
     """Simulated participation and time: who is available, who drops out, and how fast everyone is.
 
@@ -641,23 +638,16 @@ class Simulation(Section):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability that a participant drops out of a round. It uploads nothing, and its personal
     parameters stay as they were."""
-    step_seconds: PerClient | None = None
-    """Seconds per local step: one number, or one per client; null: none."""
-    down_mbit: PerClient | None = None
-    """Mbit/s from the server to a client, one number or one per client; null: downloads take no
-    time."""
-    up_mbit: PerClient | None = None
+    step_seconds: float | None = Field(None, gt=0)
+    """Seconds per local step; null: none."""
+    down_mbit: float | None = Field(None, gt=0)
+    """Mbit/s from the server to a client; null: downloads take no time."""
+    up_mbit: float | None = Field(None, gt=0)
     """Mbit/s from a client to the server; null: uploads take no time."""
     step_spread: float = Field(0.0, ge=0)
     """Spread of `step_seconds` among clients: standard deviation of the logarithm."""
     link_spread: float = Field(0.0, ge=0)
     """The same for `down_mbit` and `up_mbit`."""
-
-    def of(self, clients: Sequence[int]) -> Self:
-        """The block for some of the clients, given by their positions."""
-        lists = {key: value for key, value in self if isinstance(value, list)}
-        chosen = {key: [values[i] for i in clients] for key, values in lists.items()}
-        return self.model_copy(update=chosen)
 
 
 class Calibration(Section):

@@ -212,7 +212,6 @@ class Study(Section):
             yield from checks.of_private_schemes(self.grid, self.shared, self.schemes)
         yield from checks.of_history(self.chooses_in_history, data, task, federation, self.tuning)
         yield from checks.of_joining(self.schemes, data, windows, federation)
-        yield from checks.of_simulation(federation.simulation, data)
         yield from checks.of_combinations(self.grid, self.combinations.refused)
         yield from checks.of_paths(self.tuning, self.grid)
         yield from checks.of_values(self.tuning, algorithms)

@@ -21,7 +21,6 @@ from plfl.config.sections import (
     Meters,
     PrivacySettings,
     Scheme,
-    Simulation,
     Tuning,
     Windows,
 )
@@ -305,15 +304,7 @@ def of_history(
 def of_joining(
     schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: FederationSettings
 ) -> Iterator[str]:
-    """Report sharing schemes and divisions into federations that contradict other keys."""
-    apart = [f"sharing.{name}" for name in schemes]
-    apart += ["data.federations"] if data.federations else []
-    for key, value in federation.simulation if apart else ():
-        if isinstance(value, list):
-            yield (
-                f"federation.simulation.{key}: has a number for each client, which works in a "
-                f"single federation only, but not with {apart[0]}; give one number for all"
-            )
+    """Report sharing schemes that contradict other keys."""
     for name, scheme in schemes.items():
         if scheme.join == "unseen" and windows.scaling == "pooled":
             yield (
@@ -420,18 +411,6 @@ def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> 
             yield (
                 f"channel: {name!r} works without codecs only, since {reason}; remove the method, "
                 "or set channel.up and channel.down to none"
-            )
-
-
-def of_simulation(simulation: Simulation, data: Data) -> Iterator[str]:
-    """Report lists whose length is not the number of clients."""
-    for key, value in simulation:
-        for clients in dict.fromkeys(map(data.clients_of, data.states)):
-            if not isinstance(value, list) or len(value) == clients:
-                continue
-            yield (
-                f"federation.simulation.{key}: {len(value)} numbers for {clients} clients "
-                "(data.clients); give one number per client, or a single number for all"
             )
 
 

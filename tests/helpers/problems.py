@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -211,9 +212,19 @@ def in_turns(method: Method, *turns: list[int]) -> Method:
     return turned
 
 
+def clock(names: list[str], seed: int = 0, **keys: Any) -> Clock:
+    """The clock of these clients; lists among `keys` are speeds of single ones."""
+    lists = {key: values for key, values in keys.items() if isinstance(values, list)}
+    made = Clock(Simulation(**{k: 1.0 if k in lists else v for k, v in keys.items()}), names, seed)
+    for key, values in lists.items():
+        seconds = np.array(values) if key == "step_seconds" else 8e-6 / np.array(values)
+        setattr(made, key.replace("mbit", "seconds"), seconds)
+    return made
+
+
 def simulated(**keys: Any) -> Callable[[Federation], None]:
-    """A `made` that simulates participation and time."""
-    return lambda f: setattr(f, "clock", Clock(Simulation(**keys), f.client_data.names, f.seed))
+    """A `made` that simulates participation and time; `keys` as for `clock`."""
+    return lambda f: setattr(f, "clock", clock(f.client_data.names, f.seed, **keys))
 
 
 def server_path(*args: object, **kwargs: object) -> list[float]:

@@ -152,7 +152,6 @@ BETWEEN_KEYS: dict[str, Any] = {
     "federation.local_epochs": {"federation": {"local_steps": 5, "local_epochs": 2}},
     "data.features": {"data": {"features": ["load", "temprature"]}},
     "tuning.search.client_opt.*.lr": {"tuning": {"search": {"client_opt.*.lr": [0.1, -0.1]}}},
-    "federation.simulation.up_mbit": {"federation": {"simulation": {"up_mbit": [1.0, 2.0]}}},
     "grid.method": {
         "grid": {"method": ["fine_tuning"], "server_opt": ["fedavg"]},
         "federation": {"ema": 0.9},
