@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.baselines import linear, trees
+from plfl.baselines import linear, rivals, trees
+from plfl.baselines.further import Further
 from plfl.baselines.further.combined import Combined, best_weights
 from plfl.baselines.further.combined_pooled import CombinedPooled
 from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
-from plfl.baselines.model import Floats, Trained
+from plfl.baselines.model import Floats, Predict, Trained
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
@@ -129,7 +130,26 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
     pd.testing.assert_frame_equal(*tables)
 
 
-KNOWING = {"name": "fracast", "trained_on_this_dataset": True}
+class Knowing(Further):
+    """A baseline that was trained on the series elsewhere."""
+
+    name = "knowing"
+    about = "Forecasts the truth."
+
+    @property
+    def has_seen_the_data(self) -> bool:
+        return True
+
+    def fit(self, dataset: Dataset) -> Predict:
+        return lambda client, starts: dataset.truth(starts)
+
+
+def test_every_row_says_whether_the_baseline_knew_the_data() -> None:
+    further = [Knowing(), LightgbmBagged(models=2)]
+    table = evaluate("XX", dataset(days=20), FEW, None, further).scores
+    seen = table.groupby("baseline")["trained_on_this_dataset"].all()
+    assert seen[seen].index.tolist() == ["knowing"]
+    assert {"lightgbm_bagged", "ridge"} <= {*rivals(further)} and "knowing" not in rivals(further)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +159,7 @@ KNOWING = {"name": "fracast", "trained_on_this_dataset": True}
         ([{"name": "combined", "of": ["rigde"]}], "did you mean 'ridge'"),
         ([{"name": "combined", "of": ["ridge_lags"]}], "not a baseline before it"),
         ([{"name": "combined", "of": ["lightgbm_bagged"]}, {"name": "lightgbm_bagged"}], "before"),
-        ([KNOWING, {"name": "combined", "of": ["fracast"]}], "trained on these data"),
+        ([Knowing(), {"name": "combined", "of": ["knowing"]}], "trained on these data"),
     ],
 )
 def test_what_a_combination_cannot_use_is_refused(further, message):
