@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table, unreadable
-from plfl.results.words import client_label, method_label, server_label
+from plfl.results.words import client_label, method_label
 from plfl.study import Cell, Study
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.metrics import OF_DAYS
@@ -340,25 +340,6 @@ class Tables:
         None if every cell diverged; see `best`."""
         federated = self.best("local", state=state, sharing=self.study.federated)
         return federated or self.best("local", state=state)
-
-    @property
-    def one_way(self) -> bool:
-        """Whether there is only one method and one optimiser of each kind: they need no name."""
-        grid = self.study.grid
-        return max(map(len, (grid.method, grid.client_opt, grid.server_opt))) == 1
-
-    def name(self, cell: Cell) -> str:
-        """Name of a cell within its state: "P2, Adam + FedAvg", or "P2" if that is enough."""
-        return cell.sharing if self.one_way else f"{cell.sharing}, {self.optimisers(cell)}"
-
-    def optimisers(self, cell: Cell) -> str:
-        """Labels of the optimisers of a cell; no ServerOpt where nothing is shared."""
-        # A modified summary can contain unknown names.
-        with _readable(self._file("summary.csv")):
-            client = self.client_side(cell.method, cell.client_opt)
-            if self.study.is_alone(cell):
-                return client
-            return f"{client} + {server_label(cell.server_opt)}"
 
     def client_side(self, method: str, client_opt: str) -> str:
         """Label of a ClientOpt, with its method if the study has others than the plain round."""
