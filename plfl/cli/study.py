@@ -50,7 +50,6 @@ def run(options: argparse.Namespace) -> None:
     from plfl.base.files import hold
     from plfl.data import sources
     from plfl.pipeline import shipped
-    from plfl.pipeline.fingerprint import remove_damaged
     from plfl.results.statistics import undecidable
 
     given = options.snakemake
@@ -69,10 +68,7 @@ def run(options: argparse.Namespace) -> None:
             sources.of(data).own_files(data, state)
     if not (elsewhere or {"-n", "--dry-run", "--dryrun"} & set(given)):
         busy = "another process is running this study; wait until it has finished, or stop it"
-        lock = hold(study.results / ".lock", busy=busy)
-        for file in remove_damaged(study):
-            print(f"{study.name}: {file} is damaged and is made again", file=sys.stderr)
-        lock.release()
+        hold(study.results / ".lock", busy=busy).release()
     if note := undecidable(study):
         print(f"{study.name}: {note}", file=sys.stderr)
     # -P: a file in the current folder must not replace a module that Snakemake imports.

@@ -1,12 +1,11 @@
 """Digests of the code that a job runs and of the files that a study reads, so that a change re-runs
-the jobs that depend on it; and files that are damaged.
+the jobs that depend on it.
 
 Snakemake tracks the script of a rule, but not the modules that the script imports.
 """
 
 import importlib.util
 import json
-import os
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base.files import digest, sha256, write_text
-from plfl.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
@@ -28,14 +26,6 @@ LEFT_OUT = (OWN, "plfl.study")
 """plfl itself has the version, which the results store anyway; `plfl.study` reads a study. A job
 depends on the values of its keys, which are its parameters, and on the algorithms that it uses, but
 not on the reading, nor on all algorithms."""
-ENDS = {
-    ".png": b"IEND\xaeB`\x82",
-    ".svg": b"</svg>",
-    ".pdf": b"%%EOF",
-    ".html": b"</html>",
-    ".parquet": b"PAR1",
-}
-"""How complete files of a format end, by suffix."""
 
 
 def code_digest(*modules: str) -> str:
@@ -119,23 +109,3 @@ def digests_of(files: Iterable[Path], memory: Path) -> dict[str, str]:
     if not current.items() <= known.items() and memory.parent.is_dir():
         write_text(memory, json.dumps(known | current) + "\n")
     return {name: str(state[-1]) for name, state in current.items()}
-
-
-def remove_damaged(study: Study) -> list[Path]:
-    """Delete tables, figures and pages of a study that do not end as complete files do, so that
-    they are made again; return their names. No other process may run the study."""
-    damaged = [
-        file
-        for folder in (study.results, study.figures)
-        for file in sorted(folder.rglob("*"))
-        if (end := ENDS.get(file.suffix)) and file.is_file() and end not in _last_bytes(file)
-    ]
-    for file in damaged:
-        file.unlink()
-    return damaged
-
-
-def _last_bytes(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        opened.seek(-min(16, file.stat().st_size), os.SEEK_END)
-        return opened.read()

@@ -11,7 +11,7 @@ import pytest
 from plfl.base.errors import PlflError
 from plfl.base.files import sha256
 from plfl.pipeline import fingerprint, shipped
-from plfl.pipeline.fingerprint import digests_of, remove_damaged
+from plfl.pipeline.fingerprint import digests_of
 from plfl.pipeline.jobs import replaced
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -38,32 +38,6 @@ def test_a_damaged_memory_only_costs_time(text, tmp_path):
     file.write_text("1")
     memory.write_text(text)
     assert digests_of([file], memory) == {str(file): sha256(file)}
-
-
-def test_what_was_cut_is_deleted_and_what_is_whole_stays(tmp_path, monkeypatch):
-    import matplotlib.pyplot as plt
-    import pandas as pd
-
-    monkeypatch.chdir(tmp_path)
-    study = Study.parse({"name": "s"}, "s")
-    study.results.mkdir(parents=True)
-    study.figures.mkdir(parents=True)
-    figure = plt.figure()
-    pictures = [study.figures / f"a.{kind}" for kind in ("png", "svg", "pdf")]
-    for path in pictures:
-        figure.savefig(path)
-    plt.close(figure)
-    page, table = study.results / "index.html", study.results / "cells" / "a.parquet"
-    page.write_text("<html></html>\n")
-    table.parent.mkdir()
-    pd.DataFrame({"a": range(9)}).to_parquet(table)
-    (study.results / "log.txt").write_text("cut anywh")
-    every = [*pictures, page, table]
-    assert remove_damaged(study) == []
-    for path in every:
-        path.write_bytes(path.read_bytes()[:-20] if path != page else b"")
-    assert sorted(remove_damaged(study)) == sorted(every)
-    assert not any(map(Path.exists, every))
 
 
 def test_results_of_other_settings_are_not_replaced_without_a_word(here):
