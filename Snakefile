@@ -16,7 +16,7 @@ from plfl.base.errors import PlflError
 from plfl.study import Study
 from plfl.config.messages import read
 from plfl.pipeline import screen
-from plfl.pipeline.jobs import announce, claim, replaced
+from plfl.pipeline.jobs import announce, claim
 from plfl.results import claims
 
 min_version("9.8")
@@ -122,8 +122,6 @@ onstart:
             claims.note(study)
         except PlflError as error:
             raise WorkflowError(str(error)) from None
-        if warning := replaced(study):
-            screen.say(warning)
         screen.begin(study.name, study.results / "logs" / "snakemake.log")
 
 

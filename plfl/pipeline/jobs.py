@@ -2,11 +2,7 @@
 
 import atexit
 import gc
-import json
 import logging
-import os
-import shlex
-import shutil
 import subprocess
 import sys
 import traceback
@@ -19,7 +15,6 @@ from plfl import plugins
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
-from plfl.base.text import some
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.plugins.registry import Algorithm
 from plfl.study import Cell, Study
@@ -124,57 +119,14 @@ def git_commit() -> str | None:
     return run.stdout.strip()
 
 
-def replaced(study: Study) -> str:
-    """A warning if the results folder contains results of other settings; otherwise empty."""
-    try:
-        before = json.loads((study.results / "study.json").read_text(encoding="utf-8"))["study"]
-    except (OSError, ValueError, KeyError):
-        return ""
-    now = json.loads(json.dumps(study.description()))
-    changed = list(_changed(before, now))
-    if not changed:
+def announce(study: Study) -> str:
+    """A message that says where the results of a study are; empty if it has no page."""
+    page = study.results / "index.html"
+    if not page.is_file():
         return ""
     return (
-        f"\n{study.results} holds results of other settings, which this run replaces: "
-        f"{some(changed, 5)}. To keep both, give this study another `name`.\n"
+        f"\nStudy {study.name!r}{study.data.sample_suffix}:\n"
+        f"  page     {page}\n"
+        f"  figures  {study.figures}\n"
+        f"  tables   {study.results / 'summary.csv'}; all numbers are in records.parquet there\n"
     )
-
-
-def _changed(before: Any, now: Any, key: str = "") -> Iterator[str]:
-    """The dotted keys in which two configurations differ."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for name in {**before, **now}:
-            path = f"{key}.{name}" if key else name
-            yield from _changed(before.get(name), now.get(name), path)
-    elif before != now:
-        yield key
-
-
-def announce(study: Study) -> str:
-    """A message that lists the existing results of a study."""
-    results = study.results
-    places = {
-        "page": (results / "index.html", ""),
-        "figures": (study.figures, ""),
-        "tables": (
-            results / "summary.csv",
-            "; all numbers are in records.parquet in the same folder",
-        ),
-        "models": (
-            results / "models",
-            f"; `{_command()} forecast {results} NEW.csv` forecasts with the best",
-        ),
-        "MLflow": (results / "tracked.json", f"; `{_command()} ui` opens all studies"),
-    }
-    there = {name: f"{path}{more}" for name, (path, more) in places.items() if path.exists()}
-    if not there:
-        return ""
-    listed = "\n".join(f"  {name:8} {where}" for name, where in there.items())
-    return f"\nStudy {study.name!r}{study.data.sample_suffix}:\n{listed}\n"
-
-
-def _command() -> str:
-    """The `plfl` command as the user can type it, with or without an active environment."""
-    program = Path(sys.executable).with_name("plfl")
-    active = shutil.which("plfl") == str(program) or not program.is_file()
-    return "plfl" if active else shlex.quote(min(os.path.relpath(program), str(program), key=len))

@@ -1,6 +1,5 @@
 """Files that a run reads, replaces, finds damaged, or writes for the user."""
 
-import json
 import os
 import re
 import time
@@ -12,7 +11,6 @@ from plfl.base.errors import PlflError
 from plfl.base.files import sha256
 from plfl.pipeline import fingerprint, shipped
 from plfl.pipeline.fingerprint import digests_of
-from plfl.pipeline.jobs import replaced
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -38,28 +36,6 @@ def test_a_damaged_memory_only_costs_time(text, tmp_path):
     file.write_text("1")
     memory.write_text(text)
     assert digests_of([file], memory) == {str(file): sha256(file)}
-
-
-def test_results_of_other_settings_are_not_replaced_without_a_word(here):
-    study = Study.parse({"name": "one", "data": {"source": "sample"}}, "one.yaml")
-    assert replaced(study) == "", "there are no results"
-    study.results.mkdir(parents=True)
-    about = study.results / "study.json"
-    about.write_text(json.dumps({"study": study.description()}))
-    assert replaced(study) == ""
-    other = Study.parse(
-        {
-            "name": "one",
-            "data": {"source": "sample"},
-            "compute": {"threads": 7},  # does not affect results
-            "federation": {"rounds": 7},
-            "grid": {"seeds": [1, 2]},
-        },
-        "one.yaml",
-    )
-    assert "grid.seeds, federation.rounds" in replaced(other)
-    about.write_text("{")
-    assert replaced(other) == ""
 
 
 @pytest.mark.parametrize("name", shipped.studies())
