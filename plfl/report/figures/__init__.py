@@ -1,22 +1,16 @@
 """The figures of a study: one module each, drawn from a results folder alone.
 
-A module of this package that defines `OUTPUTS` is a figure. `OUTPUTS` lists the stems of its files,
-`CAPTION` is the text below it, both as literals; `draw` returns one matplotlib figure per stem. A
-new module is found without registration.
-
-A study has only the figures in which it has something to show. The workflow must know them before
-anything is trained, so that the configuration decides (`_CONDITIONS`).
+`draw` of the module `NAME` returns one matplotlib figure for each stem of its files. A study has
+only the figures in which it has something to show. The workflow must know them before anything is
+trained, so that the configuration decides, and this table has what can be said without drawing.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from plfl.base.errors import PlflError
 
@@ -32,51 +26,65 @@ def _several(study: Study, axes: list[str]) -> bool:
     return any(len(getattr(study.grid, axis)) > 1 for axis in axes)
 
 
-_CONDITIONS: dict[str, Callable[[Study], bool]] = {
-    "fig2_bytes": lambda study: bool(study.federated),
-    "fig3_mase": lambda study: _several(study, ["method", "client_opt", "server_opt"]),
-    "ranks": lambda study: _several(study, ["sharing", "method", "client_opt"]),
+class FigureText(NamedTuple):
+    """What is known of a figure before it is drawn."""
+
+    stems: tuple[str, ...]
+    """Stems of its files."""
+    caption: str
+    """The text below it."""
+    has: Callable[[Study], bool] = lambda study: True
+    """Whether a study has it."""
+
+
+FIGURES = {
+    "fig1_loads": FigureText(
+        ("fig1_loads",),
+        "Mean and standard deviation of each client's load over its whole series. More than"
+        " twelve clients of a state are numbered in the order of the study.",
+    ),
+    "fig2_bytes": FigureText(
+        ("fig2_bytes",),
+        "Bytes exchanged between server and client per round and participating client, both"
+        " directions together (number) and their parts (colours), by sharing scheme and, where the"
+        " study has several, by method; mean over states, optimisers, seeds and rounds. The bytes"
+        " are counted in the channel; they include parameters and whatever else a method sends.",
+        lambda study: bool(study.federated),
+    ),
+    "fig3_mase": FigureText(
+        ("fig3_mase_local", "fig3_mase_global"),
+        "Test MASE of every combination of optimisers at the last round, mean over clients (and"
+        " seeds). A forecast with a MASE below 1 beats persistence. A local model is a client's"
+        " own model after its last local steps; a global model has the shared parameters of the"
+        " server. On the right: baselines that need no federation, without persistence, whose MASE"
+        " is 1. Framed: the lowest MASE of each panel, and the baseline of lowest validation MASE"
+        " among those that send no data. Grey: diverged (div.) or no score (n/a). Both figures use"
+        " the same colour scale, which ends below outliers.",
+        lambda study: _several(study, ["method", "client_opt", "server_opt"]),
+    ),
+    "ranks": FigureText(
+        ("ranks",),
+        "Critical-difference diagram: mean rank over clients of every combination of sharing"
+        " scheme and ClientOpt, by test MASE at the last round (mean over seeds); the best is on"
+        " the left. Each has the ServerOpt of lowest validation MASE in its state; a diverged"
+        " combination ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does"
+        " not separate: their ranks differ by less than the critical difference (CD).",
+        lambda study: _several(study, ["sharing", "method", "client_opt"]),
+    ),
 }
-"""When a study has a figure; it always has one that is not in this table."""
-
-
-@cache
-def _declared() -> dict[str, dict[str, Any]]:
-    """`OUTPUTS` and `CAPTION` of every figure, read from its source without importing it."""
-    names = [info.name for info in pkgutil.iter_modules(__path__)]
-    names.sort(key=lambda name: (not name.startswith("fig"), name))  # the paper's figures first
-    constants_of = {name: _constants(Path(__path__[0]) / f"{name}.py") for name in names}
-    return {name: constants for name, constants in constants_of.items() if "OUTPUTS" in constants}
-
-
-def _constants(source: Path) -> dict[str, Any]:
-    return {
-        target.id: ast.literal_eval(node.value)
-        for node in ast.parse(source.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id in ("OUTPUTS", "CAPTION")
-    }
-
-
-def _of(study: Study | None) -> dict[str, dict[str, Any]]:
-    """`_declared` as far as a study has them."""
-    return {
-        name: constants
-        for name, constants in _declared().items()
-        if study is None or name not in _CONDITIONS or _CONDITIONS[name](study)
-    }
+"""The figures by name, the paper's first."""
 
 
 def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
     """The figures of a study, or all, by name, with the stems of their files."""
-    return {name: tuple(constants["OUTPUTS"]) for name, constants in _of(study).items()}
+    return {
+        name: figure.stems for name, figure in FIGURES.items() if study is None or figure.has(study)
+    }
 
 
-def caption(name: str, study: Study | None = None) -> str:
+def caption(name: str, study: Study) -> str:
     """The caption of figure `name`, in the words of a study."""
-    text: str = _of(study)[name]["CAPTION"]
-    return study.worded(text) if study else text
+    return study.worded(FIGURES[name].caption)
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

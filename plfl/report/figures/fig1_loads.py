@@ -9,12 +9,6 @@ from matplotlib.ticker import MaxNLocator
 from plfl.report.figures.style import COLOURS, COLUMN, PAGE, fit, log_if_wide, panels
 from plfl.results.tables import Tables
 
-OUTPUTS = ("fig1_loads",)
-CAPTION = (
-    "Mean and standard deviation of each client's load over its whole series. More than"
-    " twelve clients of a state are numbered in the order of the study."
-)
-
 
 def draw(tables: Tables) -> dict[str, Figure]:
     """One panel per state with the mean and standard deviation of every client's whole series."""

@@ -7,14 +7,6 @@ from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
 from plfl.results.tables import Tables
 from plfl.results.words import method_label, shares, spaced
 
-OUTPUTS = ("fig2_bytes",)
-CAPTION = (
-    "Bytes exchanged between server and client per round and participating client, both directions"
-    " together (number) and their parts (colours), by sharing scheme and, where the study has"
-    " several, by method; mean over states, optimisers, seeds and rounds. The bytes are counted in"
-    " the channel; they include parameters and whatever else a method sends."
-)
-
 
 def draw(tables: Tables) -> dict[str, Figure]:
     """A bar for each sharing scheme and method: both directions, one after the other."""

@@ -20,16 +20,6 @@ from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, server_label
 
-OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
-CAPTION = (
-    "Test MASE of every combination of optimisers at the last round, mean over clients (and"
-    " seeds). A forecast with a MASE below 1 beats persistence. A local model is a client's own"
-    " model after its last local steps; a global model has the shared parameters of the server."
-    " On the right: baselines that need no federation, without persistence, whose MASE is 1."
-    " Framed: the lowest MASE of each panel, and the baseline of lowest validation MASE among those"
-    " that send no data. Grey: diverged (div.) or no score (n/a). Both figures use the same colour"
-    " scale, which ends below outliers."
-)
 _ROW = 0.21
 """Height in inches of a row of the grid."""
 

@@ -18,15 +18,6 @@ from plfl.results.tables import Tables
 from plfl.results.words import VALUE_LABELS
 from plfl.study import Study
 
-OUTPUTS = ("ranks",)
-CAPTION = (
-    "Critical-difference diagram: mean rank over clients of every combination of sharing scheme"
-    " and ClientOpt, by test MASE at the last round (mean over seeds); the best is on the left."
-    " Each has the ServerOpt of lowest validation MASE in its state; a diverged combination ranks"
-    " last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their"
-    " ranks differ by less than the critical difference (CD)."
-)
-
 
 def draw(tables: Tables) -> dict[str, Figure]:
     """One diagram for the local models and one for the global models below it."""
