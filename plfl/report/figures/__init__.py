@@ -59,7 +59,7 @@ FIGURES = {
         " server. On the right: baselines that need no federation, without persistence, whose MASE"
         " is 1. Framed: the lowest MASE of each panel, and the baseline of lowest validation MASE"
         " among those that send no data. Grey: diverged (div.) or no score (n/a). Both figures use"
-        " the same colour scale, which ends below outliers.",
+        " the same colour scale, which ends at their 90 % quantile.",
         lambda study: _several(study, ["method", "client_opt", "server_opt"]),
     ),
     "ranks": FigureText(

@@ -9,10 +9,9 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, heading, panels
@@ -32,7 +31,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
     baselines = of_baselines.unstack(sort=False).dropna(axis=1, how="all")
     every = [*(table["mase_mean"].to_numpy(float) for table in scores.values())]
     every.append(baselines.to_numpy(float).ravel())
-    norm = scale(np.concatenate(every))
+    known = np.concatenate(every)
+    known = known[np.isfinite(known)]
+    norm = Normalize(known.min(), np.quantile(known, 0.9)) if known.size else Normalize(0, 1)
     return {
         f"fig3_mase_{model}": _heat_maps(tables, model, scores[model], baselines, norm)
         for model in MODELS
@@ -90,13 +91,6 @@ def _heat_maps(
         shades, ax=axes, location="bottom", aspect=50, shrink=0.6, extend="max", label=label
     )
     bar.outline.set_visible(False)
-    if isinstance(norm, LogNorm):
-        # Over a wider span, more labels would overlap.
-        span = float(norm.vmax or 1) / float(norm.vmin or 1)
-        some = (1, 1.2, 1.5, 2, 3, 5, 7) if span < 5 else (1, 2, 5) if span < 300 else (1,)
-        bar.ax.xaxis.set_major_locator(LogLocator(subs=some))
-    bar.ax.xaxis.set_major_formatter("{x:g}")
-    bar.ax.xaxis.set_minor_formatter(NullFormatter())
     return figure
 
 
@@ -134,16 +128,3 @@ def _frame(axis: Axes, row: int, column: int) -> None:
 def number(value: float) -> str:
     """A score in print: two decimals, or fewer if it would not fit into its square."""
     return f"{value:.2f}" if value < 100 else f"{value:.0f}" if value < 1e4 else f"{value:.0e}"
-
-
-def scale(values: NDArray[np.float64]) -> Normalize:
-    """A colour scale from the lowest score to the highest, without outliers. On a logarithmic axis,
-    it ends above the median at 1.5 times the distance from the lowest score to the median.
-    Otherwise one failed optimiser would make all others look alike."""
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return Normalize(0, 1)
-    low, median, high = np.quantile(np.log(np.maximum(values, 1e-6)), [0, 0.5, 1])
-    top = max(min(high, median + 1.5 * (median - low)), low + np.log(1.1))
-    kind = LogNorm if top - low > np.log(2.5) else Normalize
-    return kind(float(np.exp(low)), float(np.exp(top)))
