@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import scikit_posthocs
 from matplotlib.figure import Figure
-from scipy import special, stats
+from scipy import stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.records import MODELS
@@ -98,14 +98,10 @@ def ranking(blocks: pd.DataFrame) -> Ranking:
     count, methods = blocks.shape
     ranks = blocks.fillna(np.inf).rank(axis=1)
     means = ranks.mean().sort_values(kind="stable")
-    compared = max(methods, 2)
+    p = scikit_posthocs.posthoc_nemenyi_friedman(ranks[means.index])
+    friedman = 1.0
+    if methods > 2 and count > 1 and ranks.nunique(axis=1).max() > 1:
+        friedman = float(stats.friedmanchisquare(*ranks.to_numpy().T).pvalue)
     scale = np.sqrt(methods * (methods + 1) / (12 * count))
-    apart = np.abs(np.subtract.outer(means.to_numpy(), means.to_numpy())) / scale
-    p = stats.studentized_range.sf(apart, compared, np.inf)
-    friedman, off = 1.0, ranks.to_numpy() - (methods + 1) / 2
-    if methods > 2 and count > 1 and off.any():
-        squares = (methods - 1) * (off.sum(axis=0) ** 2).sum() / (off**2).sum()
-        friedman = float(special.chdtrc(methods - 1, squares))
-    distance = float(stats.studentized_range.ppf(1 - ALPHA, compared, np.inf) * scale)
-    table = pd.DataFrame(p, index=means.index, columns=means.index)
-    return Ranking(means, table, friedman, distance, count)
+    distance = float(stats.studentized_range.ppf(1 - ALPHA, methods, np.inf) * scale)
+    return Ranking(means, p, friedman, distance, count)
