@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from plfl.report.forest import Scale
@@ -30,24 +29,7 @@ UNNAMED = " (No claim of the study is about it, so there is no verdict.)"
 MOST = 40
 """Most clients of a state that have a row each; of more, those that gain and lose most."""
 FEW = 3
-"""Largest number of states or clients that a sentence lists one by one."""
-
-
-@dataclass(frozen=True)
-class MeterRow:
-    """A client: its gain, and the errors of the forecasters."""
-
-    name: str
-    clear: str
-    """"gains" or "loses" if the interval of its gain excludes zero."""
-    gain: str
-    """Gain in MASE with its interval."""
-    share: str
-    """Gain in percent of the error without the federation."""
-    energy: str
-    """Absolute errors avoided, in kWh per month; empty if loads have another unit."""
-    dots: list[tuple[str, float, str]]
-    """Kind of forecaster, position in percent, and MASE in print."""
+"""Largest number of clients that a sentence lists one by one."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +39,12 @@ class FederationAnswer:
     short: str
     sentences: list[str]
     scale: Scale
-    states: dict[str, list[MeterRow]]
+    states: dict[str, list[dict[Any, Any]]]
+    """The rows of `gains`, with `dots`: kind of forecaster, position in percent, and MASE."""
     left_out: int
     """Clients without a row."""
     has_intervals: bool
     """Whether the test set has enough weeks for intervals."""
-    in_energy: bool
-    """Whether gains are also given in kWh."""
     tested: str
     """The period in which the forecasts were tested."""
 
@@ -76,27 +57,27 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
     contest = lead(study, [variant])
     if contest is None:
         return None
-    energy = tables.load_unit.startswith("kWh")
     clients = pd.DataFrame(gains(contest))
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
-    sizes = np.append(clients[["mase_federated", "mase_alone"]].to_numpy(float).ravel(), 1.0)
-    unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
-    scale = Scale(float(sizes.min()), float(sizes.max()), unit, marked=1.0)
+    errors = clients[["mase_federated", "mase_alone"]].to_numpy(float)
+    scale = Scale.of(errors.ravel(), marked=1.0)
+    clients["dots"] = [
+        # The federation on top.
+        [("alone", scale.at(alone), alone), ("federation", scale.at(federated), federated)]
+        for federated, alone in errors
+    ]
     shown = {str(state): _extremes(here) for state, here in clients.groupby("state", sort=False)}
     short, *needed = _short(comparisons)
     sentences = [_difference(study, comparisons, contest), *needed]
-    if len(shown) > 1:
-        sentences.append(_by_state(comparisons))
-    sentences += [_who(clients, energy, study.participant), *_of_new(study, comparisons)]
+    sentences += [_who(clients, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
     return FederationAnswer(
         short,
         sentences,
         scale,
-        {state: [_row(row, scale, energy) for row in here] for state, here in shown.items()},
+        shown,
         len(clients) - sum(map(len, shown.values())),
         bool(clients["low"].notna().any()),
-        energy,
         _tested(tables),
     )
 
@@ -163,22 +144,6 @@ def _in_percent(contest: Contest) -> str:
     )
 
 
-def _by_state(comparisons: pd.DataFrame) -> str:
-    rows = _of_federation(comparisons).iloc[1:]
-    groups = {
-        "lower in": rows[rows["low"] > 0],
-        "higher in": rows[rows["high"] < 0],
-        "not clearly different in": rows[~((rows["low"] > 0) | (rows["high"] < 0))],
-    }
-    parts = [f"{what} {_some(here['state'])}" for what, here in groups.items() if len(here)]
-    return f"State by state it is {'; '.join(parts)} (95 % intervals)."
-
-
-def _some(states: Iterable[str]) -> str:
-    every = list(states)
-    return words.listed(every) if len(every) <= FEW else f"{len(every)} states"
-
-
 def left_out(tables: Tables) -> Iterator[str]:
     """The clients without a MASE, which all means leave out."""
     clients = tables.clients
@@ -203,7 +168,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _who(clients: pd.DataFrame, energy: bool, participant: str) -> str:
+def _who(clients: pd.DataFrame, participant: str) -> str:
     """How many clients gain and lose, and which most."""
     up, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
     if clients["low"].isna().all():
@@ -217,12 +182,12 @@ def _who(clients: pd.DataFrame, energy: bool, participant: str) -> str:
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
-            saved = f", {spaced(abs(row['kwh_a_month']))} kWh of errors a month" if energy else ""
+            saved = f"{spaced(abs(row['kwh_a_month']))} kWh of errors a month"
             share = _percent(abs(row["percent"]) / 100)
             open_ = bool(row["low"] <= 0 <= row["high"])
             parts.append(
                 f"{row['client']} {word} most{', but not clearly' * open_}: "
-                f"{abs(row['gain']):.2f} ({share}{saved})."
+                f"{abs(row['gain']):.2f} ({share}, {saved})."
             )
     return " ".join([clearly, *parts])
 
@@ -232,24 +197,3 @@ def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:
     if len(ordered) <= MOST:
         return ordered
     return [*ordered[: MOST // 2], *ordered[-MOST // 2 :]]
-
-
-def _row(comparison: dict[Any, Any], scale: Scale, energy: bool) -> MeterRow:
-    interval = (
-        f" [{comparison['low']:+.2f}, {comparison['high']:+.2f}]"
-        if math.isfinite(comparison["low"])
-        else ""
-    )
-    saved = comparison["kwh_a_month"]
-    errors = {"federation": comparison["mase_federated"], "alone": comparison["mase_alone"]}
-    return MeterRow(
-        comparison["client"],
-        "gains" if comparison["low"] > 0 else "loses" if comparison["high"] < 0 else "",
-        f"{comparison['gain']:+.2f}{interval}",
-        f"{comparison['percent']:+.0f}",
-        f"{'-' if saved < 0 else '+'}{spaced(abs(saved))}" if energy else "",
-        [
-            (kind, scale.at(errors[kind]), f"{errors[kind]:.2f}")
-            for kind in reversed(KINDS)  # the federation on top
-        ],
-    )

@@ -327,10 +327,10 @@ def amount(count: float) -> str:
 def _meters(overview: Overview) -> list[dict[Any, Any]]:
     """The gains of clients at each place of the map, in words if they are clear."""
     table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
-    rows = table.rename(columns={"low": "gain_low", "high": "gain_high"}).to_dict("records")
+    rows = table.to_dict("records")
     for row in rows:
         row["place"] = words.place(
             overview.study, {str(column): label for column, label in row.items()}
         )
-        row["answer"] = "gains" if row["gain_low"] > 0 else "loses" if row["gain_high"] < 0 else ""
+        row["answer"] = "gains" if row["low"] > 0 else "loses" if row["high"] < 0 else ""
     return rows

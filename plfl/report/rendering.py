@@ -76,26 +76,17 @@ def score(value: float, sd: float = math.nan) -> str:
     return f"{text} ± {sd:.3f}" if math.isfinite(sd) else text
 
 
-def with_interval(row: Mapping[Any, Any], name: str) -> str:
+def with_interval(value: float, low: float, high: float, digits: int = 3) -> str:
     """A difference with its interval: "+0.054 [+0.020, +0.088]"; empty without one."""
-    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
         return ""
-    return f"{value:+.3f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
+    interval = "" if pd.isna(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
+    return f"{value:+.{digits}f}{interval}"
 
 
 def span(low: float, high: float, sign: str = "+") -> str:
     """A range in print: "-0.012 to +0.034"; empty if unknown. `sign`: as in a format string."""
     return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers in about four equal steps, from at most `low` to at least `high`."""
-    span = (high - low) or abs(high) or 1.0
-    power = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k * 4 >= span)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    return [step * k for k in range(first, max(last, first + 1) + 1)]
 
 
 @dataclass(frozen=True)
