@@ -42,7 +42,7 @@ FILES = {
     "forecasts.parquet": "one week of forecasts of every cell",
     "baseline_forecasts.parquet": "forecasts of the same week by the baselines",
     comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
-    "study.json": "configuration, versions and sources of the data",
+    "study.json": "configuration, versions, and files of the data with their SHA-256",
 }
 
 
@@ -63,11 +63,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             one=study.participant,
             study=study,
             source=source_of(study),
-            sources=[
-                (state, path, digest)
-                for state, receipt in tables.about.get("sources", {}).items()
-                for path, digest in receipt["files"].items()
-            ],
             standings=standings(best_cells(variant), seen=seen),
             failed=_failed(tables),
             best_baselines={

@@ -40,8 +40,6 @@ class Standings:
 
     others: list[str]
     """The headings of numbers besides the test error and its interval."""
-    tuned: bool
-    """Whether the last column has hyperparameters."""
     groups: list[list[ForecasterRow]]
     """The rows of each state and variant, by validation error."""
 
@@ -58,13 +56,12 @@ def standings(
     headings |= {column: _heading(column) for column in intervals}
     places = [axis.column for axis in axes]
     places += ["state"] if len(best["state"].unique()) > 1 else []
-    tuned = best["hyperparameters"].fillna("").nunique() > 2  # besides that of baselines
     groups = []
     keys = ["variant", "state"] if "variant" in best else ["state"]
     for _, part in best.groupby(keys, sort=False):
         rows = part.sort_values("validation_mase", kind="stable").to_dict("records")
-        groups.append([_row(row, places, list(headings), tuned, seen or {}) for row in rows])
-    return Standings(list(headings.values()), tuned, groups)
+        groups.append([_row(row, places, list(headings), seen or {}) for row in rows])
+    return Standings(list(headings.values()), groups)
 
 
 def _heading(column: str) -> str:
@@ -78,13 +75,11 @@ def _row(
     row: Mapping[Any, Any],
     places: list[str],
     columns: list[str],
-    tuned: bool,
     seen: Mapping[str, str],
 ) -> ForecasterRow:
     is_baseline = row["sharing"] == BASELINE
     lost = pd.isna(row["mase"]) and not is_baseline
     remark = seen.get(row["method"], "") if is_baseline else ""
-    hyperparameters = row["hyperparameters"]
     return ForecasterRow(
         [str(row[place]) for place in places],
         row["forecaster"] + remark,
@@ -92,8 +87,7 @@ def _row(
         is_baseline,
         "diverged" if lost else score(row["mase"], row["std"]),
         span(row["low"], row["high"], ""),
-        [_number(column, row[column]) for column in columns]
-        + ([hyperparameters or "–" if isinstance(hyperparameters, str) else "–"] if tuned else []),
+        [_number(column, row[column]) for column in columns],
     )
 
 
