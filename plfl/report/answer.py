@@ -40,7 +40,7 @@ class FederationAnswer:
     sentences: list[str]
     scale: Scale
     states: dict[str, list[dict[Any, Any]]]
-    """The rows of `gains`, with `dots`: kind of forecaster, position in percent, and MASE."""
+    """The rows of `gains`."""
     left_out: int
     """Clients without a row."""
     has_intervals: bool
@@ -61,11 +61,6 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
     errors = clients[["mase_federated", "mase_alone"]].to_numpy(float)
     scale = Scale.of(errors.ravel(), marked=1.0)
-    clients["dots"] = [
-        # The federation on top.
-        [("alone", scale.at(alone), alone), ("federation", scale.at(federated), federated)]
-        for federated, alone in errors
-    ]
     shown = {str(state): _extremes(here) for state, here in clients.groupby("state", sort=False)}
     short, *needed = _short(comparisons)
     sentences = [_difference(study, comparisons, contest), *needed]

@@ -8,7 +8,6 @@ once, as named data sets, which several charts can use.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -27,8 +26,8 @@ from plfl.study import Cell
 
 MOST_ROUNDS = 60
 """Largest number of rounds in a curve; if there are more, evenly spaced ones are kept."""
-MOST_NUMBERS = 120_000
-"""Largest number of forecasts in the page, about five bytes each; a line of one week has 672."""
+MOST_WEEKS = 45
+"""Largest number of clients in the page with a week each, 13 kB or more; of more, the first."""
 WEEK = {
     "persistence": "var(--hue-1)",
     "best baseline": "var(--hue-0)",
@@ -112,7 +111,6 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     rounds = sorted(table["round"].unique().tolist())
     kept = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
     table = table[table["round"].isin([rounds[i] for i in kept])]
-    marks = np.unique(np.linspace(rounds[0], rounds[-1], 9).round()).tolist()
     keys = ["state", "sharing", "optimiser", "server_opt", "model"]
     rows = [
         dict(zip(keys, key, strict=True))
@@ -128,12 +126,15 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         }
         for state, name in best.items()
     ]
-    schemes, (params, where) = tables.study.grid.sharing, _controls(tables)
+    study, states, schemes = tables.study, tables.study.data.states, tables.study.grid.sharing
+    params, where, of_scheme = [], "true", "true"
+    if len(states) > 1:
+        params.append(_choice("state", states, states, "State"))
+        where = "datum.state === state"
     if len(schemes) > 1:
-        labels = [scheme(tables.study, name) for name in schemes]
-        options = alt.binding_select(options=schemes, labels=labels, name="Sharing scheme ")
-        params.append(alt.param("scheme", value=schemes[0], bind=options))
-    of_scheme = "datum.sharing === scheme" if len(schemes) > 1 else "true"
+        labels = [scheme(study, name) for name in schemes]
+        params.append(_choice("scheme", schemes, labels, "Sharing scheme"))
+        of_scheme = "datum.sharing === scheme"
     picked = alt.selection_point("picked", fields=["optimiser"], bind="legend")
     names = list(dict.fromkeys(table["optimiser"].astype(str)))
     dashes = alt.Scale(domain=list(MODELS), range=[[1, 0], [5, 3]])
@@ -143,7 +144,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .transform_flatten(["round", "mase"])
         .mark_line(point={"size": 30}, strokeWidth=1.8)
         .encode(
-            x=alt.X("round:Q", title="Round", axis=alt.Axis(values=marks, format="d")),
+            x=alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, format="d")),
             y=_errors([*table["mase"], *validation, 1.0], "Validation MASE"),
             color=alt.Color("optimiser:N", scale=alt.Scale(domain=names)),
             strokeDash=alt.StrokeDash("model:N", scale=dashes, legend=None),
@@ -180,38 +181,31 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Loads and forecasts of one week, client by client."""
     study, rows = tables.study, []
     ends = next(iter(tables.intervals.items()), None)
-    several, room = len(study.data.states) > 1, MOST_NUMBERS
+    columns = {"truth": "load", "local": "forecast", "baseline": "best baseline"}
+    if ends:
+        columns |= dict(zip(ends[1], ("low", "high"), strict=True))
+    several, most = len(study.data.states) > 1, MOST_WEEKS // len(study.data.states)
     for state in study.data.states:
         cell = tables.shown_cell(state)
         if cell is None:
             continue
         of_state = forecasts(tables, cell, tables.best_baselines.get(state))
-        left = room // len(study.data.states)
-        for client in sorted(of_state["client"].unique()):
+        for client in sorted(of_state["client"].unique())[: max(1, most)]:
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
-            drawn = {"load": "truth", "forecast": "local", "persistence": "persistence"}
-            lines = {name: week[column] for name, column in drawn.items()}
-            if "baseline" in week:
-                lines["best baseline"] = week["baseline"]
-            if ends:
-                lines |= {"low": week[ends[1][0]], "high": week[ends[1][1]]}
-            left -= len(week) * len(lines)
-            if left < 0:
-                break
+            week = week.rename(columns=columns)
             rows.append(
                 {"client": f"{state}: {client}" if several else str(client)}
                 | {"start": f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"}
-                | {name: _numbers(line) for name, line in lines.items()}
+                | {"index": list(range(len(week)))}
+                | {name: _numbers(week[name]) for name in (*WEEK, "low", "high") if name in week}
             )
     names = [name for name in WEEK if any(name in row for row in rows)]
-    columns = [*names, *(["low", "high"] if ends else [])]
-    clients = [row["client"] for row in rows] or [""]
-    options = alt.binding_select(options=clients, name=f"{study.participant.capitalize()} ")
+    clients = [str(row["client"]) for row in rows] or [""]
     step = study.data.interval * 60_000
     base = (
         alt.Chart(alt.NamedData("weeks"))
         .transform_filter("datum.client === client")
-        .transform_flatten([*columns, "index"])
+        .transform_flatten([*names, *(["low", "high"] if ends else []), "index"])
         .transform_calculate(time=f"toDate(datum.start + 'Z') + datum.index * {step}")
     )
     time = alt.X(
@@ -238,8 +232,6 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     if ends:
         band = base.mark_area(color=WEEK["forecast"], opacity=0.2)
         layers.insert(0, band.encode(x=time, y=alt.Y("low:Q", axis=unit), y2="high:Q"))
-    for row in rows:
-        row["index"] = list(range(len(row["load"])))
     shaded = f" Shaded: the interval of {ends[0]} %." if ends else ""
     about = (
         "First week of the test set: load, forecast of the local model of the federation of lowest"
@@ -247,18 +239,14 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         " targets, forecasts follow each other without overlap. Times are local standard time."
         + shaded
     )
-    params = [alt.param("client", value=clients[0], bind=options)]
+    params = [_choice("client", clients, clients, study.participant.capitalize())]
     return _chart(layers, params, about, 280), {"weeks": rows}
 
 
-def _controls(tables: Tables) -> tuple[list[alt.Parameter], str]:
-    """The control of the state above a chart, if there are several, and the condition that a row
-    belongs to the chosen one."""
-    states = tables.study.data.states
-    if len(states) == 1:
-        return [], "true"
-    options = alt.binding_select(options=states, name="State ")
-    return [alt.param("state", value=states[0], bind=options)], "datum.state === state"
+def _choice(name: str, values: Sequence[str], labels: Sequence[str], title: str) -> alt.Parameter:
+    """A control above a chart that chooses one of some values."""
+    options = alt.binding_select(options=[*values], labels=[*labels], name=f"{title} ")
+    return alt.param(name, value=values[0], bind=options)
 
 
 def _chart(
@@ -272,19 +260,10 @@ def _chart(
 
 def _errors(values: Sequence[float], title: str) -> alt.Y:
     """An axis of errors: logarithmic if they are more than a factor of ten apart."""
-    known = np.array([value for value in values if value is not None and 0 < value < np.inf])
-    if known.max() <= 10 * known.min():
-        return alt.Y("mase:Q", title=title, scale=alt.Scale(zero=False))
-    ticks = alt.Axis(values=_ticks(known.min(), known.max()))
-    return alt.Y("mase:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=ticks)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`: 1, 2, 5, 10, …, or powers of ten over a wide span."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(max(high, low))) + 1)
-    steps = (1, 2, 5) if high < 300 * low else (1,)
-    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    known = np.array([value for value in values if 0 < value < np.inf])
+    wide = known.max() > 10 * known.min()
+    scale = alt.Scale(type="log") if wide else alt.Scale(zero=False)
+    return alt.Y("mase:Q", title=title, scale=scale)
 
 
 def _tip(field: str, title: str, kind: str = "Q") -> alt.Tooltip:
