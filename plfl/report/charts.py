@@ -111,6 +111,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     rounds = sorted(table["round"].unique().tolist())
     kept = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
     table = table[table["round"].isin([rounds[i] for i in kept])]
+    marks = np.unique(np.linspace(rounds[0], rounds[-1], 9).round()).tolist()
     keys = ["state", "sharing", "optimiser", "server_opt", "model"]
     rows = [
         dict(zip(keys, key, strict=True))
@@ -144,7 +145,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         .transform_flatten(["round", "mase"])
         .mark_line(point={"size": 30}, strokeWidth=1.8)
         .encode(
-            x=alt.X("round:Q", title="Round", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("round:Q", title="Round", axis=alt.Axis(values=marks, format="d")),
             y=_errors([*table["mase"], *validation, 1.0], "Validation MASE"),
             color=alt.Color("optimiser:N", scale=alt.Scale(domain=names)),
             strokeDash=alt.StrokeDash("model:N", scale=dashes, legend=None),
@@ -262,7 +263,7 @@ def _errors(values: Sequence[float], title: str) -> alt.Y:
     """An axis of errors: logarithmic if they are more than a factor of ten apart."""
     known = np.array([value for value in values if 0 < value < np.inf])
     wide = known.max() > 10 * known.min()
-    scale = alt.Scale(type="log") if wide else alt.Scale(zero=False)
+    scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
     return alt.Y("mase:Q", title=title, scale=scale)
 
 
