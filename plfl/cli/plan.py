@@ -2,12 +2,20 @@
 reveal, and what it can name."""
 
 import argparse
+import inspect
+import json
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
 
 from plfl.base.errors import DataError
 from plfl.base.text import printed
 from plfl.cli.common import Commands, add_parser
+from plfl.plugins.registry import Algorithm, Section
 from plfl.study import Study
 
 CELLS = """
@@ -24,6 +32,10 @@ METHODS = """
 plfl methods
 plfl methods --json
 plfl methods my.yaml                # those of its plug-ins, too
+"""
+FLOATS = """\
+# floats: numbers of 4 bytes per client and round, and before round 1, with the default parameters.
+# d_s: number of shared parameters; d_φ: how many of them are the embedding's.
 """
 SCHEMA = """
 plfl schema                         # in the root of the repository
@@ -146,11 +158,58 @@ def privacy(options: argparse.Namespace) -> None:
 
 
 def methods(options: argparse.Namespace) -> None:
-    """Print the catalogue of algorithms."""
-    from plfl.cli import catalogue
+    """Print what a study can name: its own plug-ins and those of installed packages, too."""
+    from plfl import plugins
 
     study = Study.load(options.config) if options.config else None
-    print(catalogue.as_json() if options.json else catalogue.as_text(study))
+    listed = _algorithms()
+    listed["plug-ins"] = {
+        plugin.origin: plugin.contents for plugin in plugins.active(study.plugins if study else [])
+    }
+    if options.json:
+        print(json.dumps(listed, indent=1, ensure_ascii=False))
+    else:
+        print(FLOATS + yaml.safe_dump(listed, sort_keys=False, allow_unicode=True, width=100))
+
+
+def _algorithms() -> dict[str, dict[str, Any]]:
+    """The algorithms by the key of a study that names them, and by name: their `origin`, a package
+    or a plug-in; the `citation` of their file; the `floats` of methods that say them (see
+    `plfl.config.rules.Sizes`); and the `parameters`, each with a `default` and a `meaning`."""
+    from plfl import methods as of_methods
+    from plfl import plugins
+    from plfl.config.rules import MethodRules
+    from plfl.config.sections import Calibration
+    from plfl.federated import calibration
+    from plfl.optimizers import client, server
+
+    def described(block: type[Section], module: ModuleType) -> dict[str, Any]:
+        paragraphs = (inspect.getdoc(module) or "").split("\n\n")
+        sources = [p.removeprefix("Source: ") for p in paragraphs if p.startswith("Source: ")]
+        plugin = plugins.of(block) if issubclass(block, Algorithm) else None
+        found: dict[str, Any] = {
+            "origin": plugin.origin if plugin else module.__name__.partition(".")[0],
+            "citation": " ".join([*sources, paragraphs[0]][0].split()),
+        }
+        sent = block().sends if issubclass(block, MethodRules) and "sends" in vars(block) else None
+        if sent:
+            found["floats"] = {when: n for when, n in sent._asdict().items() if n != "0"}
+        meanings = block.meanings()
+        found["parameters"] = {
+            name: {
+                "default": field.get_default(call_default_factory=True),
+                "meaning": " ".join(meanings.get(name, "").split()),
+            }
+            for name, field in block.model_fields.items()
+        }
+        return found
+
+    rooms = {"method": of_methods, "server_opt": server, "client_opt": client}
+    listed = {
+        key: {name: described(cls, sys.modules[cls.__module__]) for name, cls in classes.items()}
+        for key, classes in ((key, room.available()) for key, room in rooms.items())
+    }
+    return listed | {"federation": {"calibration": described(Calibration, calibration)}}
 
 
 def schema(_options: argparse.Namespace) -> None:

@@ -261,9 +261,9 @@ def test_installed_packages_bring_plugins(project, tmp_path, monkeypatch, invoke
     try:
         study = project.load(plugins=["clipped.py"])
         assert "signum" in study.settings(study.cells[0])["plugins"]
-        said = invoke("methods", "mine/my.yaml").out
-        assert "signum (client_opt, from gridopt 1.2)" in said
-        assert "mine/clipped.py: method clipped" in said
+        listed = yaml.safe_load(invoke("methods", "mine/my.yaml").out)
+        assert listed["client_opt"]["signum"]["origin"] == "gridopt 1.2"
+        assert listed["plug-ins"]["mine/clipped.py"] == ["method clipped"]
         with naming(ConfigError, "gridopt 1.2"):
             project.load()
     finally:
