@@ -65,6 +65,13 @@ class GoneError(Exception):
     """Another client is gone."""
 
 
+class Message(bytes):
+    """Numbers as bytes, with the numbers for those on the machine that packed them."""
+
+    numbers: NDArray[Any]
+    """A kind after the other (2, N / 2), in the type in which they are sent."""
+
+
 class Noise(NamedTuple):
     """Gaussian noise on the sums over clients, as in `plfl.federated.privacy.accounting`."""
 
@@ -98,6 +105,8 @@ class Server:
         """What went wrong in the operations of a client: LightGBM cannot pass it on."""
         self.is_left = False
         """Whether a client is gone, so that no exchange is completed any more."""
+        self.tree: Any = None
+        """What the clients have grown, as soon as the first of them has read it."""
         self._messages = [b""] * len(clients)
         self._combine: Combine = list
         self._arrivals = numbered(1)
@@ -288,7 +297,7 @@ def compressed(message: bytes) -> bytes:
     return compressor.compress(message) + compressor.flush()
 
 
-def packed(numbers: Floats) -> bytes:
+def packed(numbers: Floats) -> Message:
     """An even number of numbers as bytes, without loss: whole ones in the shortest type, and
     compressed.
 
@@ -300,15 +309,23 @@ def packed(numbers: Floats) -> bytes:
     short = split.astype(WIDTHS[kind])
     if not (short == split).all():
         kind, short = len(ABOVE), split
-    return bytes([kind]) + compressed(short.tobytes())
+    message = Message(bytes([kind]) + compressed(short.tobytes()))
+    message.numbers = short
+    return message
 
 
 def unpacked(*messages: bytes) -> Floats:
     """The numbers of `packed`, or the sum of those of several, one by one."""
-    split: Floats = np.zeros(1)
-    for message in messages:
-        split = split + np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]])
-    return split.reshape(2, -1).T.ravel()
+    first, *others = (
+        message.numbers
+        if isinstance(message, Message)
+        else np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]]).reshape(2, -1)
+        for message in messages
+    )
+    split: Floats = 0.0 + first
+    for numbers in others:
+        split += numbers
+    return split.T.ravel()
 
 
 NOTHING = packed(np.empty(0))

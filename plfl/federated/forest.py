@@ -95,6 +95,7 @@ class Forester:
         if not grows:
             return before
         together = [range(len(clients))] if channel else [range(k, k + 1) for k in range(len(rows))]
+        leaves = [np.full((len(self.losses), len(table.x)), -1, np.int16) for table in tables]
         for some in together:
             for o, (loss, target) in enumerate(self.losses):
                 parts = [
@@ -104,6 +105,7 @@ class Forester:
                         start=scores[k].reshape(len(scores[k]), -1)[:, o].numpy(),
                         data=tables[k].data,
                         learners=tables[k].learners,
+                        leaves=leaves[k][o],
                     )
                     for k in some
                 ]
@@ -112,10 +114,10 @@ class Forester:
                     parts, self._bins, self.leaves, self.rate, loss, channel, numbers, noise
                 )
                 self._write(rows[some.start : some.stop], tree, o, text)
-        for row, table, score in zip(rows, tables, scores, strict=True):
+        for row, table, score, known in zip(rows, tables, scores, leaves, strict=True):
             if len(table.scores) >= KEPT:
                 del table.scores[next(iter(table.scores))]
-            added = self._added(row, table.x, tree)
+            added = self._added(row, table.x, tree, known)
             table.scores[digest(row)] = score + added.reshape(score.shape)
         return before
 
@@ -138,10 +140,8 @@ class Forester:
             return  # there was no split
         group, place = self.slot(tree)
         views = self.layout.views(rows)
-        # The largest number of single precision that is not above it parts the same inputs.
-        below = grown.threshold.astype(np.float32)
-        below = np.where(below > grown.threshold, np.nextafter(below, np.float32(-np.inf)), below)
-        for name, values in grown._replace(threshold=below)._asdict().items():
+        grown = grown._replace(threshold=grown.below(np.dtype(np.float32)))
+        for name, values in grown._asdict().items():
             numbers = torch.from_numpy(values.astype(np.float32))
             views[f"{group}.{name}"][:, output, place, : len(numbers)] = numbers
 
@@ -186,13 +186,14 @@ class Forester:
         x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
         return x.T.contiguous().T, self.data.targets(starts).cpu()  # a tree reads columns
 
-    def _added(self, row: Tensor, x: Tensor, tree: int) -> Tensor:
-        """What a tree adds to the forecasts (W, O)."""
+    def _added(self, row: Tensor, x: Tensor, tree: int, known: Any = None) -> Tensor:
+        """What a tree adds to the forecasts (W, O); `known`: the leaves (O, W), −1 if not."""
         group, place = self.slot(tree)
         views = self.layout.views(row[None])
         added = []
         for output in range(len(self.losses)):
             arrays = (views[f"{group}.{name}"][0, output, place].numpy() for name in Tree._fields)
             grown = Tree(*arrays)
-            added.append(grown.value[grown.leaves(x.numpy())])
+            is_known = known is not None and known[output, 0] >= 0
+            added.append(grown.value[known[output] if is_known else grown.leaves(x.numpy())])
         return torch.from_numpy(np.stack(added, 1))

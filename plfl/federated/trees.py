@@ -7,10 +7,15 @@ crosses is in docs/baselines.md.
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -75,6 +80,8 @@ class Part(NamedTuple):
     """`x` in bins, if that is known."""
     learners: dict[Any, lightgbm.Booster] | None = None
     """The client's LightGBMs, by their settings: to make one takes longer than to grow a tree."""
+    leaves: NDArray[np.int16] | None = None
+    """Where to write the leaf (W,) of each window; −1: not known."""
 
 
 LEARNERS = 2
@@ -101,21 +108,28 @@ class Tree(NamedTuple):
         names = ("split_feature", "threshold", "left_child", "right_child", "leaf_value")
         return cls(*(np.array(fields.get(name, "").split(), float) for name in names))
 
-    def leaves(self, x: NDArray[Any]) -> NDArray[np.int64]:
+    def leaves(self, x: NDArray[Any]) -> NDArray[np.int16]:
         """The leaves (W,) of inputs (W, K); faster if each column is contiguous."""
         leaves = np.zeros(len(x), np.int16)
         rows = {0: np.ones(len(x), bool)}
+        thresholds = self.below(x.dtype)
         for node, feature in enumerate(self.feature.astype(int)):
             if node not in rows:
                 continue  # it is not used
             here = rows.pop(node)
-            left = here & (x[:, feature] <= self.threshold[node])
+            left = here & (x[:, feature] <= thresholds[node])
             for child, some in ((self.left[node], left), (self.right[node], here ^ left)):
                 if child < 0:
                     leaves += some * np.int16(-1 - child)
                 else:
                     rows[child] = some
-        return leaves.astype(int)
+        return leaves
+
+    def below(self, kind: np.dtype[Any]) -> NDArray[Any]:
+        """The largest numbers of a type that are not above the thresholds (L − 1,): they divide
+        inputs of this type alike."""
+        near = self.threshold.astype(kind)
+        return np.where(near > self.threshold, np.nextafter(near, kind.type(-np.inf)), near)
 
 
 def binned(x: NDArray[Any], max_bin: int, bins: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
@@ -179,10 +193,11 @@ def grow(
         clients = [
             GrowingClient(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
         ]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
+        with _turns():
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
         failed = {
             k: participant.failed
             for k, participant in zip(there, clients, strict=True)
@@ -195,6 +210,29 @@ def grow(
         for k, error in failed.items():
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
         there = [k for k in there if k not in failed]
+
+
+@contextmanager
+def _turns() -> Iterator[None]:
+    """Threads that start here take turns on the core that this one is on, since they wait for each
+    other. Meanwhile nobody looks for cycles of objects, in which no message is."""
+    collects, cores = gc.isenabled(), _cores()
+    gc.disable()
+    try:
+        if cores:
+            fields = Path("/proc/thread-self/stat").read_text().rpartition(")")[2].split()
+            os.sched_setaffinity(0, {int(fields[36])} & cores or cores)
+        yield
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)
+        if collects:
+            gc.enable()
+
+
+def _cores() -> set[int]:
+    """The cores of this thread; none where that is not known."""
+    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
 
 
 class GrowingClient(threading.Thread):
@@ -214,7 +252,7 @@ class GrowingClient(threading.Thread):
         self.given, self.loss = given, loss
         self.failed: Exception | None = None
         self.text = ""
-        """The tree."""
+        """The tree, of the first client."""
 
     def run(self) -> None:
         try:
@@ -245,16 +283,21 @@ class GrowingClient(threading.Thread):
         known = self._slopes(scores, y), np.ones(len(y), np.float32)
         is_last = learner.update(fobj=lambda *_: known)
         self.server.check(self.rank)
-        self.text = learner.model_to_string(start_iteration=before)
-        if isinstance(self.loss, float) and not is_last:  # without any split the tree adds 0
-            tree = Tree.of(self.text)
-            values = self._quantiles(tree.leaves(x), y - scores)
-            if self.rank == 0:  # the others would write the same
-                for leaf, value in enumerate(values[: len(tree.value)]):
-                    learner.set_leaf_output(
-                        before, leaf, self.given["learning_rate"] * float(value)
-                    )
-                self.text = learner.model_to_string(start_iteration=before)
+        if not is_last:  # without any split the tree adds 0
+            if self.server.tree is None:
+                self.server.tree = Tree.of(learner.model_to_string(start_iteration=before))
+            leaves = self.server.tree.leaves(x)
+            if self.part.leaves is not None:
+                self.part.leaves[:] = leaves
+            if isinstance(self.loss, float):
+                values = self._quantiles(leaves, y - scores)
+                if self.rank == 0:  # the others would write the same
+                    for leaf, value in enumerate(values[: len(self.server.tree.value)]):
+                        learner.set_leaf_output(
+                            before, leaf, self.given["learning_rate"] * float(value)
+                        )
+        if self.rank == 0:
+            self.text = learner.model_to_string(start_iteration=before)
         if self.part.learners is not None and not is_last and before < OLDEST:
             self.part.learners[self._key] = learner
 
@@ -293,13 +336,13 @@ class GrowingClient(threading.Thread):
         """
         count, halvings = self.given["num_leaves"], sum(STEPS)
         width = RANGE / 2 ** (halvings - 1)  # of the last intervals
-        number = np.ceil(residuals.clip(np.nextafter(-RANGE, 0), RANGE) / width).astype(int)
+        number = np.ceil(residuals.clip(np.nextafter(-RANGE, 0), RANGE) / width).astype(np.int16)
         number += 2 ** (halvings - 1) - 1  # that of a residual's interval, from 0
         low = below = total = np.zeros(count, int)  # its first number, residuals below it, and all
         for steps in STEPS:
             parts, halvings = 2**steps, halvings - steps
             part = (number >> halvings) & (parts - 1)
-            counted = np.bincount(leaves * parts + part, minlength=count * parts)
+            counted = np.bincount(leaves * np.int32(parts) + part, minlength=count * parts)
             counts = self.server.add(self.rank, counted.astype(float)).reshape(count, parts)
             total = np.maximum(total, counts.sum(axis=1))  # the first counts are of all
             upto = np.cumsum(np.insert(counts, 0, below, axis=1), axis=1)
@@ -307,7 +350,7 @@ class GrowingClient(threading.Thread):
             step = (upto[:, 1:parts] < self.loss * total[:, None]).sum(axis=1)
             below = upto[np.arange(count), step]
             low = low + step * 2**halvings
-            there = np.flatnonzero(part == step[leaves])
+            there = np.flatnonzero(part == step.take(leaves))
             number, leaves = number.take(there), leaves.take(there)
         noise = self.server.noise
         least = CLEAR * noise.multiplier * 2 ** (STEPS[0] / 2) if noise else 0

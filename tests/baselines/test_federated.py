@@ -8,7 +8,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plfl.baselines import trees
@@ -303,8 +303,18 @@ def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) ->
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**31), 2**31).map(float), max_size=40))
 def test_packing_loses_nothing(numbers: list[float]) -> None:
     numbers = 2 * numbers  # pairs
-    found = unpacked(packed(np.array(numbers, float)))
-    assert found.tolist() == numbers
+    message = packed(np.array(numbers, float))
+    assert unpacked(message).tolist() == numbers  # where it was packed
+    assert unpacked(bytes(message)).tolist() == numbers  # on another machine
+
+
+@given(st.floats(-1e30, 1e30))
+@example(0.1)  # smaller than the nearest number of single precision
+def test_a_threshold_divides_numbers_of_single_precision_alike(threshold: float) -> None:
+    tree = Tree(*map(np.array, ([0.0], [threshold], [-1.0], [-2.0], [0.0, 1.0])))
+    near = np.float32(threshold)
+    x = np.nextafter(near, np.array([[-np.inf], [near], [np.inf]], np.float32))
+    np.testing.assert_array_equal(tree.leaves(x), tree.leaves(x.astype(float)))
 
 
 def test_without_a_split_a_tree_adds_nothing() -> None:
