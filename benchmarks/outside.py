@@ -55,8 +55,7 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     raw["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
     raw["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del raw["claims"], raw["hyperparameters"]["method"], raw["baselines"]["leave_out"]
-    named = ("lightgbm_others", "lightgbm_others_own")
-    further = [{"name": "lightgbm_mean"}, *({"name": name, "turns": TURNS} for name in named)]
+    further = [{"name": "lightgbm_mean"}, {"name": "lightgbm_others", "turns": TURNS}]
     raw["baselines"] |= {"max_bin": 63, "further": further}
     return raw
 
@@ -245,17 +244,14 @@ class Trees:
     members: list[Meter]
     design: Callable[[Meter], np.ndarray] = recipe
     changes: bool = True
-    base: tuple[Forecast, ...] = ()
-    """What both models add to, if anything."""
 
     def forecasts(self) -> Iterator[Forecast]:
         """By the model of the training sets, then by that of the whole histories."""
-        bases = self.base or (None, None)
         chosen: tuple[int, dict[str, Any]] | None = None
-        for members, base in zip((self.members, refit(self.members)), bases, strict=True):
-            training = self._part(members, "train", base)
+        for members in (self.members, refit(self.members)):
+            training = self._part(members, "train")
             if chosen is None:
-                validation, least = self._part(members, "validation", base), np.inf
+                validation, least = self._part(members, "validation"), np.inf
                 for tried in TRIED:
                     data = lightgbm.Dataset(**training, params=BOOSTING)
                     stop = [lightgbm.early_stopping(30, verbose=False)]
@@ -267,28 +263,24 @@ class Trees:
             else:
                 data = lightgbm.Dataset(**training, params=BOOSTING)
                 model = lightgbm.train(BOOSTING | chosen[1], data, chosen[0])
-            yield self._forecast(model, base)
+            yield self._forecast(model)
 
-    def _forecast(self, model: lightgbm.Booster, base: Forecast | None) -> Forecast:
+    def _forecast(self, model: lightgbm.Booster) -> Forecast:
         def forecast(meter: Meter, rows: Rows) -> np.ndarray:
             outputs = np.asarray(model.predict(self.design(meter)[rows], num_threads=1))
             if not self.changes:
                 return outputs
-            start = 0 if base is None else self._scaled(meter, rows, base(meter, rows))
-            return np.asarray(meter.back(1)[rows] + meter.unit()[0] * (outputs + start))
+            return np.asarray(meter.back(1)[rows] + meter.unit()[0] * outputs)
 
         return forecast
 
     def _scaled(self, meter: Meter, rows: Rows, load: np.ndarray) -> np.ndarray:
         return (load - meter.back(1)[rows]) / meter.unit()[0] if self.changes else load
 
-    def _part(self, members: list[Meter], part: str, base: Forecast | None) -> dict[str, Any]:
+    def _part(self, members: list[Meter], part: str) -> dict[str, Any]:
         each = [(m, m.rows(part)) for m in members]
         training = {"data": np.concatenate([self.design(m)[rows] for m, rows in each])}
         training["label"] = np.concatenate([self._scaled(m, at, m.load[at]) for m, at in each])
-        if base:
-            start = [self._scaled(m, rows, base(m, rows)) for m, rows in each]
-            training["init_score"] = np.concatenate(start)
         return training
 
 
@@ -335,7 +327,6 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
             score(name, i, Trees([meter], design, changes).forecasts())
         score("lightgbm_pooled", i, pooled)
         score("lightgbm_others", i, others[i % TURNS])
-        score("lightgbm_others_own", i, Trees([meter], base=others[i % TURNS]).forecasts())
         known = [*zip(*(other for j, other in enumerate(single) if j != i), strict=True)]
         stages = zip((meter, *refit([meter])), known, strict=True)
         score("lightgbm_mean", i, [mean_of_best(*stage) for stage in stages])

@@ -148,17 +148,6 @@ def of_pooled(dataset: Dataset, boosting: TreeSettings, turns: int | None) -> di
     return models
 
 
-def with_own(dataset: Dataset, boosting: TreeSettings, models: Mapping[int, TreeModel]) -> Predict:
-    """Forecasts by models of clients, to which each adds trees that it trains on its own data."""
-
-    def added(client: int, model: TreeModel) -> TreeModel:
-        base = [lambda _, starts, below=below: below(client, starts) for below in model.stages]
-        return trained(dataset.of(np.array([client])), dataset, boosting, base=base)
-
-    added_to = {client: added(client, model) for client, model in models.items()}
-    return forecasts(dataset, added_to, boosting)
-
-
 def of_each_client(name: str, dataset: Dataset, boosting: TreeSettings) -> dict[int, TreeModel]:
     """The models of a baseline that trains one for each client, by the client's number."""
     return {
@@ -174,7 +163,7 @@ def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, leve
 
     windows = TreeWindows(dataset, *_OWN[name], (unit,))
     boosters = [lightgbm.Booster(model_str=text) for text in texts]
-    return partial(_predict, windows, boosters, levels > 0, None)
+    return partial(_predict, windows, boosters, levels > 0)
 
 
 def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: TreeSettings) -> Predict:
@@ -234,16 +223,8 @@ class TreeWindows:
         last = features.last(self.dataset, starts)
         return last.reshape(-1, *[1] * (like.ndim - 1))
 
-    def start(self, base: Predict, client: int, starts: Rows) -> Floats:
-        """The start of boosting: forecasts (W, H, Q) by `base`, scaled like targets."""
-        level = base(client, starts)
-        return self.scaled(client, starts, level.reshape(len(starts), len(self.views), -1))
-
-    def part(
-        self, split: Split, base: Predict | None, clients: Sequence[int] | None = None
-    ) -> tuple[Floats, Floats, Floats | None]:
-        """Features, targets and, with a base, the start of boosting, of all windows in a split, or
-        of those of some clients."""
+    def part(self, split: Split, clients: Sequence[int] | None = None) -> tuple[Floats, Floats]:
+        """Features and targets of all windows in a split, or of those of some clients."""
         some = range(len(self.dataset.clients)) if clients is None else clients
         starts = {i: self.dataset.starts(i, split) for i in some}
         if len(self.views) > 1:
@@ -255,11 +236,8 @@ class TreeWindows:
             (h, *client_starts) for h in range(len(self.views)) for client_starts in starts.items()
         ]
         targets = [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
-        return (
-            np.concatenate([self.features(*pair) for pair in pairs]),
-            np.concatenate(targets),
-            base and np.concatenate([self.start(base, i, s)[:, h] for h, i, s in pairs]),
-        )
+        read = [self.features(*pair) for pair in pairs]
+        return np.concatenate(read), np.concatenate(targets)
 
     def public(self, rows: int) -> Floats:
         """Values (rows, K) of the features of `_lagged` from public knowledge alone."""
@@ -287,9 +265,7 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-Grow: TypeAlias = Callable[
-    [TreeWindows, TreeSettings, Sequence["Chosen"], Predict | None], list[Any]
-]
+Grow: TypeAlias = Callable[[TreeWindows, TreeSettings, Sequence["Chosen"]], list[Any]]
 """A replacement of `boosted`."""
 
 
@@ -299,23 +275,20 @@ def trained(
     boosting: TreeSettings,
     design: Design = _lagged,
     changes: bool = True,
-    base: Sequence[Predict] = (),
     grow: Grow | None = None,
 ) -> TreeModel:
     """One model, trained on the windows of `members`, that forecasts windows of `scored`: loads, or
     their `changes` from the last load.
 
     A second model, which learns from the whole history, has the settings that were chosen on
-    validation. `base`: the stages of forecasts to which it adds trees; then a client must have the
-    same number in `members` and in `scored`. `grow`: how to train if rows are not pooled.
+    validation. `grow`: how to train if rows are not pooled.
     """
 
     def stage(k: int, chosen: list[Chosen]) -> tuple[list[Any], Predict]:
         known = [members, scored] if not k else [members.refit(), scored.refit()]
         windows, theirs = (TreeWindows(features, design, changes) for features in known)
-        below = base[k] if base else None
-        boosters = (grow or boosted)(windows, boosting, chosen, below)
-        return boosters, partial(_predict, theirs, boosters, bool(boosting.levels), below)
+        boosters = (grow or boosted)(windows, boosting, chosen)
+        return boosters, partial(_predict, theirs, boosters, bool(boosting.levels))
 
     boosters, rehearsed = stage(0, [])
     stages: tuple[Predict, ...] = (rehearsed,)
@@ -329,7 +302,6 @@ def _predict(
     windows: TreeWindows,
     boosters: Sequence[Any],
     quantiles: bool,
-    base: Predict | None,
     client: int,
     starts: Rows,
 ) -> Floats:
@@ -338,10 +310,7 @@ def _predict(
     forecasts = np.array(
         [[booster.predict(x, num_threads=1) for booster in boosters] for x in read]
     )
-    loads = np.moveaxis(forecasts, -1, 0)  # (W, H, Q)
-    if base:
-        loads = loads + windows.start(base, client, starts)
-    loads = windows.in_kwh(client, starts, loads)
+    loads = windows.in_kwh(client, starts, np.moveaxis(forecasts, -1, 0))  # (W, H, Q)
     if quantiles:
         return np.sort(loads, axis=-1)
     return loads[..., 0] if windows.dataset.horizons > 1 else loads[:, 0, 0]
@@ -397,7 +366,6 @@ def boosted(
     windows: TreeWindows,
     boosting: TreeSettings,
     chosen: Sequence[Chosen],
-    base: Predict | None,
     public: Floats | None = None,
 ) -> list[Any]:
     """Models of the training set, one for each of `boosting.levels` or a single one.
@@ -407,9 +375,9 @@ def boosted(
     """
     import lightgbm  # here, because it takes a second to load
 
-    training = windows.part("train", base)
+    training = windows.part("train")
     stops = not chosen
-    validation = windows.part("validation", base) if stops else None
+    validation = windows.part("validation") if stops else None
 
     def model(k: int, objective: dict[str, Any]) -> Any:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
@@ -420,14 +388,10 @@ def boosted(
         if boosting.draw:
             given |= DRAWN | {"seed": boosting.draw}
 
-        def of_level(part: tuple[Floats, Floats, Floats | None]) -> dict[str, Any]:
-            x, y, start = part
-            return {"data": x, "label": y, "init_score": None if start is None else start[:, k]}
-
-        data = lightgbm.Dataset(**of_level(training), params=given, reference=bins)
+        data = lightgbm.Dataset(*training, params=given, reference=bins)
         stopping: dict[str, Any] = {}
         if validation is not None:
-            stopping["valid_sets"] = [data.create_valid(**of_level(validation))]
+            stopping["valid_sets"] = [data.create_valid(*validation)]
 
         def train(tried: Chosen) -> tuple[float, Any]:
             settings = given | {"num_leaves": tried.leaves, "learning_rate": tried.rate}

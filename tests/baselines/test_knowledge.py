@@ -10,7 +10,6 @@ from plfl.baselines.features import raw_bytes
 from plfl.baselines.further.lightgbm_federated import LightgbmFederated
 from plfl.baselines.further.lightgbm_mean import LightgbmMean
 from plfl.baselines.further.lightgbm_others import LightgbmOthers
-from plfl.baselines.further.lightgbm_others_own import LightgbmOthersOwn
 from plfl.baselines.trees import TreeSettings, trained
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
@@ -21,7 +20,7 @@ from tests.helpers.outside import FEATURES, dataset, series
 
 FITS = fits(TreeSettings(trees=20))
 TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
-OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmOthersOwn, LightgbmMean)} | {
+OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmMean)} | {
     "lightgbm_federated": partial(LightgbmFederated, turns=4)
 }
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from plfl.baselines import trees
 from plfl.baselines.further import Further
-from plfl.baselines.model import Predict, Trained
+from plfl.baselines.model import Trained
 from plfl.config.named import Crosses
 from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
@@ -59,12 +59,11 @@ class Growing:
         windows: trees.TreeWindows,
         boosting: trees.TreeSettings,
         chosen: Sequence[trees.Chosen],
-        base: Predict | None,
     ) -> list[Any]:
         grid = windows.public(boosting.max_bin)
-        fitted, bins = trees.boosted(windows, boosting, chosen, base, grid), binned(grid, len(grid))
+        fitted, bins = trees.boosted(windows, boosting, chosen, grid), binned(grid, len(grid))
         clients = range(len(windows.dataset.clients))
-        parts = [Part(*windows.part("train", base, [client])[:2]) for client in clients]
+        parts = [Part(*windows.part("train", [client])) for client in clients]
         for k, level in enumerate(boosting.levels or (0.5,)):
             pairs = [*product(boosting.leaves, boosting.learning_rate)]
             first, times = (chosen[k][:2], 1) if chosen else (pairs[0], len(pairs))
