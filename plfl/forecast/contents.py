@@ -4,7 +4,6 @@ from.
 `describe` makes the header as JSON; `Header` is the form in which `load` reads it.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
@@ -57,37 +56,12 @@ class Header(BaseModel):
 def describe(study: Study, cell: Cell, dataset: Dataset, widths: ConformalWidths) -> dict[str, Any]:
     """The header of a file with the models of a cell, which trained on a dataset."""
     columns, scalings = dataset.columns.tolist(), windows.scalings(dataset)
-    return describe_scaled(study, cell, columns, dataset.interval, scalings, widths)
+    return Contents(study, cell, columns, dataset.interval, scalings, {}, widths).header
 
 
 def baseline_cell(state: str, name: str) -> Cell:
     """What stands for a cell in a file with a baseline: the labels of summary.csv."""
     return Cell(state, BASELINE, name, "none", "none", 0)
-
-
-def describe_scaled(
-    study: Study,
-    cell: Cell,
-    columns: Sequence[str],
-    interval: int,
-    scalings: Mapping[str, Scaling],
-    widths: ConformalWidths,
-) -> dict[str, Any]:
-    """As `describe`, given the columns of the series, the minutes between rows, and scalings."""
-    return {
-        "format": FORMAT,
-        "version": __version__,
-        "study": study.description(),
-        "code": plugins.digests_of(study.description()),
-        "cell": asdict(cell),
-        "digest": "" if cell.sharing == BASELINE else digest(study.settings(cell)),
-        "parameters": {name: list(shape) for name, shape in study.layout.shapes.items()},
-        "model": study.model.settings,
-        "columns": list(columns),
-        "interval": interval,
-        "clients": {name: scaling.stored() for name, scaling in scalings.items()},
-        "widths": {str(model): rows.tolist() for model, rows in widths.items()},
-    }
 
 
 @dataclass(frozen=True)
@@ -124,3 +98,21 @@ class Contents:
     def clients(self) -> list[str]:
         """Names of the clients that the models were trained with."""
         return list(self.scalings)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The header of the file, see `Header`."""
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "study": self.study.description(),
+            "code": plugins.digests_of(self.study.description()),
+            "cell": asdict(self.cell),
+            "digest": "" if self.baseline else digest(self.study.settings(self.cell)),
+            "parameters": {name: list(shape) for name, shape in self.study.layout.shapes.items()},
+            "model": self.study.model.settings,
+            "columns": self.columns,
+            "interval": self.interval,
+            "clients": {name: scaling.stored() for name, scaling in self.scalings.items()},
+            "widths": {str(model): rows.tolist() for model, rows in self.widths.items()},
+        }

@@ -23,11 +23,12 @@ from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
+from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.stored_baselines import Arrays, restore, storable
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import Contents, Header, describe_scaled
+from plfl.forecast.contents import Contents, Header
 from plfl.layout import WindowShape
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
@@ -65,11 +66,13 @@ class ForecastModel(Contents):
         interval, and a column `timestamp` with the standard time at the ends of the intervals.
 
         Raises:
-            DataError: see `plfl.data.meters.read_file`.
+            DataError: the file cannot be used, or has no such meter.
         """
-        table = meters.read_file(path, self._layout, client)
-        minutes, is_own = self.study.data.resample, self.study.data.source == "meters"
-        return resampled(table, minutes) if minutes and is_own else table
+        client = client or client_name(path)
+        tables, problems = self.read_all([path], client)
+        if problems:
+            raise DataError("\n".join(problems))
+        return tables[client]
 
     def read_all(
         self, paths: Sequence[Path], client: str | None = None, unit: str | None = None
@@ -356,14 +359,12 @@ class ForecastModel(Contents):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
-        what = self.study, self.cell, self.columns, self.interval
-        about = describe_scaled(*what, self.scalings, self.widths)
         arrays = {
             f"{i}.{name}": array
             for i, client in enumerate(self.clients)
             for name, array in self.fitted.get(client, {}).items()
         }
-        write_models(Path(path), arrays if self.baseline else self.models, about)
+        write_models(Path(path), arrays if self.baseline else self.models, self.header)
 
     def _client(self, client: str | None) -> str:
         if client is None and len(self.clients) == 1:
