@@ -54,15 +54,10 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     option("--trust", type=Path, action="append", default=[], metavar="FILE.py", help=text)
 
 
-def add_results(parser: argparse.ArgumentParser, latest: str = "") -> None:
-    """Add `--trust` and the argument `results`. `latest`: which study is the default, the one that
-    was `finished` or `logged` last; without it, `results` is required."""
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust` and the argument `results`."""
     add_trust(parser)
-    if latest:
-        text = f"results folder of a study; default: the one that was {latest} last"
-        parser.add_argument("results", type=Path, nargs="?", help=text)
-    else:
-        parser.add_argument("results", type=Path, help="results folder of a study")
+    parser.add_argument("results", type=Path, help="results folder of a study")
 
 
 def add_model(parser: argparse.ArgumentParser, more: str = "") -> None:
@@ -79,14 +74,6 @@ def add_unit(parser: argparse.ArgumentParser) -> None:
     """Add the option `--read-as`."""
     text = "unit of the readings in these files"
     parser.add_argument("--read-as", choices=["kWh", "kW", "Wh", "W"], help=text)
-
-
-def latest_study(file: str) -> Path:
-    """The results folder below the current one whose `file` was written last."""
-    studies = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
-    if not studies:
-        raise PlflError(f"results: holds no study with {file}; run one first, see `plfl init`")
-    return studies[-1].parent
 
 
 @contextmanager

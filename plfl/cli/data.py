@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # the commands should not wait for them
 
 EXAMPLES = """
 plfl data check config/meters.yaml
-plfl data check meters              # a folder of meters, with the default settings
 """
 COLUMNS = (
     *("rows", "first", "last", "mean", "std", "min", "max", "load_factor"),
@@ -32,16 +31,15 @@ def add(commands: Commands) -> None:
     about = "check series before training"
     parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
-    about = "describe the series of a study or folder and list possible problems"
+    about = "describe the series of a study and list possible problems"
     check = add_parser(commands_of_data, "check", about, EXAMPLES, run)
-    text = "a configuration, or a folder of meters that needs only the default settings"
-    check.add_argument("what", type=Path, metavar="CONFIG_OR_FOLDER", help=text)
+    check.add_argument("config", type=Path, help="configuration of the study")
 
 
 def run(options: argparse.Namespace) -> None:
     """Print one row per client, with the windows of the first variant of the study, and properties
     that may spoil a study of them."""
-    study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
+    study = Study.load(options.config)
     from plfl.data import sources
     from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
@@ -72,8 +70,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join([*lines, ""]))
     if problems:
         raise DataError("\n".join(problems))
-    if not options.what.is_dir():
-        print(f"next: plfl cells {options.what}, then plfl study {options.what}")
+    print(f"next: plfl cells {options.config}, then plfl study {options.config}")
 
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
@@ -92,12 +89,3 @@ def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
         else:
             problems += task_of(study.variants[label]).uncalibrated(dataset)
     return "\n".join(dict.fromkeys(problems))
-
-
-def _folder_study(folder: Path) -> Study:
-    from plfl.data.meters import is_series
-
-    tables = [path for path in folder.iterdir() if is_series(path)]
-    meters = {"folder": str(folder)}
-    data = {"source": "meters", "states": ["all"], "clients": max(1, len(tables)), "meters": meters}
-    return Study.parse({"data": data}, str(folder))

@@ -48,8 +48,6 @@ def add(commands: Commands) -> None:
     _add_with(parser)
     text = "the meters did not take part: train a model for each on these readings first"
     parser.add_argument("--new", dest="newcomer", action="store_true", help=text)
-    text = "with --new: passes over its windows; default: chosen on the last fifth"
-    parser.add_argument("--epochs", type=int, help=text)
     text = "with --new: keep its model (safetensors)"
     parser.add_argument("--save", type=Path, metavar="FILE", help=text)
     text = "also forecast the times of readings in the files"
@@ -138,8 +136,8 @@ def _check(options: argparse.Namespace, is_folder: bool) -> None:
         raise PlflError(
             f"--out {options.out}: name a file that ends in one of {', '.join(FORMATS)}"
         )
-    if not options.newcomer and (options.save is not None or options.epochs is not None):
-        raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
+    if not options.newcomer and options.save is not None:
+        raise DataError("--save: only with --new, for a meter that did not take part")
     _check_with(options, is_folder)
 
 
@@ -168,9 +166,9 @@ def _model(
     logging.basicConfig(format="%(message)s")
     logging.getLogger("plfl.forecast").setLevel(logging.INFO)
     if kept is None:
-        model = reader.adapt(readings, client, options.epochs)
+        model = reader.adapt(readings, client)
     else:
-        choice, model = kept.of_new(client, readings, options.wanted, options.epochs)
+        choice, model = kept.of_new(client, readings, options.wanted)
         print(f"{client}: {choice.name}, {choice.why}", file=sys.stderr)
     if options.save is not None:
         model.save(options.save)

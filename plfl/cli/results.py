@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_results, add_trust, latest_study
+from plfl.cli.common import Commands, add_parser, add_results, add_trust
 
 CLAIMS = """
 plfl claims results/demo
@@ -17,7 +17,7 @@ plfl compare results/demo:NY-P1-fine_tuning-adam-fedavg results/demo:NY-P2-fine_
 plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fine_tuning-adam-fedavg
 """
 REPORT = """
-plfl report                         # the study that was finished last
+plfl report results/demo
 plfl report results/demo --open
 """
 
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("b", nargs="?", help="the other side; without it, all of the study's own")
     about = "make figures and report of a study from its tables"
     parser = add_parser(commands, "report", about, REPORT, report)
-    add_results(parser, "finished")
+    add_results(parser)
     parser.add_argument("--open", action="store_true", help="open the report in a browser")
 
 
@@ -94,8 +94,7 @@ def report(options: argparse.Namespace) -> None:
     from plfl.report.reporting import figures_of, make
     from plfl.results.overview import study_of
 
-    results = options.results or latest_study("study.json")
-    path = results / "index.html"
+    results, path = options.results, options.results / "index.html"
     make(results, figures_of(results, study_of(results)), path)
     print(path)
     if options.open:

@@ -58,7 +58,7 @@ def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> 
 
 def test_mistakes(model: str, capsys: pytest.CaptureFixture[str], invoke) -> None:
     mistakes = {
-        (model, "meters/a.csv", "--save", "x"): "--save and --epochs: only with --new",
+        (model, "meters/a.csv", "--save", "x"): "--save: only with --new",
         (model, "none.csv"): "none.csv: the file does not exist",
         (model, "meters", "--with", "P2"): "--with: chooses among the forecasters of a results",
         (model, "meters", "--out", "x.txt"): "x.txt: name a file that ends in one of .csv",

@@ -63,11 +63,10 @@ def test_data_check_lists_the_errors_of_all_states(project, invoke):
 
 
 def test_data_check_describes_and_judges(project: Path, invoke) -> None:
+    (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
     of_study, _, then = invoke("data", "check", "my.yaml").out.partition("next: ")
     assert then == "plfl cells my.yaml, then plfl study my.yaml\n"
-    (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
     assert "only 2.0 weeks of data" in of_study
-    assert invoke("data", "check", "meters").out == of_study
     assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
 
 
@@ -95,12 +94,10 @@ def test_data_check_finds_what_a_study_would_refuse(project, blocks, message, in
         (["cells", "none.yaml"], "the file does not exist"),
         (["cells", "far.yaml"], "list ids in data.buildings.WA"),
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
-        (["data", "check", "empty"], "holds no meter files"),
         (["study", "empty.yaml"], "empty: holds no meter files"),
         (["ui"], "mlruns.db: there is no such database"),
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
-        (["report"], "holds no study with study.json"),
         (["run", "my.yaml", CELL, "--records", "none/r.parquet"], "none does not exist; create it"),
     ],
 )
