@@ -17,7 +17,6 @@ from plfl.study import Study
 from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim
-from plfl.results import claims
 
 min_version("9.8")
 
@@ -119,7 +118,6 @@ onstart:
     if workflow.is_main_process:
         try:
             claim(study)
-            claims.note(study)
         except PlflError as error:
             raise WorkflowError(str(error)) from None
         screen.begin(study.name, study.results / "logs" / "snakemake.log")

@@ -61,8 +61,7 @@ def claims(options: argparse.Namespace) -> None:
             f"{study.name}: names no claims, so nothing is judged; `claims` in its YAML names some"
         )
     else:
-        about = f"claims of the study\n{verdicts.in_sentences(study, options.results)} "
-        about += "P values are corrected for their number."
+        about = "claims of the study; p values are corrected for their number"
         print(verdicts.as_text(study, table.to_dict("records"), about))
 
 

@@ -30,7 +30,6 @@ from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.claims import in_sentences
 from plfl.results.overview import BEST, MAP, METERS, Overview, along
 from plfl.results.statistics import undecidable
 from plfl.results.tables import fitting
@@ -267,7 +266,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 for label in overview.about["variants"]
             },
             compared=forest(study, overview.comparisons),
-            dated=in_sentences(study, results),
             note=undecidable(study),
             found=list(found(overview)),
             map=_map(overview),

@@ -17,7 +17,6 @@ from plfl.report.forest import forest
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.claims import in_sentences
 from plfl.results.collect import SEASONS
 from plfl.results.contest import Variant
 from plfl.results.overview import best_cells
@@ -72,7 +71,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             answer=answer(variant, compared),
             kinds=KINDS,
             compared=forest(study, compared),
-            dated=in_sentences(study, results),
             note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
             schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],

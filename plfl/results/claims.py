@@ -11,34 +11,23 @@ A claim is one comparison or several (`plfl.config.sections.Claim`). It
 P values are two-sided, and corrected by Holm's method for the number of the study's claims. With a
 single client, week or seed, the variation between clients, weeks or seeds is unknown, so claims
 about errors are undecided.
-
-The claims are written down when the workflow starts, unless a cell or a baseline has been scored
-already, so that claims which are added after results are recognised.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import TypeAdapter
 from scipy import special
 
-from plfl.base.errors import ResultsError
-from plfl.base.files import write_text
 from plfl.config.sections import Claim
 from plfl.results import words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests
-from plfl.results.records import TRAINED
 from plfl.results.scores import AXES
-from plfl.results.statistics import ALPHA, FEWEST, Array, Comparison, advice, holm
+from plfl.results.statistics import ALPHA, Array, Comparison, advice, holm
 from plfl.study import Study
 
-FILE = "claims.json"
-"""The claims that a study had before its results, in the results folder of the whole study."""
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
 COUNTED = ("bytes", "bytes_down", "seconds", "waiting")
 """Scores of claims that are counted in the summary and not estimated."""
@@ -68,11 +57,9 @@ class Verdict:
     """What would decide an undecided claim, in words."""
 
 
-def judged(study: Study, variants: Sequence[Variant], folder: Path) -> list[dict[str, Any]]:
-    """The claims of a study with their verdicts: rows of `plfl.results.comparisons`. `folder`: the
-    results folder of the whole study."""
+def judged(study: Study, variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """The claims of a study with their verdicts: rows of `plfl.results.comparisons`."""
     verdicts = settle([_judged(claim, study, variants) for claim in study.claims])
-    before = noted(folder)
     rows = []
     for i, (claim, verdict) in enumerate(zip(study.claims, verdicts, strict=True), 1):
         rows.append(
@@ -86,7 +73,6 @@ def judged(study: Study, variants: Sequence[Variant], folder: Path) -> list[dict
                 "verdict": verdict.answer,
                 "p": verdict.p,
                 "p_alone": verdict.p_alone,
-                "named": dated(str(claim), before),
                 "reason": study.worded(verdict.reason),
                 "needed": study.worded(verdict.needed),
             }
@@ -178,27 +164,11 @@ def settle(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _undecided(verdict: Verdict, level: float) -> Verdict:
-    """The verdict as undecided, with the reason and what would decide it at this `level`."""
+    """The verdict as undecided, with what would decide it at this `level`."""
     if verdict.deciding is None:
         return replace(verdict, answer="undecided")
     needed = verdict.needed or advice(verdict.deciding, level, verdict.sufficient)
-    reason = f"{verdict.reason}; {_doubt(verdict.deciding)}"
-    return replace(verdict, answer="undecided", reason=reason, needed=needed)
-
-
-def _doubt(comparison: Comparison) -> str:
-    """Why a verdict is undecided: which variation is unknown, or which is the largest."""
-    if lacking := comparison.lacking:
-        remark = (
-            f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking
-        )
-        return ", ".join(remark)
-    parts = comparison.parts
-    most = max(parts, key=lambda factor: parts[factor].variance)
-    levels = parts[most].levels
-    if levels < FEWEST[most]:
-        return f"{levels} {most} are too few to show how much they vary"
-    return f"the {levels} {most} vary too much"
+    return replace(verdict, answer="undecided", needed=needed)
 
 
 def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
@@ -257,51 +227,6 @@ def _spread(values: Array, strong: float) -> tuple[float, float, float, float, i
     ends = squares / np.array([freedom, *special.chdtri(freedom, [ALPHA / 2, 1 - ALPHA / 2])])
     effect, low, high = np.exp(np.sqrt(ends)).tolist()
     return effect, low, high, float(2 * min(below, 1 - below)), freedom + 1
-
-
-# -- when claims were named ------------------------------------------------------------------------
-
-
-def note(study: Study) -> None:
-    """Write down the claims of a study, unless it has results."""
-    known = (TRAINED, "**/baselines/*.parquet")
-    if any(any(study.results.glob(pattern)) for pattern in known):
-        return
-    write_text(study.results / FILE, json.dumps(list(map(str, study.claims)), indent=1) + "\n")
-
-
-def noted(folder: Path) -> list[str] | None:
-    """The claims that a study had before its results, by its results folder; None: unknown."""
-    path = folder / FILE
-    if not path.is_file():
-        return None
-    try:
-        return TypeAdapter(list[str]).validate_json(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ResultsError(f"{path}: not a list of claims ({error}); remove it") from None
-
-
-def dated(claim: str, before: Sequence[str] | None) -> str:
-    """When a claim was named, given those that were `noted`."""
-    if before is None:
-        return "undated"
-    return "named before" if claim in before else "named later"
-
-
-def in_sentences(study: Study, folder: Path) -> str:
-    """When the claims of a study were named, in sentences, given its results folder."""
-    before = noted(folder)
-    if before is None:
-        return "It is not recorded whether the study named them before it had results."
-    now = {str(claim): f"c{i}" for i, claim in enumerate(study.claims, 1)}
-    later = [name for claim, name in now.items() if claim not in before]
-    text = "The study named them before it had results."
-    if later:
-        text = f"Named when the study had results already: {', '.join(later)}."
-    if gone := [claim for claim in before if claim not in now]:
-        gone = [words.claim(study, Claim.model_validate_json(claim)) for claim in gone]
-        text += f" Named before it had results, and missing here: {'; '.join(gone)}."
-    return text
 
 
 # -- in print --------------------------------------------------------------------------------------

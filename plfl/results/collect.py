@@ -138,7 +138,7 @@ def collect(
     }
     conclude(folder, gather(study, files, folder), about, git)
     if study.task.forecasts:
-        whole = comparisons.table(study, [Variant("", {}, Tables(folder))], folder)
+        whole = comparisons.table(study, [Variant("", {}, Tables(folder))])
         write_csv(whole, folder / comparisons.FILE)
 
 

@@ -13,7 +13,7 @@
   the lower error (for counted quantities a ratio), its 95 % interval `low` to `high`, its range
   `lowest` to `highest` without one of the states;
 - `clients`, `states`, `origins`, `weeks`, `seeds`: the data that it is based on;
-- `verdict`, `p`, `p_alone`, `named`, `reason`, `needed`: only of claims (`plfl.results.claims`).
+- `verdict`, `p`, `p_alone`, `reason`, `needed`: only of claims (`plfl.results.claims`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ FILE = "comparisons.csv"
 ORIGINS = "data.origins"
 """The axis whose values have different test sets."""
 TEXT = ["about", "claim", "place", "state", "text", "better", "than", "chosen", "chosen_than"]
-TEXT += ["score", "verdict", "named", "reason", "needed"]
+TEXT += ["score", "verdict", "reason", "needed"]
 NUMBERS = ["error", "error_than", "difference", "low", "high", "lowest", "highest"]
 NUMBERS += ["clients", "states", "origins", "weeks", "seeds", "p", "p_alone"]
 COLUMNS = [*TEXT[:10], *NUMBERS, *TEXT[10:]]
@@ -57,10 +57,10 @@ _RIVALS = {
 """Kinds of baselines that the best federation is compared with one by one."""
 
 
-def table(study: Study, variants: Sequence[Variant], folder: Path) -> pd.DataFrame:
-    """The comparisons of a study, given its variants and its results folder."""
+def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
+    """The comparisons of a study, given its variants."""
     with fitting(*(variant.tables.folder for variant in variants)):
-        rows = [row | {"about": "claim"} for row in claims.judged(study, variants, folder)]
+        rows = [row | {"about": "claim"} for row in claims.judged(study, variants)]
         for place, group in places(study, variants) if study.task.forecasts else ():
             for about, compare in (("federation", _of_federation), ("new", _of_new)):
                 rows += [row | {"about": about, "place": place} for row in compare(study, group)]
@@ -75,7 +75,7 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
     deployed study. `variants`: those of another kind than of forecasts."""
     path = folder / FILE
     if not path.is_file():
-        return table(study, variants or Variant.all_of(study, folder), folder)
+        return table(study, variants or Variant.all_of(study, folder))
     try:
         kinds: Any = dict.fromkeys(TEXT, str) | dict.fromkeys(NUMBERS, float)
         rows = pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS})

@@ -43,7 +43,7 @@ KINDS = ("alone", "federated", "raw")
 def compared(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, variants), ignore_index=True)
-    return {BEST: best, FILE: table(study, variants, study.results)} | _maps(study, variants)
+    return {BEST: best, FILE: table(study, variants)} | _maps(study, variants)
 
 
 def gather(

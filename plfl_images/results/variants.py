@@ -110,7 +110,7 @@ def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFram
     parts = [variant.marked(variant.curves) for variant in of_images]
     return {
         BEST: best(of_images),
-        comparisons.FILE: comparisons.table(study, of_images, study.results),
+        comparisons.FILE: comparisons.table(study, of_images),
         CURVES: pd.concat(parts, ignore_index=True),
     }
 

@@ -93,7 +93,7 @@ def variant(study: Study, of_models: Mapping[Model, dict[str, CellScores]]) -> V
 def judged(study: Study, level: Level, **chance: Any) -> list[dict[str, Any]]:
     """The verdicts on the claims of a study about `scored`, in their order."""
     made_up = {model: scored(study, level, model, **chance) for model in MODELS}
-    return claims.judged(study, [variant(study, made_up)], Path("nowhere"))
+    return claims.judged(study, [variant(study, made_up)])
 
 
 def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
@@ -170,7 +170,7 @@ def wrong_verdicts(
         of_models = {model: null(study, rng, **chance) for model in MODELS}
         # Half of the time would go into advice on studies that would decide.
         with mock.patch("plfl.results.claims.advice", return_value=""):
-            found = claims.judged(study, [variant(study, of_models)], Path("nowhere"))
+            found = claims.judged(study, [variant(study, of_models)])
         yield [row for row in found if row["verdict"] in ("holds", "does not hold")]
 
 

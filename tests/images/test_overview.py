@@ -86,7 +86,7 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
         {"better": "*", "than": "*-global", "score": "own", "each": ["method", "variant"]},
     ]
     study = swept().model_copy(update={"claims": [Claim(**claim) for claim in named]})
-    found = table(study, Results.all_of(study, folder), folder)
+    found = table(study, Results.all_of(study, folder))
     first, second, third = found[found["about"] == "claim"].to_dict("records")
     assert [row["verdict"] for row in (first, second, third)] == ["holds", "does not hold", "holds"]
     assert "decided by" in first["reason"] and "6 of 6" in first["reason"]

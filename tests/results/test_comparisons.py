@@ -11,7 +11,7 @@ from scipy import stats
 from plfl.baselines import BASELINE
 from plfl.report.answer import answer
 from plfl.report.reporting import make
-from plfl.results import claims, words
+from plfl.results import words
 from plfl.results.comparisons import FILE, MONTH, gains, lead, read, table
 from plfl.results.contest import Variant
 from plfl.results.overview import Overview, gather
@@ -56,7 +56,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("named"))
         study = Study.parse(CONFIG, "named")
-        claims.note(study)
         for variant in study.variants.values():
             long = variant.windows.history == 16
             fake_results.write(
@@ -137,7 +136,7 @@ def test_variants_with_other_test_sets_or_clients_are_not_compared(study, change
                 variant.tables.__dict__["clients"] = clients.groupby("state").head(2)
             else:
                 clients["persistence_mae_test"] *= 2
-    whole = table(study, found, study.results)
+    whole = table(study, found)
     verdicts = whole.loc[whole["about"] == "claim", "verdict"]
     assert [verdict == "not in this study" for verdict in verdicts] == 5 * [False] + 3 * [True]
     assert "axis" not in set(whole["about"])
@@ -189,27 +188,6 @@ def test_the_page_says_places_in_words(study: Study) -> None:
     assert meters["low"].gt(0).any() and meters["high"].lt(0).any()
     assert "does not hold" in page and "2 origins" in page
     assert "with 6 clients only large differences are decided" in page
-
-
-def test_a_claim_that_is_added_to_results_is_recognised(study: Study) -> None:
-    assert set(judged(study)["named"]) == {"named before"}
-    for variant in study.variants.values():
-        (variant.results / "baselines").mkdir()
-        (variant.results / "baselines" / "CA.parquet").touch()
-    _, *others = CONFIG["claims"]
-    added = {"better": "P3", "than": "P1"}
-    later = Study.parse(CONFIG | {"claims": [*others, added]}, "named")
-    claims.note(later)  # comes too late
-    gather(later, later.results, None)
-    assert judged(later)["named"].tolist() == ["named before"] * len(others) + ["named later"]
-    make(later.results, later.figures, later.results / "index.html")
-    said = f"had results already: c{len(others) + 1}. Named before it had results, and missing "
-    said += f"here: {words.claim(study, study.claims[0])}"
-    assert said in (later.results / "index.html").read_text("utf-8")
-    (later.results / claims.FILE).unlink()
-    assert "not recorded" in claims.in_sentences(later, later.results)
-    claims.note(study)
-    assert not (later.results / claims.FILE).exists()
 
 
 def test_weeks_vary_within_origins_only() -> None:
