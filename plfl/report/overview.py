@@ -11,7 +11,6 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from plfl.baselines import BASELINE, find, rivals
 from plfl.federated.privacy.statement import statements
@@ -30,7 +29,7 @@ from plfl.report.page import source_of
 from plfl.report.rendering import drawing, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.overview import BEST, MAP, METERS, Overview, along
+from plfl.results.overview import BEST, MAP, Overview, along
 from plfl.results.statistics import undecidable
 from plfl.results.tables import fitting
 from plfl.results.words import method_label
@@ -46,13 +45,10 @@ CAPTION = (
     " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways, or"
     " as lines of their own. ε is that of the trained model, for all rounds; ∞ is no privacy."
 )
-FILLS = ("full", "none", "left", "right", "top", "bottom")
-"""Marks of the combinations of a sharing scheme and a method over bytes."""
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
     comparisons.FILE: "all comparisons, with the verdicts on the study's claims",
     MAP: "the best way of forecasting at each place on the axes",
-    METERS: "what each client gains from the federation",
     "summary.csv": "scores of every cell of every variant",
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
@@ -78,8 +74,8 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 
 
 def draw(overview: Overview) -> Figure:
-    """The MASE along the axis with the most values; a panel for each state and place on other axes.
-    Each codec has a line in the panels, unless codecs are that axis."""
+    """The MASE along the axis with the most values, or over bytes if these are codecs; a panel for
+    each state and place on other axes. Each codec has a line or mark in the panels."""
     study, best = overview.study, overview.table(BEST)
     axis, others = along(study)
     codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
@@ -90,10 +86,7 @@ def draw(overview: Overview) -> Figure:
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
-        if _is_codec(axis):
-            _over_bytes(study, panel, axis, part)
-        else:
-            _lines(study, panel, axis, part, codecs)
+        _lines(study, panel, axis, part, codecs)
         values = zip(titles_of.values(), place[1:], strict=True)
         titles = [str(place[0]), *(titles_by[str(value)] for titles_by, value in values)]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
@@ -107,7 +100,7 @@ def draw(overview: Overview) -> Figure:
         panel.set_ylabel("Test MASE")
     legends = (zip(*panel.get_legend_handles_labels(), strict=True) for panel in axes.flat)
     lines = {label: handle for legend in legends for handle, label in legend}
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3)
     if study.data.is_sample:
         mark_sample(figure)
     return figure
@@ -133,9 +126,11 @@ def _titles(study: Study, axis: Axis) -> dict[str, str]:
 
 
 def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: list[str]) -> None:
-    """A line for each sharing scheme, method and codec along the axis, and the best baselines."""
-    where, numeric = positions(axis)
+    """A line for each sharing scheme, method and codec along the axis, and the best baselines. If
+    codecs are the axis, a mark for each over the bytes that a client exchanges."""
+    (where, numeric), over_bytes = positions(axis), _is_codec(axis)
     trained = part[part["model"] == "local"]
+    codecs = [*codecs, axis.column] if over_bytes else codecs
     # If nothing is sent, all codecs have the same line.
     sends = trained.groupby(["sharing", "method"])["bytes"].transform("max") > 0
     first = (trained[codecs] == trained[codecs].iloc[:1].to_numpy()).all(axis=1)
@@ -147,6 +142,24 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
         for sharing, method, *coded in shown[["sharing", "method", *codecs]].to_numpy()
     ]
     looks = {name: colour(number) for number, name in enumerate(dict.fromkeys(named))}
+    if over_bytes:
+        sent = shown["bytes"] / shown["clients"] / 1e3
+        sns.scatterplot(
+            shown.assign(line=named, sent=sent),
+            x="sent",
+            y="mase",
+            hue="line",
+            style="line",
+            palette={name: look["color"] for name, look in looks.items()},
+            markers={name: look["marker"] for name, look in looks.items()},
+            ax=panel,
+        )
+        panel.get_legend().remove()  # the figure has one for all panels
+        least = float(sent[sent > 0].min())
+        panel.set_xscale("symlog", linthresh=least)
+        panel.set_xlim(left=-least / 4)
+        panel.set_xlabel("kB per client in all rounds")
+        return
     at = shown[axis.column].map(where)
     draw_lines(panel, shown.assign(line=named, at=at), "mase", looks, numeric)
     of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
@@ -213,34 +226,6 @@ def _kind(study: Study, trained: pd.DataFrame, sharing: str, method: str) -> str
     return f"{scheme}, {method_label(method)}" if several else scheme
 
 
-def _over_bytes(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
-    """A point for each way of coding messages, over its bytes; a line for what sends nothing.
-    Baselines send no messages."""
-    trained = part[part["model"] == "local"]
-    sent = trained[trained["bytes"] > 0]
-    kinds = sent[["sharing", "method"]].drop_duplicates().agg(tuple, axis=1).tolist()
-    for i, value in enumerate(axis.choices):
-        for _, row in sent[sent[axis.column] == value].iterrows():
-            sharing, method = kind = row["sharing"], row["method"]
-            scheme = f" ({_kind(study, trained, sharing, method)})" if kinds[1:] else ""
-            look: dict[str, Any] = {
-                "linestyle": "none",
-                "fillstyle": FILLS[kinds.index(kind) % len(FILLS)],
-            }
-            at = row["bytes"] / row["clients"] / 1e3
-            panel.plot(at, row["mase"], label=f"{value}{scheme}", **look, **colour(i))
-    alone = trained[trained["bytes"] == 0].drop_duplicates(["sharing", "method"])
-    for i, (_, row) in enumerate(alone.iterrows()):
-        label = f"{_kind(study, trained, row['sharing'], row['method'])}: nothing sent"
-        dashes = ("--", "-.", ":")[i % 3]
-        panel.axhline(row["mase"], label=label, color="0.4", linewidth=0.8, linestyle=dashes)
-    panel.set_xscale("log")
-    panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    panel.xaxis.set_major_formatter("{x:,.4g}")
-    panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.set_xlabel("kB per client in all rounds")
-
-
 def positions(axis: Axis) -> tuple[dict[str, float], bool]:
     """Positions of the values of an axis on the horizontal axis, and whether they are numbers."""
     values = list(axis.choices.values())
@@ -269,7 +254,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             note=undecidable(study),
             found=list(found(overview)),
             map=_map(overview),
-            meters=_meters(overview),
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(overview.table(BEST), study.axes),
@@ -320,15 +304,3 @@ def amount(count: float) -> str:
         if count >= size:
             return f"{count / size:.{int(count < 10 * size)}f} {unit}"
     return "" if pd.isna(count) else f"{count:.0f} B"
-
-
-def _meters(overview: Overview) -> list[dict[Any, Any]]:
-    """The gains of clients at each place of the map, in words if they are clear."""
-    table = overview.table(METERS).sort_values("percent", ascending=False, kind="stable")
-    rows = table.to_dict("records")
-    for row in rows:
-        row["place"] = words.place(
-            overview.study, {str(column): label for column, label in row.items()}
-        )
-        row["answer"] = "gains" if row["low"] > 0 else "loses" if row["high"] < 0 else ""
-    return rows

