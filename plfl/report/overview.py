@@ -90,6 +90,8 @@ def draw(overview: Overview) -> Figure:
         values = zip(titles_of.values(), place[1:], strict=True)
         titles = [str(place[0]), *(titles_by[str(value)] for titles_by, value in values)]
         panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
+        if legend := panel.get_legend():
+            legend.remove()  # the figure has one for all panels
         panel.grid(axis="y")
     for panel in axes.flat[len(groups) :]:
         panel.axis("off")
@@ -154,7 +156,6 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
             markers={name: look["marker"] for name, look in looks.items()},
             ax=panel,
         )
-        panel.get_legend().remove()  # the figure has one for all panels
         least = float(sent[sent > 0].min())
         panel.set_xscale("symlog", linthresh=least)
         panel.set_xlim(left=-least / 4)
@@ -174,8 +175,6 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
         if len(best):
             best = best.assign(at=best[axis.column].map(where))
             sns.lineplot(best, x="at", y="mase", errorbar=None, label=label, ax=panel, **look)
-    if legend := panel.get_legend():
-        legend.remove()  # the figure has one for all panels
     labels = list(where)
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)

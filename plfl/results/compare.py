@@ -44,8 +44,7 @@ class _Side:
     def cells(self, model: Model) -> dict[str, Forecaster]:
         """All combinations of the study, or the one cell or baseline, by name."""
         of_states = scores(self.tables, model, baselines=self.cell is not None)
-        those = (forecaster for of_state in of_states.values() for forecaster in of_state.those())
-        cells = {forecaster.shown: forecaster for forecaster in those}
+        cells = {f.shown: f for of_state in of_states.values() for f in of_state}
         if self.cell is None:
             return cells
         if self.cell not in cells:

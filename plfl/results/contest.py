@@ -22,7 +22,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, CellScores, Forecaster, WeeklyScores, pooled, scores
+from plfl.results.scores import AXES, Forecaster, WeeklyScores, pooled, scores, those
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -55,18 +55,18 @@ class Variant:
         ]
 
     @cached_property
-    def scores(self) -> Mapping[Model, Mapping[str, CellScores]]:
+    def scores(self) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
         """The scores of each model and of the baselines by state, at the last round."""
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
 
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, CellScores]]:
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
         if score == "scaled_crps":
             return {model: scores(self.tables, model, True, score) for model in MODELS}
         if score != "spread":
             return self.scores
         return {
-            model: {state: scores.spread for state, scores in of_states.items()}
+            model: {state: [f.spread for f in here] for state, here in of_states.items()}
             for model, of_states in self.scores.items()
         }
 
@@ -327,7 +327,7 @@ def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Fore
     grid = study.combinations
     if name in WHOLE_KINDS:
         for model, scores in of_state.items():
-            for forecaster in scores[state].those():
+            for forecaster in scores[state]:
                 sharing, method = forecaster.axes[:2]
                 if forecaster.is_baseline:
                     listed = model == "local" and method not in variant.tables.have_seen_the_data
@@ -343,7 +343,7 @@ def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Fore
     sharing, *rest = short.split("-")
     parts = zip(AXES, [sharing, *rest], strict=False)
     equal = {axis: value for axis, value in parts if value != "*"}
-    for forecaster in of_state[model][state].those(**equal):
+    for forecaster in those(of_state[model][state], **equal):
         if forecaster.is_baseline == (sharing == BASELINE) and (
             forecaster.is_baseline or not grid.repeats(*forecaster.axes)
         ):

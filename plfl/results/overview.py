@@ -26,7 +26,7 @@ from plfl.results import words
 from plfl.results.comparisons import FILE, ORIGINS, duel, lead, places, read, table
 from plfl.results.contest import Contender, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
-from plfl.results.scores import AXES, Forecaster, best
+from plfl.results.scores import AXES, Forecaster, best, those
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.study import Study
@@ -94,7 +94,7 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
             crosses = words.CROSSES.get(words.kind(study, sharing), "models")
             row |= {"model": model, "crosses": crosses}
-            forecaster = best(variant.scores[model][state].those(sharing=sharing, method=method))
+            forecaster = best(those(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
                 yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}
                 continue
@@ -114,7 +114,7 @@ def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
         state, name = about["state"], about["baseline"]
         rows = table[(table["state"] == state) & (table["baseline"] == name)]
         rows = rows[rows["split"] == "test"]
-        (forecaster,) = variant.scores["local"][state].those(sharing=BASELINE, method=name)
+        (forecaster,) = those(variant.scores["local"][state], sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
         row |= {"bytes": about["bytes"]} | _scored(forecaster)

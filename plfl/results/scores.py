@@ -1,11 +1,10 @@
-"""The scores of a study as arrays: combination by combination, seed by seed, client by client; and
-those of several states and origins of the test set put together."""
+"""The scores of a study: forecaster by forecaster, seed by seed, client by client; and those of
+several states and origins of the test set put together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,10 +94,10 @@ def pooled(
 
 @dataclass(frozen=True)
 class Forecaster(WeeklyScores):
-    """A combination of a state with its scores: a cell with all its seeds, or a baseline."""
+    """A combination of a state with its scores: a cell with all its seeds, or a baseline. `weekly`
+    is the share of each week of the test set in the MASE; NaN for clients whose persistence error
+    is zero, and for all if any seed diverged."""
 
-    name: str
-    """The name, such as `CA-P2-fedopt-adam-fedyogi`: a cell without its seed."""
     axes: tuple[str, ...]
     """Values on `AXES`."""
     seeds: tuple[int, ...]
@@ -110,6 +109,11 @@ class Forecaster(WeeklyScores):
     """Its model, if it is a cell."""
 
     @property
+    def name(self) -> str:
+        """The name, such as `CA-P2-fedopt-adam-fedyogi`: a cell without its seed."""
+        return "-".join([self.state, *self.axes])
+
+    @property
     def is_baseline(self) -> bool:
         """Whether it is a baseline."""
         return self.axes[AXES.index("sharing")] == BASELINE
@@ -118,6 +122,23 @@ class Forecaster(WeeklyScores):
     def shown(self) -> str:
         """The name in the form that `plfl compare` accepts."""
         return self.name.removesuffix("-none-none")
+
+    @property
+    def mase(self) -> Array:
+        """Test MASE (clients, seeds)."""
+        total: Array = self.weekly.sum(axis=-1)
+        return total
+
+    @property
+    def spread(self) -> Forecaster:
+        """The distance of each client's MASE from the median over clients in place of the MASE, as
+        in the test of Brown and Forsythe."""
+        scored = np.isfinite(self.mase).all(axis=1)
+        if not scored.any():
+            return self
+        median = np.median(self.mase[scored], axis=0)
+        side = np.sign(self.mase - median)[..., None]
+        return replace(self, weekly=side * (self.weekly - median[:, None] / self.weekly.shape[-1]))
 
     def is_comparable(self, other: Forecaster) -> bool:
         """Whether both MASE mean the same: common clients have the same error of persistence."""
@@ -129,87 +150,37 @@ class Forecaster(WeeklyScores):
         return len(common) > 0 and np.allclose(here, there, rtol=1e-6, equal_nan=True)
 
 
+def forecasters(
+    combinations: Sequence[tuple[str, ...]], weekly: Array, validation: Array, **common: Any
+) -> list[Forecaster]:
+    """The forecasters of a state, given their values on `AXES`, `weekly` of shape (K, seeds,
+    clients, weeks), `validation` (K,), and the other fields of `Forecaster`, which are `common`."""
+    return [
+        Forecaster(
+            axes=axes, weekly=weekly[k].swapaxes(0, 1), validation=float(validation[k]), **common
+        )
+        for k, axes in enumerate(combinations)
+    ]
+
+
+def those(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
+    """The forecasters that have these values on `AXES`: `sharing="P2"`."""
+    return [
+        forecaster
+        for forecaster in among
+        if all(forecaster.axes[AXES.index(axis)] == value for axis, value in equal.items())
+    ]
+
+
 def best(among: Iterable[Forecaster]) -> Forecaster | None:
     """The forecaster of lowest validation MASE; None if all diverged."""
     finite = [forecaster for forecaster in among if np.isfinite(forecaster.validation)]
     return min(finite, key=lambda forecaster: forecaster.validation, default=None)
 
 
-@dataclass(frozen=True)
-class CellScores:
-    """Test MASE of the cells of a state, client by client and week by week, for one model."""
-
-    state: str
-    combinations: tuple[tuple[str, ...], ...]
-    """Values on `AXES`: K combinations in the order of the study."""
-    seeds: tuple[int, ...]
-    clients: tuple[str, ...]
-    weekly: Array
-    """Shape (K, seeds, clients, weeks): the share of each week of the test set in the MASE; their
-    sum is the MASE. NaN for clients whose persistence error is zero, and for a whole combination if
-    any of its seeds diverged."""
-    validation: Array
-    """Shape (K,): validation MASE, mean over clients and seeds; NaN if any seed diverged."""
-    diverged: NDArray[np.bool_]
-    """Shape (K,): whether any seed has a forecast that is not finite."""
-    persistence: Array
-    """Shape (clients,): error of persistence in the test set."""
-    origin: str = ""
-    """Where the test set begins, if the study has `data.origins`."""
-
-    @cached_property
-    def mase(self) -> Array:
-        """Test MASE (K, seeds, clients)."""
-        total: Array = self.weekly.sum(axis=-1)
-        return total
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the combinations, such as `CA-P2-fedopt-adam-fedyogi` (a cell without seed)."""
-        return ["-".join([self.state, *values]) for values in self.combinations]
-
-    def where(self, **equal: str | list[str]) -> NDArray[np.bool_]:
-        """Which combinations have these values: `sharing="P2"`, `client_opt=[…]`."""
-        allowed = {AXES.index(a): [v] if isinstance(v, str) else v for a, v in equal.items()}
-        return np.array(
-            [all(c[i] in values for i, values in allowed.items()) for c in self.combinations]
-        )
-
-    def masked(self, among: NDArray[np.bool_]) -> list[Forecaster]:
-        """The combinations that a mask (K,) selects."""
-        return [
-            Forecaster(
-                state=self.state,
-                origin=self.origin,
-                clients=self.clients,
-                weekly=self.weekly[k].swapaxes(0, 1),
-                name=self.names[k],
-                axes=self.combinations[k],
-                seeds=self.seeds,
-                validation=float(self.validation[k]),
-                persistence=self.persistence,
-            )
-            for k in np.flatnonzero(among).tolist()
-        ]
-
-    @property
-    def spread(self) -> CellScores:
-        """The distance of each client's MASE from the median over clients in place of the MASE, as
-        in the test of Brown and Forsythe."""
-        scored = np.isfinite(self.mase).any(axis=(0, 1))
-        median = np.median(self.mase[..., scored], axis=-1, keepdims=True)
-        side = np.sign(self.mase - median)[..., None]
-        apart = side * (self.weekly - median[..., None] / self.weekly.shape[-1])
-        return replace(self, weekly=apart)
-
-    def those(self, **equal: str | list[str]) -> list[Forecaster]:
-        """The combinations that have these values; see `where`."""
-        return self.masked(self.where(**equal))
-
-
 def scores(
     tables: Tables, model: Model, baselines: bool = False, score: str = "mase"
-) -> dict[str, CellScores]:
+) -> dict[str, list[Forecaster]]:
     """The scores of a model of each cell at the last round, by state in the order of the study.
 
     `baselines` appends the baselines to the cells, as combinations ("baseline", name, "none",
@@ -223,62 +194,52 @@ def scores(
     by_state = {}
     for state in tables.study.data.states:
         here = of_model[of_model["state"] == state]
-        days = here["day"].unique()
-        of_state = _of_state(state, here, days, summary[summary["state"] == state])
-        errors = persistence[state].reindex(list(of_state.clients)).to_numpy(float)
-        by_state[state] = replace(of_state, persistence=errors, origin=str(cut or ""))
+        days, clients = here["day"].unique(), here["client"].unique().tolist()
+        common: dict[str, Any] = {
+            "state": state,
+            "origin": str(cut or ""),
+            "clients": tuple(map(str, clients)),
+            "seeds": tuple(summary.loc[summary["state"] == state, "seed"].unique().tolist()),
+            "persistence": persistence[state].reindex(clients).to_numpy(float),
+        }
+        by_state[state] = _of_cells(here, days, summary[summary["state"] == state], common)
         if baselines and not tables.baseline_scores.empty:
-            by_state[state] = _with_baselines(by_state[state], days, tables, score)
+            by_state[state] += _of_baselines(days, tables, score, common)
     return by_state
 
 
-def _with_baselines(
-    of_state: CellScores, days: NDArray[Any], tables: Tables, score: str
-) -> CellScores:
-    means = tables.baseline_scores
-    here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
+def _of_baselines(
+    days: NDArray[Any], tables: Tables, score: str, common: dict[str, Any]
+) -> list[Forecaster]:
+    means, state = tables.baseline_scores, common["state"]
+    here = means[means.index.get_level_values("state") == state].droplevel("state")
     errors = tables.errors_of(BASELINE, score)
-    wide = weekly(errors[errors["state"] == of_state.state], days, ["method", "client"])
+    wide = weekly(errors[errors["state"] == state], days, ["method", "client"])
     names = here.index[here["mae_mean"].notna()]
-    rows = pd.MultiIndex.from_product([here.index, of_state.clients])
+    rows = pd.MultiIndex.from_product([here.index, common["clients"]])
     shares = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
-    shape = len(here), 1, len(of_state.clients), shares.shape[1]
-    by_seed = shares.to_numpy(float).reshape(shape).repeat(len(of_state.seeds), axis=1)
-    return replace(
-        of_state,
-        combinations=(
-            *of_state.combinations,
-            *((BASELINE, str(name), "none", "none") for name in here.index),
-        ),
-        weekly=np.concatenate([of_state.weekly, by_seed]),
-        validation=np.concatenate([of_state.validation, here["validation_mase"]]),
-        diverged=np.concatenate([of_state.diverged, np.zeros(len(here), bool)]),
-    )
+    shape = len(here), 1, len(common["clients"]), shares.shape[1]
+    by_seed = shares.to_numpy(float).reshape(shape).repeat(len(common["seeds"]), axis=1)
+    combinations = [(BASELINE, str(name), "none", "none") for name in here.index]
+    return forecasters(combinations, by_seed, here["validation_mase"].to_numpy(float), **common)
 
 
-def _of_state(
-    state: str, errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame
-) -> CellScores:
+def _of_cells(
+    errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame, common: dict[str, Any]
+) -> list[Forecaster]:
     by_grid = summary.groupby(AXES, sort=False)
     diverged = by_grid["diverged"].any()
     validation = by_grid["validation_mase"].mean().mask(diverged)
-    seeds, clients = summary["seed"].unique().tolist(), errors["client"].unique().tolist()
+    seeds, clients = common["seeds"], common["clients"]
     keys = [*AXES, "seed", "client"]
     rows = pd.MultiIndex.from_tuples(
         [(*key, s, c) for key in diverged.index for s in seeds for c in clients], names=keys
     )
     wide = weekly(errors, days, keys).reindex(rows)
     shares = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
-    return CellScores(
-        state=state,
-        combinations=tuple(tuple(map(str, values)) for values in diverged.index),
-        seeds=tuple(seeds),
-        clients=tuple(map(str, clients)),
-        weekly=np.where(diverged.to_numpy()[:, None, None, None], np.nan, shares),
-        validation=validation.to_numpy(float),
-        diverged=diverged.to_numpy(bool),
-        persistence=np.full(len(clients), np.nan),
-    )
+    shares = np.where(diverged.to_numpy()[:, None, None, None], np.nan, shares)
+    combinations = [tuple(map(str, values)) for values in diverged.index]
+    return forecasters(combinations, shares, validation.to_numpy(float), **common)
 
 
 def weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from plfl.results import comparisons
 from plfl.results.contest import Variant
 from plfl.results.overview import BEST
 from plfl.results.records import MODELS, Model, read_table
-from plfl.results.scores import AXES, CellScores
+from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.study import Study
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP
@@ -76,11 +76,11 @@ class Results(Variant):
         """The rows of the grid; see `classification.rows_of`."""
         return classification.rows_of(self.summary)
 
-    def scored(self, score: str) -> Mapping[Model, Mapping[str, CellScores]]:
+    def scored(self, score: str) -> Mapping[Model, Mapping[str, list[Forecaster]]]:
         """The errors in points of every row of the grid, by model and state."""
         return {model: self._scores(model, SCORES[score]) for model in MODELS}
 
-    def _scores(self, model: Model, column: str) -> dict[str, CellScores]:
+    def _scores(self, model: Model, column: str) -> dict[str, list[Forecaster]]:
         rows = self.summary[self.summary["model"] == model]
         scores = {}
         for state, here in rows.groupby("state", sort=False):
@@ -91,15 +91,15 @@ class Results(Variant):
             diverged = np.isnan(errors).any(axis=1)
             errors[diverged] = np.nan
             validation = 1 - wide["validation_accuracy"].to_numpy(float).mean(axis=1)
-            scores[str(state)] = CellScores(
-                str(state),
-                tuple(tuple(map(str, row)) for row in wide.index),
-                tuple(seeds),
-                ("",),
+            scores[str(state)] = forecasters(
+                [tuple(map(str, row)) for row in wide.index],
                 errors[..., None, None],
                 np.where(diverged, np.nan, validation),
-                diverged,
-                np.ones(1),
+                state=str(state),
+                origin="",
+                clients=("",),
+                seeds=tuple(seeds),
+                persistence=np.ones(1),
             )
         return scores
 

@@ -19,7 +19,7 @@ from plfl.baselines import BASELINE, catalogue
 from plfl.results import claims
 from plfl.results.contest import Variant
 from plfl.results.records import CELL, MODELS, Model
-from plfl.results.scores import AXES, CellScores
+from plfl.results.scores import AXES, Forecaster, forecasters
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -56,7 +56,7 @@ def scored(
     model: str = "local",
     noise: float = 0.02,
     baseline: Callable[[str, str], float] = lambda name, split: 2.0,
-) -> dict[str, CellScores]:
+) -> dict[str, list[Forecaster]]:
     """The scores of a model in which every cell has the MASE that `level` says, without any files.
 
     `baseline` is the MASE of each baseline, by its name and split; the rest is as in
@@ -82,7 +82,7 @@ def scored(
     return found
 
 
-def variant(study: Study, of_models: Mapping[Model, dict[str, CellScores]]) -> Variant:
+def variant(study: Study, of_models: Mapping[Model, dict[str, list[Forecaster]]]) -> Variant:
     """A study without files that has these scores of each model."""
     found = Variant("", {}, Tables(Path("nowhere")))
     vars(found.tables)["study"] = study
@@ -100,7 +100,7 @@ def _combinations(study: Study) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(tuple(getattr(c, axis) for axis in AXES) for c in study.cells))
 
 
-def _scores(study: Study, state: str, mase: Array, validation: Array) -> CellScores:
+def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Forecaster]:
     """Scores of all combinations and baselines, with an equal part from each of five weeks.
 
     Args:
@@ -111,24 +111,21 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> CellSco
     """
     diverged = np.asarray(np.isnan(mase).any(axis=(1, 2)))
     mase = np.where(diverged[:, None, None], np.nan, mase)
-    return CellScores(
+    return forecasters(
+        [*_combinations(study), *((BASELINE, name, "none", "none") for name in catalogue())],
+        mase[..., None].repeat(5, axis=-1) / 5,
+        validation,
         state=state,
-        combinations=(
-            *_combinations(study),
-            *((BASELINE, name, "none", "none") for name in catalogue()),
-        ),
-        seeds=tuple(study.grid.seeds),
+        origin="",
         clients=tuple(map(str, range(study.data.most_clients))),
-        weekly=mase[..., None].repeat(5, axis=-1) / 5,
-        validation=validation,
-        diverged=diverged,
+        seeds=tuple(study.grid.seeds),
         persistence=np.ones(study.data.most_clients),
     )
 
 
 def null(
     study: Study, rng: np.random.Generator, noise: float, shock: float, between: float
-) -> dict[str, CellScores]:
+) -> dict[str, list[Forecaster]]:
     """Scores in which no cell is better than another, nor than a baseline, but by chance.
 
     Args:

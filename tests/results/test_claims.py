@@ -10,6 +10,7 @@ from scipy import stats
 from plfl.base.errors import ConfigError
 from plfl.results import claims, words
 from plfl.results.comparisons import read
+from plfl.results.scores import those
 from plfl.results.statistics import ALPHA, holm
 from plfl.study import Study
 from tests.helpers.constructed import PAPER, config, judged, scored, study, variant, wrong_verdicts
@@ -100,9 +101,10 @@ def test_two_names_of_one_training_are_left_out() -> None:
     for of_state in of_states.values():
         # With nothing shared, ProxAdam has nothing to be drawn to.
         adam, proxadam = (
-            of_state.where(sharing="P3", client_opt=name) for name in ("adam", "proxadam")
+            those(of_state, sharing="P3", client_opt=name) for name in ("adam", "proxadam")
         )
-        of_state.weekly[proxadam] = of_state.weekly[adam]
+        for one, other in zip(adam, proxadam, strict=True):
+            other.weekly[:] = one.weekly
     made_up = variant(of, {"local": of_states, "global": of_states})
     row = claims.judged(of, [made_up])[0]
     assert "3 further pairs have equal results" in row["reason"]

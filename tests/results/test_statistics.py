@@ -39,14 +39,16 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
     found = scores(tables, "global")
     assert list(found) == ["NY", "CA"]
     for state, of_state in found.items():
-        assert of_state.mase.shape == (6, 3, 6)
-        assert np.isnan(of_state.mase[:, :, 2]).all()
+        assert len(of_state) == 6
         summary = tables.summary.query("state == @state and model == 'global'")
         means = summary.groupby(CELL[1:-1])[["mase_mean", "validation_mase"]].mean()
-        for k, key in enumerate(of_state.combinations):
-            assert np.nanmean(of_state.mase[k]) == pytest.approx(means.loc[key, "mase_mean"])
-            assert of_state.validation[k] == pytest.approx(means.loc[key, "validation_mase"])
-            assert of_state.names[k] == "-".join([state, *key])
+        for forecaster in of_state:
+            assert forecaster.mase.shape == (6, 3)
+            assert np.isnan(forecaster.mase[2]).all()
+            of_summary = means.loc[forecaster.axes]
+            assert np.nanmean(forecaster.mase) == pytest.approx(of_summary["mase_mean"])
+            assert forecaster.validation == pytest.approx(of_summary["validation_mase"])
+            assert forecaster.name == "-".join([state, *forecaster.axes])
 
 
 def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.collect import summarise_baselines
-from plfl.results.scores import scores
+from plfl.results.scores import scores, those
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -40,9 +40,8 @@ def test_a_baseline_without_a_forecast_for_one_client_has_no_score(small, tmp_pa
     assert row[["mase_mean", "mae_mean", "rmse_mean"]].isna().all()
     assert np.isfinite(row["validation_mase"])
     found = scores(tables, "local", baselines=True)["IL"]
-    k = found.combinations.index(("baseline", "ridge", "none", "none"))
-    assert np.isnan(found.mase[k]).all()
-    assert not found.diverged[k]
+    (ridge,) = those(found, sharing="baseline", method="ridge")
+    assert np.isnan(ridge.mase).all()
 
 
 def test_the_best_is_chosen_on_validation(small: Tables, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, CellScores, best, scores
+from plfl.results.scores import AXES, Forecaster, best, scores, those
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.words import VALUE_LABELS
@@ -53,7 +53,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     return {"ranks": figure}
 
 
-def blocks(study: Study, of_states: dict[str, CellScores]) -> pd.DataFrame:
+def blocks(study: Study, of_states: dict[str, list[Forecaster]]) -> pd.DataFrame:
     """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`)
     and method, if the study has several. NaN where all ServerOpts diverged. Clients without a MASE
     are left out."""
@@ -66,14 +66,14 @@ def blocks(study: Study, of_states: dict[str, CellScores]) -> pd.DataFrame:
     parts = []
     for of_state in of_states.values():
         columns = {}
-        for combination in of_state.combinations:
-            values = {a: v for a, v in zip(AXES, combination, strict=True) if a in axes}
-            chosen = best(of_state.those(**values))
-            mase = np.nan if chosen is None else chosen.weekly.sum(axis=2).mean(axis=1)
+        for forecaster in of_state:
+            values = {a: v for a, v in zip(AXES, forecaster.axes, strict=True) if a in axes}
+            chosen = best(those(of_state, **values))
+            mase = np.nan if chosen is None else chosen.mase.mean(axis=1)
             words = [VALUE_LABELS.get(axis, str)(value) for axis, value in values.items()]
             columns[" ".join(fit(word, 18) for word in words)] = mase
-        scored = np.isfinite(of_state.mase).any(axis=(0, 1)) | of_state.diverged.all()
-        parts.append(pd.DataFrame(columns, index=list(of_state.clients))[scored])
+        table = pd.DataFrame(columns, index=list(of_state[0].clients))
+        parts.append(table if table.isna().all(axis=None) else table.dropna(how="all"))
     return pd.concat(parts)
 
 
