@@ -5,13 +5,11 @@ import gc
 import logging
 import subprocess
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plfl import plugins
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
@@ -49,18 +47,11 @@ def job(snakemake: Any) -> Iterator[Study]:
     except KeyboardInterrupt:
         log.error("interrupted; run the workflow again to continue from here")
         sys.exit(130)
-    except Exception as error:
-        file = _own_file(error)
-        log.exception("this is an error in %s", file or "plfl; please report it")
+    except Exception:
+        log.exception(
+            "this is an error in plfl, or in a file of your own that the lines below name"
+        )
         raise
-
-
-def _own_file(error: Exception) -> str:
-    """The line of a plug-in or a user's module where an error arose; empty if elsewhere."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if plugins.is_own(frame.filename):
-            return f"{frame.filename}, line {frame.lineno}"
-    return ""
 
 
 def of_job(study: Study, wildcards: Any) -> Study:

@@ -199,12 +199,6 @@ def import_file(file: Path, code: str) -> ModuleType:
     return module
 
 
-def is_own(file: str) -> bool:
-    """Whether `import_file` has imported this file."""
-    modules = (module for name, module in sys.modules.items() if name.startswith(_OWN))
-    return any(module.__file__ == file for module in modules)
-
-
 def line_of(error: BaseException, file: Path) -> str:
     """Where in a file an error arose, to be written after the file's name."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").name == file.name:

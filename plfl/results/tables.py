@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,14 +40,6 @@ _BASELINES: dict[str, type] = {
     "bytes": int,
 }
 """Required columns of the table of baselines and their types."""
-_BASELINE_FORECASTS = {
-    "state": str,
-    "baseline": str,
-    "client": str,
-    "stamp": "datetime64[s]",
-    "forecast": "float32",
-}
-"""Columns of the table of the baselines' forecasts and their types."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +212,7 @@ class Tables:
         study.
         """
         if not self._has_baselines:
-            return _empty(_BASELINES)
+            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _BASELINES.items()})
         path = self._file("baselines.parquet")
         with _readable(path):
             return read_table(path).astype(_BASELINES)
@@ -267,8 +259,6 @@ class Tables:
 
     def baseline_forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """Forecasts of the baselines: `state`, `baseline`, `client`, `stamp`, `forecast`."""
-        if not self._has_baselines:
-            return _empty(_BASELINE_FORECASTS)[columns]
         return self._rows("baseline_forecasts.parquet", columns, equal)
 
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
@@ -364,10 +354,6 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
     complete = groups["mae"].count() == groups.size()
     scores = [name for name in ("mase", "mae", "rmse", "wape") if name in table]
     return groups[scores].mean().where(complete)
-
-
-def _empty(columns: Mapping[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
 
 
 @contextmanager

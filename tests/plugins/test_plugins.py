@@ -141,12 +141,6 @@ def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Pat
     run = SimpleNamespace(config=config, log=[str(tmp_path / "log")], wildcards={})
     with job(run) as study:
         assert study == project.load()
-    # An error in one of them is not one of plfl.
-    project.write("faulty.py", "def f():\n    return 1 / 0\n")
-    file = project.folder / "faulty.py"
-    with pytest.raises(ZeroDivisionError), job(run):
-        plugins.import_file(file, "0").f()
-    assert f"this is an error in {file}, line 2" in (tmp_path / "log").read_text()
 
 
 def test_all_problems_are_reported_at_once(project: Project) -> None:

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, heading, panels
+from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, server_label
+from plfl.results.words import baseline_label, server_label, shares
 
 _ROW = 0.21
 """Height in inches of a row of the grid."""
@@ -73,7 +73,8 @@ def _heat_maps(
         axis.tick_params(labelleft=j == 0, labeltop=i == 0 and not alone[scheme])
         if i == 0:
             letters = max(4 * len(names) + 2, 14)
-            axis.set_title(heading(tables, scheme, letters), fontsize=7)
+            title = fit(f"{scheme}: {shares(study, scheme)}", letters, lines=3)
+            axis.set_title(title, fontsize=7)
     for axis, (place, row) in zip(axes[:, len(schemes) :].flat, baselines.iterrows(), strict=False):
         table = row.rename(baseline_label).to_frame()
         _heat_map(axis, table, norm, np.full(table.shape, "n/a"))

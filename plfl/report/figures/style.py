@@ -21,8 +21,6 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from plfl.base.files import atomic
-from plfl.results.tables import Tables
-from plfl.results.words import shares
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -100,15 +98,6 @@ def fit(text: str, width: int, lines: int = 1) -> str:
     return "\n".join(shown).replace("$", r"\$")
 
 
-def heading(tables: Tables, scheme: str, letters: int) -> str:
-    """A sharing scheme above a panel: "P2: body shared", on up to three lines."""
-    shared = shares(tables.study, scheme)
-    whole = f"{scheme}: {shared}"
-    if len(whole) <= letters:
-        return fit(whole, letters)
-    return f"{fit(f'{scheme}:', letters)}\n{fit(shared, letters, lines=2)}"
-
-
 def log_if_wide(axes: Iterable[Axes], values: NDArray[Any], ratio: float) -> bool:
     """Make the y axes logarithmic if positive `values` span more than `ratio`; return whether."""
     values = values[np.isfinite(values)]
@@ -127,8 +116,6 @@ def mark_sample(figure: Figure) -> None:
     """Write "sample data" into a band above the figure."""
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + _SAMPLE_BAND)
-    if figure.get_layout_engine() is None:  # a plug-in may return any figure
-        figure.set_layout_engine("constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0, 0, 1, height / (height + _SAMPLE_BAND)))  # type: ignore[call-arg]
