@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError
-from plfl.baselines import rivals
 from plfl.config.named import STANDARD
 from plfl.config.sections import BASELINE
 from plfl.results import claims, words
@@ -48,13 +47,6 @@ FEWEST = 4
 MONTH = 30
 """Days of a month."""
 BEST_ALONE = "the best without one"
-_RIVALS = {
-    "the best LightGBM": [name for name in rivals() if name.startswith("lightgbm")],
-    "the best ridge": ["ridge", "ridge_lags"],
-    "the best seasonal naive": [name for name in STANDARD if name.startswith("naive_")],
-    "persistence": ["persistence"],
-}
-"""Kinds of baselines that the best federation is compared with one by one."""
 
 
 def table(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
@@ -151,12 +143,10 @@ def _in_energy(contest: Contest) -> Iterator[WeeklyScores]:
 
 
 def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
-    """The best federation against the best without one, over all states and in each, against kinds
-    of these, and against the best on the raw data of all clients."""
+    """The best federation against the best without one, over all states and in each, against
+    clients that train alone, and against the best on the raw data of all clients."""
     alone = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
     rivals = {BEST_ALONE: [words.ALONE], "local training": alone}
-    for kind, members in _RIVALS.items():
-        rivals[kind] = [f"{BASELINE}-{name}" for name in members if name in study.baselines.names]
     rivals["the best on the raw data of all"] = [words.RAW]
     asked = [(kind, "") for kind, than in rivals.items() if than]
     if len(study.data.states) > 1:
