@@ -17,7 +17,6 @@ from plfl.report.forest import forest
 from plfl.report.rendering import figures_of, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
-from plfl.results.collect import SEASONS
 from plfl.results.contest import Variant
 from plfl.results.overview import best_cells
 from plfl.results.statistics import undecidable
@@ -74,8 +73,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             note=undecidable(study),
             trials=int(tables.summary["trials"].max()),
             schemes=[words.scheme(study, sharing) for sharing in study.grid.sharing],
-            references=list(_naive(tables).values())
-            + ["Best baseline"] * (not tables.baselines.empty),
             clients=[client for state in study.data.states for client in _clients(tables, state)],
             gaps=_gaps(tables),
             short=_short_series(tables),
@@ -154,10 +151,7 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             continue
         scores = tables.records(["client", "mase"], **last, **_of_all_seeds(cell))
         columns.append(scores.groupby("client")["mase"].mean())
-    if tables.baselines.empty:
-        by_name = here.set_index("client")
-        columns += [by_name[f"{name}_mase_test"] for name in _naive(tables)]
-    else:
+    if not tables.baselines.empty:
         rows = tables.baselines[tables.baselines["baseline"] == tables.best_baseline(state)]
         rows = rows[(rows["state"] == state) & (rows["split"] == "test")]
         columns.append(rows.set_index("client")["mase"].reindex(here["client"]))
@@ -173,14 +167,6 @@ def _clients(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             "weeks": f"{row['rows'] * row['interval'] / WEEK:.1f}",
             **{name: f"{row[name]:#.4g}".rstrip(".") for name in ("mean", "std")},
         }
-
-
-def _naive(tables: Tables) -> dict[str, str]:
-    """The forecasts that the clients of a deployed study report, whose data stay with them, and
-    their headings."""
-    named = {name: f"Load a {name.removeprefix('naive_')} before" for name in SEASONS}
-    known = {name: text for name, text in named.items() if f"{name}_mase_test" in tables.clients}
-    return known if tables.baselines.empty else {}
 
 
 def _peaks(tables: Tables, state: str) -> dict[str, str]:

@@ -3,7 +3,6 @@ rows of summary.csv."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, naive
-from plfl.config.named import STANDARD
+from plfl.baselines import BASELINE
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import known
 from plfl.data.sources import read_receipt
@@ -34,20 +32,11 @@ from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import metrics
 
-log = logging.getLogger(__name__)
-
-SEASONS = {name: STANDARD[name].reach for name in ("naive_day", "naive_week")}
-"""Lag of each seasonal naive forecast in minutes before its target."""
-
 
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
-    """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts,
-    the only baselines of a deployed study, whose data stay with its clients.
-
-    `rows` is the number of its readings, `windows` of the windows that it trains and is scored on,
-    `skipped` of those that touch a gap. A warning names each client whose persistence error is
-    zero; its MASE is undefined.
-    """
+    """One row per client: its load and its persistence errors; `rows` is the number of its
+    readings, `windows` of the windows that it trains and is scored on, `skipped` of those that
+    touch a gap."""
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
         load = known(dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]])
@@ -67,19 +56,6 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             starts = dataset.starts(i, split)
             error = metrics.naive_error(dataset.truth(starts), dataset.persistence(starts))
             row[f"persistence_mae_{split}"] = error
-            for season, minutes in SEASONS.items():
-                forecast = naive.last_season(dataset, i, starts, minutes)
-                row[f"{season}_mase_{split}"] = metrics.of_split(dataset, i, split, forecast)[
-                    "mase"
-                ]
-            if error == 0:
-                log.warning(
-                    "%s client %s: persistence has no error on its %s set, where the load never "
-                    "changes; its MASE is undefined, and means over clients leave it out",
-                    state,
-                    name,
-                    split,
-                )
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -91,11 +91,7 @@ class Description(BaseModel):
     windows: Count
     skipped: Count
     persistence_mae_validation: Reading
-    naive_day_mase_validation: Score
-    naive_week_mase_validation: Score
     persistence_mae_test: Reading
-    naive_day_mase_test: Score
-    naive_week_mase_test: Score
 
 
 class JoinedFacts(Facts):
