@@ -5,14 +5,12 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 """
 
 import importlib.util
-import json
 import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from plfl.base.files import digest, sha256, write_text
+from plfl.base.files import digest, sha256
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
@@ -89,23 +87,7 @@ def imports(file: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def digests_of(files: Iterable[Path], memory: Path) -> dict[str, str]:
-    """SHA-256 of files by path; those that do not exist are left out. The file `memory` remembers
-    the digests, so that a file is read again only if its size, inode or times differ. The time at
-    which the inode changed is among them: `cp -p`, `mv` and `rsync` give a file the time of
-    modification of another one, but not this time."""
-    known: dict[str, list[Any]]
-    try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
-        known = {name: list(state) for name, state in known.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        known = {}  # it only saves time
-    current: dict[str, list[Any]] = {}
-    for file in filter(Path.is_file, files):
-        info = file.stat()
-        state = [info.st_size, info.st_ino, info.st_mtime_ns, info.st_ctime_ns]
-        before = known.get(str(file), [])
-        current[str(file)] = before if before[:-1] == state else [*state, sha256(file)]
-    if not current.items() <= known.items() and memory.parent.is_dir():
-        write_text(memory, json.dumps(known | current) + "\n")
-    return {name: str(state[-1]) for name, state in current.items()}
+def digests_of(files: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of files by path, each read once in this process; those that do not exist are left
+    out."""
+    return {str(file): _digest(file) for file in files if file.is_file()}
