@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
 from plfl.baselines import BASELINE, find, rivals
-from plfl.federated.privacy.statement import statements
 from plfl.report.figures.style import (
     PAGE,
     colour,
@@ -43,7 +41,7 @@ CAPTION = (
     " intervals over clients, weeks and seeds. Grey lines are baselines, chosen on validation: the"
     " best one that sends no data (dashed), and the best one on the raw data of all clients"
     " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways, or"
-    " as lines of their own. ε is that of the trained model, for all rounds; ∞ is no privacy."
+    " as lines of their own."
 )
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
@@ -57,13 +55,6 @@ FEW = 3
 """Largest number of places that a sentence names."""
 MOST = 24
 """Largest number of panels of the figure; if a study has more, the first are shown."""
-TITLES = {
-    "windows.history": "weeks of history",
-    "windows.horizons": "readings ahead",
-    "data.clients": "clients",
-    "data.federations": "clients in a federation",
-}
-"""Names of axes; other axes have their keys as names."""
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
@@ -80,16 +71,17 @@ def draw(overview: Overview) -> Figure:
     axis, others = along(study)
     codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
     apart = [each for each in study.axes if each.column in others and each.column not in codecs]
-    titles_of = {each.column: _titles(study, each) for each in apart}
-    groups = list(best.groupby(["state", *titles_of], sort=False))[:MOST]
+    groups = list(best.groupby(["state", *(each.column for each in apart)], sort=False))[:MOST]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         _lines(study, panel, axis, part, codecs)
-        values = zip(titles_of.values(), place[1:], strict=True)
-        titles = [str(place[0]), *(titles_by[str(value)] for titles_by, value in values)]
-        panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
+        titles = [
+            words.value(each, str(label), study.participant)
+            for each, label in zip(apart, place[1:], strict=True)
+        ]
+        panel.set_title(fit(", ".join([str(place[0]), *titles]), 34, lines=2), fontsize=7)
         if legend := panel.get_legend():
             legend.remove()  # the figure has one for all panels
         panel.grid(axis="y")
@@ -110,21 +102,6 @@ def draw(overview: Overview) -> Figure:
 
 def _is_codec(axis: Axis) -> bool:
     return axis.key.split(".")[0] == "channel"
-
-
-def _titles(study: Study, axis: Axis) -> dict[str, str]:
-    """The part of a panel's title for each value of an axis; for privacy its ε, if it is the same
-    in all variants."""
-    plain = {label: words.value(axis, label, study.participant) for label in axis.choices}
-    if not axis.key.startswith("federation.privacy") or study.federation.participation < 1:
-        return plain
-    names: dict[str, set[str]] = {}
-    for label, place in study.places.items():
-        epsilon = float(statements(study.variants[label])["epsilon"].max())
-        title = "ε = ∞" if epsilon == np.inf else f"ε = {epsilon:.2g}"
-        names.setdefault(place[axis.key], set()).add(title)
-    epsilons = {value: title for value, (title, *more) in names.items() if not more}
-    return epsilons if len(set(epsilons.values())) == len(plain) else plain
 
 
 def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: list[str]) -> None:
@@ -179,7 +156,7 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
-    panel.set_xlabel(TITLES.get(axis.key, axis.key))
+    panel.set_xlabel(axis.key)
 
 
 def draw_lines(
@@ -293,13 +270,4 @@ def _map(overview: Overview) -> list[dict[Any, Any]]:
         worse = "alone" if row["lead_low"] > 0 else "federated" if row["lead_high"] < 0 else ""
         row |= {"place": place, "decided": bool(worse)}
         row["contradicts"] = bool(worse) and row["best"] == row[worse]
-        row["sent"], row["sent_raw"] = (amount(row[f"bytes_{kind}"]) for kind in ("best", "raw"))
     return rows
-
-
-def amount(count: float) -> str:
-    """A number of bytes: "2.2 MB"; empty if unknown."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.{int(count < 10 * size)}f} {unit}"
-    return "" if pd.isna(count) else f"{count:.0f} B"

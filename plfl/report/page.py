@@ -24,13 +24,6 @@ from plfl.results.tables import Tables, fitting
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
-WIDTHS = {
-    "none": "Intervals are as the models learnt them.",
-    "personal": "Intervals have widths that every client computed from its own validation set.",
-    "adaptive": "Intervals have widths that every client computed from its own validation set. In "
-    "the test set they follow its loads: wider after a load outside, narrower after one inside.",
-}
-"""What the page says about `task.conformal`."""
 FILES = {
     "summary.csv": "scores of every cell",
     "records.parquet": "scores, losses and bytes of every client and round",
@@ -66,7 +59,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
-            widths=WIDTHS[study.task.widening],
             answer=answer(variant, compared),
             kinds=KINDS,
             compared=forest(study, compared),

@@ -7,7 +7,6 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,21 +88,12 @@ def span(low: float, high: float, sign: str = "+") -> str:
     return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A figure with its drawings."""
-
-    name: str
-    caption: str
-    drawings: list[Markup]
-
-
-def figures_of(tables: Tables, folder: Path) -> dict[str, Shown]:
-    """The figures of a study by name, drawn as SVG files in `folder`."""
+def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:
+    """The captions and drawings of the figures of a study by name, drawn as SVGs in `folder`."""
     shown = {}
     for name, stems in figures.available(tables.study).items():
         text = figures.caption(name, tables.study)
-        shown[name] = Shown(name, text, [drawing(folder / f"{stem}.svg", text) for stem in stems])
+        shown[name] = text, [drawing(folder / f"{stem}.svg", text) for stem in stems]
     return shown
 
 
