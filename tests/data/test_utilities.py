@@ -361,25 +361,6 @@ def test_encodings(encoding: str, told: str, tmp_path: Path) -> None:
         assert len(read(path).meters) == 1
 
 
-@pytest.mark.parametrize("phase", [0, 1])
-def test_rare_longer_intervals_are_named(phase: int, tmp_path: Path) -> None:
-    """One reading in a hundred is of an hour; it may begin at any half hour."""
-    ends = pd.date_range("2023-01-01 00:30", periods=8000, freq="30min", tz="UTC")
-    loads = pd.Series(1 + np.sin(np.arange(8000) / 24 * np.pi) / 2, ends)
-    hourly = np.random.default_rng(0).choice(np.arange(10, 7990, 2), 80, replace=False) + phase
-    energy = loads.copy()
-    energy.iloc[hourly] += loads.to_numpy()[hourly - 1]
-    energy = energy.drop(ends[hourly - 1])
-    energy.rename_axis("time").rename("kWh").to_csv(path := tmp_path / "a.csv")
-    first = ends[hourly.min()].tz_localize(None)
-    with naming(DataError, f"from 30 to 60 minutes at {first}", "data.meters.interval: 60"):
-        read(path)
-    meter = read(path, interval=60).meters["a"]
-    assert meter.load.sum() == pytest.approx(loads.sum())
-    divided = "of these, divided evenly between two rows"
-    assert meter.done[divided] == (80 if not phase else 0)
-
-
 def test_the_first_sheet_with_readings_is_read_and_others_are_named(tmp_path: Path) -> None:
     with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
         pd.DataFrame({"about": ["hall", "gym"]}).to_excel(book, sheet_name="About", index=False)

@@ -6,7 +6,7 @@ Meters whose readings are in the same rows are cleaned together, because they ha
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -39,8 +39,6 @@ POWER = ("kW", "W", "MW")
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
 """The units of loads in kWh or kW."""
 _INTERVALS = (15, 30, 60)
-_CHANCE = 1e-3
-"""Missing readings make at least this fraction of the runs of equal steps that are there."""
 _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
@@ -298,19 +296,12 @@ def _of_two_registers(here: _Place, rows: pd.DataFrame) -> str:
     )
 
 
-def _with_equal_times(values: pd.DataFrame) -> Iterator[list[int]]:
-    """The positions of columns with readings at the same times. Columns whose intervals may change
-    are alone, because their readings tell which do."""
+def _with_equal_times(values: pd.DataFrame) -> Iterable[list[int]]:
+    """The positions of columns with readings at the same times."""
     alike: dict[bytes, list[int]] = {}
-    is_known = values.notna().to_numpy()
-    for column, known in enumerate(is_known.T):
+    for column, known in enumerate(values.notna().to_numpy().T):
         alike.setdefault(known.tobytes(), []).append(column)
-    for columns in alike.values():
-        steps = np.diff(pd.DatetimeIndex(values.index).asi8[is_known[:, columns[0]]])
-        if (steps == steps[:1]).all():
-            yield columns
-        else:
-            yield from ([column] for column in columns)
+    return alike.values()
 
 
 def _usual(index: pd.DatetimeIndex) -> float | None:
@@ -323,52 +314,6 @@ def _usual(index: pd.DatetimeIndex) -> float | None:
 def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     """Seconds since 1970."""
     return np.asarray(index.as_unit("us").asi8 / 1e6)
-
-
-def _minutes(known: pd.DataFrame, meters: Meters) -> tuple[pd.Series, NDArray[np.bool_]]:
-    """The length of the interval of each reading in minutes, given known readings in order, of one
-    meter unless all steps between them are equal; and which readings may have another one.
-
-    A step between two readings is an interval if it is the usual step; if steps of its length
-    follow each other more often than missing readings would make them; or if the readings beside
-    such steps are larger in proportion. Other steps span missing readings; but if a single reading
-    is that large beside one of half an hour or an hour, it may cover it.
-    """
-    index = pd.DatetimeIndex(known.index)
-    in_doubt = np.zeros(len(index), bool)
-    is_start = meters.stamp == "start"
-    steps = np.diff(_seconds(index)) / 60
-    usual = _usual(index) or 0
-    is_interval = steps == usual
-    if is_interval.all():
-        return pd.Series(usual, index), in_doubt
-    run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
-    follow = np.bincount(run)[run]
-    lengths, of_length, counts = np.unique(steps, return_inverse=True, return_counts=True)
-    by_chance = len(steps) * (counts[of_length] / len(steps)) ** follow
-    alike = of_length * (len(steps) + 1) + follow
-    _, of_alike, steps_alike = np.unique(alike, return_inverse=True, return_counts=True)
-    there = steps_alike[of_alike] / follow  # runs of this length of steps of this length
-    intervals = np.isin(steps, steps[(by_chance < _CHANCE * there) & (follow >= 4)])
-    is_interval |= intervals & (follow >= 4) | (steps < usual) & (follow >= 2)
-    if not meters.cumulative and meters.unit not in POWER:
-        energy = known.iloc[:, 0].reset_index(drop=True)
-        energy = energy.iloc[:-1] if is_start else energy.iloc[1:].reset_index(drop=True)
-        beside = energy.where(steps == usual)
-        # Of a reading of the whole step, this is about 1 or more.
-        excess: pd.Series = energy / (beside.ffill() + beside.bfill()) * 2 / np.sqrt(steps / usual)
-        for length in lengths[(lengths > usual) & (counts >= _ENOUGH)]:
-            if excess[steps == length].median() > 1:
-                is_interval |= steps == length
-        is_longer = (steps > usual) & np.isin(steps, _INTERVALS) & ~is_interval
-        in_doubt[slice(-1) if is_start else slice(1, None)] = is_longer & (excess > 1)
-    ends = [np.inf]
-    reach = np.concatenate([steps, ends] if is_start else [ends, steps])
-    is_told = np.concatenate([is_interval, [False]] if is_start else [[False], is_interval])
-    minutes = pd.Series(np.where(is_told, reach, np.nan), index)
-    minutes = minutes.ffill().bfill() if is_start else minutes.bfill().ffill()
-    # A reading does not cover the one before it.
-    return minutes.where((reach >= minutes) | (reach < minutes.min()), reach), in_doubt
 
 
 class _Alike:
@@ -391,17 +336,8 @@ class _Alike:
         is_known = values.iloc[:, 0].notna().to_numpy()
         if is_known.sum() < 2:
             raise DataError(f"{here(rows, 0)}: fewer than two readings; {here.leave_out}")
-        minutes, in_doubt = _minutes(values[is_known], keys)
-        if keys.stamp == "start":
-            reach = minutes.reindex(rows.index).ffill().bfill()
-            rows = rows.set_axis(rows.index + pd.to_timedelta(reach, unit="min").array)
-        done["readings beside a gap that may be of all of it, made gaps"] += int(in_doubt.sum())
-        self.rows, self.known_rows = rows, rows[is_known]
-        self.known = values[is_known].set_axis(self.known_rows.index)
-        self.known.loc[in_doubt] = np.nan
-        self.minutes = minutes.to_numpy()
-        """Length of the interval of each known reading."""
-        self.raw = self._shortest(interval)
+        self.rows, self.known_rows, self.known = rows, rows[is_known], values[is_known]
+        self.raw = self._interval()
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
@@ -411,29 +347,33 @@ class _Alike:
                 + (f"; set data.meters.interval: {' or '.join(longer)}" if longer else "")
                 + f"; or {here.leave_out}"
             )
-        self._refuse_changes()
+        self._check_steps()
+        if keys.stamp == "start":
+            length = pd.Timedelta(minutes=self.raw)
+            self.rows = rows.set_axis(rows.index + length)
+            self.known_rows = self.rows[is_known]
+            self.known = self.known.set_axis(self.known_rows.index)
+        self._check_grid(is_summed=interval is not None and interval != self.raw)
 
-    def _shortest(self, interval: int | None) -> int:
-        """The shortest of the intervals, in minutes, whose ends must lie on a regular grid of the
-        standard time."""
-        here, rows = self.here, self.known_rows
-        lengths, counts = np.unique(self.minutes, return_counts=True)
-        usual, step = float(lengths[counts.argmax()]), float(lengths[0])
-        if usual > max(_INTERVALS) or step != round(step):
+    def _interval(self) -> int:
+        """The most common step between readings, in minutes."""
+        step = _usual(pd.DatetimeIndex(self.known.index)) or 0
+        if step > max(_INTERVALS) or step != round(step):
             raise DataError(
-                f"{here(rows, 0)}: its readings are {usual:g} minutes apart; {here.leave_out}, "
-                "or export it with readings every 15, 30 or 60 minutes"
+                f"{self.here(self.known_rows, 0)}: its readings are {step:g} minutes apart; "
+                f"{self.here.leave_out}, or export it with readings every 15, 30 or 60 minutes"
             )
+        return round(step)
+
+    def _check_grid(self, is_summed: bool) -> None:
+        """Refuse readings whose ends are not on a regular grid of the standard time."""
+        here, rows, step = self.here, self.known_rows, self.raw
         ends = _seconds(pd.DatetimeIndex(rows.index) + self.standard) / 60
-        phases = ends % step
-        values, counts = np.unique(phases, return_counts=True)
+        values, counts = np.unique(ends % step, return_counts=True)
         phase = values[counts.argmax()]
         # Half hours may end at :15 and :45, unless they are summed.
-        is_summed = interval is not None and interval != step
         is_allowed = phase % (step if is_summed else min(step, 15)) == 0
-        is_off = (phases != phase) | (not is_allowed)
-        if len(lengths) > 1:
-            is_off |= (self.minutes % step > 0) | (phases > 0)
+        is_off = (ends % step != phase) | (not is_allowed)
         if is_off.any():
             at = int(np.argmax(is_off))
             raise DataError(
@@ -441,31 +381,43 @@ class _Alike:
                 f"minutes ({counted(int(is_off.sum()), 'such line')}); round or remove the stamps, "
                 f"or {here.leave_out}"
             )
-        return round(step)
 
-    def _refuse_changes(self) -> None:
-        """Refuse intervals that are longer than the rows of the series; note others that change."""
-        changes = np.flatnonzero(np.diff(self.minutes)) + 1
-        if not len(changes):
+    def _check_steps(self) -> None:
+        """Refuse loads whose interval changes. A longer step than the usual one spans missing
+        readings, unless most steps of its length follow each other, or the loads beside many of
+        them are larger in proportion; single loads that are so large are made gaps."""
+        steps = np.diff(_seconds(pd.DatetimeIndex(self.known.index))) / 60
+        is_usual = steps == self.raw
+        if self.keys.cumulative or is_usual.all():
             return
-        longest = int(self.minutes.max())
-        if self.target % longest == 0:
-            what = f"readings of up to {longest} minutes among those of {self.raw}"
-            self.done[what] += int((self.minutes > self.raw).sum())
-            ends = pd.DatetimeIndex(self.known_rows.index)
-            starts = ends - pd.to_timedelta(self.minutes - self.raw, unit="min")
-            is_split = self._rows_of(starts) < self._rows_of(ends)
-            self.done["of these, divided evenly between two rows"] += int(is_split.sum())
-            return
-        at = int(changes[0])
-        remedy = f"set data.meters.interval: {longest}"
-        if longest not in _INTERVALS:
-            remedy = "leave one part out with data.meters.since or data.meters.until"
-        raise DataError(
-            f"{self.here(self.known_rows, at)}: the interval changes from {self.minutes[at - 1]:g} "
-            f"to {self.minutes[at]:g} minutes at {self.known_rows['_wall'].iloc[at]} "
-            f"({counted(len(changes), 'change')}); {remedy}"
+        run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
+        follow = np.bincount(run)[run]
+        is_start = self.keys.stamp == "start"
+        loads = self.known.iloc[:-1] if is_start else self.known.iloc[1:]
+        beside = loads[is_usual].reindex(loads.index)
+        # Of a load of the whole step, this is about 1 or more.
+        excess = loads.div(beside.ffill() + beside.bfill()).mul(
+            2 / np.sqrt(steps / self.raw), axis=0
         )
+        if self.keys.unit in POWER:
+            excess *= np.nan
+        for length in np.unique(steps[~is_usual]):
+            is_alike = steps == length
+            changes = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
+            changes |= is_alike.sum() >= _ENOUGH and (excess[is_alike].median() > 1).any()
+            if changes:
+                at = int(is_alike.argmax()) + (not is_start)
+                raise DataError(
+                    f"{self.here(self.known_rows, at)}: the interval changes from {self.raw} to "
+                    f"{length:g} minutes at {self.known_rows['_wall'].iloc[at]} "
+                    f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
+                    f"data.meters.since or data.meters.until, or {self.here.leave_out}"
+                )
+        is_longer = ~is_usual & np.isin(steps, _INTERVALS)
+        in_doubt = ((excess > 1) & is_longer[:, None]).reindex(self.known.index, fill_value=False)
+        what = "readings beside a gap that may be of all of it, made gaps"
+        self.done[what] += in_doubt.sum().to_numpy()
+        self.known = self.known.mask(in_doubt)
 
     def meters(self, weather: pd.DataFrame | None, problems: list[str]) -> dict[str, Meter]:
         """The cleaned meters, with inputs that are joined to them. What is wrong with one of them
@@ -557,7 +509,7 @@ class _Alike:
             columns = {name: self._used(self.known.iloc[:, at], at) for at, name in names}
             load = pd.DataFrame(columns).rename_axis("timestamp").asfreq(f"{self.raw}min")
         else:
-            load = self._on_grid(self.known, self.minutes)
+            load = self.known.rename_axis("timestamp").asfreq(f"{self.raw}min")
         hours = self.raw / 60 if keys.unit in POWER else 1.0
         load *= KWH[keys.unit or "kWh"] * hours
         if keys.max_jump is not None:
@@ -600,26 +552,13 @@ class _Alike:
             ] = int(is_lost.sum())
         for what, number in changes.items():
             self.done[what][at] += number
-        used = used.mask(is_lost)
-        return self._on_grid(used.to_frame(), minutes).iloc[:, 0]
+        even = (used / (minutes / self.raw)).mask(is_lost).fillna(np.inf)
+        return even.asfreq(f"{self.raw}min").bfill().replace(np.inf, np.nan)
 
     def _rows_of(self, ends: pd.Index) -> pd.DatetimeIndex:
         """The ends of the rows of a series, which begin at whole multiples of their length in
         standard time, to which the ends of shorter intervals belong."""
         return (pd.DatetimeIndex(ends) + self.standard).ceil(f"{self.target}min") - self.standard
-
-    def _on_grid(self, readings: pd.DataFrame, minutes: NDArray[np.float64]) -> pd.DataFrame:
-        """Readings on a regular grid. Of an interval that is longer than its step, all parts have
-        the same energy; NaN where nothing is known."""
-        parts = (minutes / self.raw).astype(int)
-        ends = pd.DatetimeIndex(np.repeat(readings.index, parts))
-        after = np.repeat(np.cumsum(parts), parts) - 1 - np.arange(parts.sum())
-        values = readings.to_numpy()
-        if self.keys.unit not in POWER:
-            values = values / parts[:, None]
-        ends = (ends - pd.to_timedelta(after * self.raw, unit="min")).rename("timestamp")
-        grid = pd.DataFrame(np.repeat(values, parts, axis=0), ends, readings.columns)
-        return grid.asfreq(f"{self.raw}min")
 
     def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
         """The inputs in the rows of the load: means of the known values in an interval, constants,
