@@ -91,7 +91,7 @@ def test_spreadsheets(tmp_path: Path) -> None:
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
     imported = read(tmp_path / "a.xlsx", timezone="UTC")
     same(load(imported, "y"), hours(), loads(seed=1))
-    assert imported.report()[0].endswith("a.xlsx: XLSX, header in row 4, wide, stamps ISO8601")
+    assert imported.report()[0].endswith("a.xlsx: XLSX, header in line 4, wide, stamps ISO8601")
 
 
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,15 +357,6 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(bring, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
 
 
-def test_an_ambiguous_date_hides_no_other_problem(bring: Callable[..., Exports]) -> None:
-    """All of its days can be months. What is wrong however they are read is told at once."""
-    values = loads(rows=100)
-    values[30] = -5
-    lines = text(hours("2020-02-01", 100), values, [1] * 100, form="%d/%m/%Y %H:%M")
-    with naming(DataError, "2 ways", "line 32: x: 1 negative value", "y: all values are 1 kWh"):
-        bring("a.csv", ["t,x,y", *lines])
-
-
 def test_numbered_meters_are_not_the_hours_of_a_day(bring: Callable[..., Exports]) -> None:
     columns = [loads(seed=number) for number in range(24)]
     header = ",".join(f"m{number}" for number in range(1, 25))
@@ -456,7 +447,7 @@ def test_each_problem_has_an_option_that_works_as_it_is_printed(
     rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
     Path("a.csv").write_text("\n".join([header, *rows]))
     command = ["init", "meters", "a.csv"]
-    for option in ["--timezone", *tried]:
+    for option in [*tried, "--timezone"]:
         said = invoke(*command, status=2).err
         command += shlex.split(re.findall(rf"{option}[ =](?:'[^']*'|[^\s;,]+)", said)[0])
     invoke(*command)

@@ -182,7 +182,7 @@ def green_button() -> str:
 
 
 FORMS: dict[str, tuple[str, Callable[[], list[str]], int, str, dict[str, object]]] = {
-    "Enedis": ("a.csv", enedis, 30, "Europe/Paris", {}),
+    "Enedis": ("a.csv", enedis, 30, "Europe/Paris", {"unit": "W"}),
     "Linky": ("a.csv", linky, 30, "Europe/Paris", {}),
     "Netze BW": ("a.csv", netze, 15, "Europe/Berlin", {}),
     "Octopus": ("a.csv", octopus, 30, "Europe/London", {}),

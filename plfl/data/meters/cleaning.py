@@ -64,8 +64,6 @@ class Piece:
     """Inputs of the model in the same rows, in the units of their features."""
     columns: Mapping[str, str]
     """The column of each meter in the file, the first one if several are added."""
-    unit: str | None = None
-    """The unit of the readings if rows or columns state theirs; None: that of the keys."""
 
 
 @dataclass
@@ -473,7 +471,7 @@ class _Alike:
         for piece in here.pieces:
             for at, name in enumerate(here.names):
                 stated = unit_of(piece.table, piece.columns[name])
-                if piece.unit is None and stated not in (None, keys.unit):
+                if stated not in (None, keys.unit):
                     what = f"readings in {stated} by their header, but read as {keys.unit}"
                     done[f"{what} (is data.meters.unit right?)"][at] += len(piece.readings)
         end = walls[-1] + pd.Timedelta(minutes=self.raw)

@@ -19,11 +19,11 @@ from plfl.config.named import FEATURES, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import KWH, POWER, Meter, Piece, clean, in_utc, nothing_done
+from plfl.data.meters.cleaning import POWER, Meter, Piece, clean, in_utc, nothing_done
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
-from plfl.data.meters.stamps import AmbiguousDatesError, Times, zone_named
+from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import RawTable
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
@@ -52,8 +52,6 @@ class Exports:
     """The keys of each meter, with what its files state about units and stamps."""
     local: dict[Path, list[str]] = field(default_factory=dict)
     """The files whose stamps have no UTC offset, with the names of their meters, if readable."""
-    formats: Sequence[str] = ()
-    """Formats in each of which the stamps of a file can be read, if there are several."""
     problems: list[str] = field(default_factory=list)
     """What is wrong or ambiguous."""
 
@@ -124,15 +122,6 @@ def read_exports(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
     exports.meters = {name: exports.meters[name] for name in pieces if name in exports.meters}
-    if exports.formats:  # what else is wrong, however the dates are read
-        ways = [
-            read_exports(files, keys.model_copy(update={"date_format": form}), interval, names)
-            for form in dict.fromkeys(exports.formats)
-        ]
-        exports.names = ways[0].names
-        exports.problems += [
-            line for line in ways[0].problems if all(line in way.problems for way in ways)
-        ]
     exports.problems = list(dict.fromkeys("\n".join(exports.problems).splitlines()))
     return exports
 
@@ -155,27 +144,17 @@ def _pieces(
         with collected(exports.problems):
             read = tables.read(path, meters)
         for raw in read:
-            if not _has_offsets(raw):
-                exports.local[raw.path] = []
             with collected(exports.problems):
                 table = straight(raw, meters)
                 columns = layout.find(table, meters)
                 keys = _keys(table, columns, meters)
                 times, parts = _parts(table, columns, keys, names.get(path), exports)
-                exports.local.pop(table.path, None)
                 if times.offset is None:
                     exports.local[table.path] = list(parts)
                 if not meters.join_files:
                     _check_unique(table, columns, parts, pieces)
                 for name, piece in parts.items():
-                    of_piece = keys.model_copy(update={"unit": piece.unit or keys.unit})
-                    if of_piece.cumulative and of_piece.unit in POWER:
-                        raise DataError(
-                            f"{table.path}: {name} is in {of_piece.unit}, but registers count "
-                            f"energy; set data.meters.unit: {of_piece.unit}h if the name of the "
-                            "unit is wrong"
-                        )
-                    if exports.keys.setdefault(name, of_piece) != of_piece:
+                    if exports.keys.setdefault(name, keys) != keys:
                         raise DataError(
                             f"{table.path}: {name} has another unit, or other stamps, than in "
                             f"{exports.files[name]}; rename the file, or make them equal"
@@ -186,23 +165,9 @@ def _pieces(
     return pieces
 
 
-def _has_offsets(table: RawTable) -> bool:
-    """Whether some column has times with a UTC offset, by its first cells."""
-    offset = r"\d:?\d\d(?:[:.]\d+)*\s*(?:Z|[+-]\d\d:?\d\d)$"
-    for name in map(str, table.cells):
-        column = table.cells[name]
-        if column.dtype.kind == "M" and column.dt.tz is not None:
-            return True
-        if name in table.plain or column.dtype.kind in "iufbM":
-            continue
-        if numbers.as_text(column.head(20)).str.contains(offset).any():
-            return True
-    return False
-
-
 def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
-    """The keys for a file, with what it states about its unit and stamps. Loads in energy and in
-    power, and several units above the header, are refused."""
+    """The keys for a file, with what it states about its unit and stamps. Loads in several units,
+    registers of power, and a unit that stands above the header only, are refused."""
     keys: dict[str, object] = {} if columns.stamp is None else {"stamp": columns.stamp}
     if "stamp" in meters.model_fields_set and columns.stamp not in (None, meters.stamp):
         raise DataError(
@@ -210,22 +175,27 @@ def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
             "data.meters.stamp"
         )
     if meters.unit is None:
-        plain = [column for column in columns.readings if column not in columns.units]
-        unit_in = {column: unit for column in plain if (unit := unit_of(table, column))}
-        stated = {*unit_in.values()} & {*quantities.LOADS}
-        if not stated and len(table.above) > 1:
-            stated = set(table.above)
-        if len(stated) > 1 and unit_in and len({unit in POWER for unit in stated}) == 1:
-            return meters.model_copy(update=keys)  # each column has its own
+        unit_in = {unit: column for column in columns.readings if (unit := unit_of(table, column))}
+        stated = sorted({*unit_in} & {*quantities.LOADS})
         if len(stated) > 1:
-            remedy = f"set data.meters.unit: {min(stated)}"
-            if unit_in:
-                remedy = f"choose a column: data.meters.columns: {flow({'load': min(unit_in)})}"
             raise DataError(
-                f"{table.path}: has readings in {' and '.join(sorted(stated))}; {remedy}, or others"
+                f"{table.path}: has readings in {' and '.join(stated)}; choose a column: "
+                f"data.meters.columns: {flow({'load': unit_in[stated[-1]]})}, or write all in one "
+                "unit"
             )
-        keys["unit"] = next(iter(stated), "kWh")
-    return meters.model_copy(update=keys)
+        if not stated and table.above:
+            raise DataError(
+                f"{table.path}: {', '.join(sorted(table.above))} stands above the header; if the "
+                f"readings are in it, set data.meters.unit: {min(table.above)}"
+            )
+        keys["unit"] = stated[0] if stated else "kWh"
+    of_file = meters.model_copy(update=keys)
+    if of_file.cumulative and of_file.unit in POWER:
+        raise DataError(
+            f"{table.path}: is in {of_file.unit}, but registers count energy; if the unit in its "
+            f"header is wrong, set data.meters.unit: {of_file.unit}h"
+        )
+    return of_file
 
 
 def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
@@ -273,11 +243,7 @@ def _form(table: RawTable, columns: Layout, times: Times, keys: Meters) -> str:
     words = f"{table.form}, {columns.kind}, stamps {times.format}"
     if columns.stamp is not None:
         words += f" at the {columns.stamp} of intervals"
-    if columns.units:
-        words += f", units in {', '.join(map(repr, dict.fromkeys(columns.units.values())))}"
-    elif keys.unit is None:
-        words += ", units by column"
-    elif keys.unit != "kWh":
+    if keys.unit != "kWh":
         words += f", in {keys.unit}"
     if columns.name is not None:
         words += f", meters named by {columns.name!r}"
@@ -315,15 +281,13 @@ def _parts(
     of an error has a line for the stamps and for each column that is wrong."""
     problems: list[str] = []
     with collected(problems):
-        try:
-            times = stamps.parse(table, columns.time, meters)
-        except AmbiguousDatesError as error:
-            exports.formats = [*exports.formats, *error.formats]
-            raise
+        times = stamps.parse(table, columns.time, meters)
+        if times.offset is None:
+            exports.local[table.path] = []
     wanted, meter_of = list(columns.readings), {}
     if columns.name is None:
-        with collected(problems):
-            meter_of = _registers(_named(table, columns, alone), table, meters)
+        named = _named(table, columns, alone).items()
+        meter_of = {column: _meter(name, table, meters) for column, name in named}
         exports.names += dict.fromkeys(meter_of.values())
         wanted = [name for name, meter in meter_of.items() if layout.is_chosen(meter, meters)]
     with collected(problems):
@@ -334,68 +298,30 @@ def _parts(
         {role: _converted(role, values[c], meters) for role, c in columns.inputs.items()},
         index=table.cells.index,
     )
+    parts: dict[str, Piece] = {}
+    if columns.name is None and not wanted:
+        return times, parts
     if columns.name is None:
-        if not wanted:
-            return times, {}
-        summed, unit = _summed(table, columns, values, {c: meter_of[c] for c in wanted}, meters)
-        first_of = {meter_of[column]: column for column in reversed(wanted)}
-        piece = Piece(table, times, summed, inputs, first_of, unit)
-        return times, dict.fromkeys(map(str, summed), piece)
+        sums: dict[str, pd.Series] = {}
+        first_of: dict[str, str] = {}
+        for column in wanted:
+            meter = meter_of[column]
+            sums[meter] = sums[meter] + values[column] if meter in sums else values[column]
+            first_of.setdefault(meter, column)
+        readings = pd.DataFrame(np.array(list(sums.values())).T, table.cells.index, list(sums))
+        return times, dict.fromkeys(sums, Piece(table, times, readings, inputs, first_of))
     column = columns.readings[0]
     of_meters = _names(table, columns.name)
-    of_register: dict[str, Piece] = {}
-    for register, lines in of_meters.groupby(of_meters, sort=False).groups.items():
-        name = str(register)
-        with collected(problems):
-            readings, unit = _in_unit(table, columns, column, values[column].loc[lines], name)
-            if unit or not columns.units:
-                rows = readings.to_frame(name)
-                piece = Piece(table, times, rows, inputs.loc[lines], {name: column}, unit)
-                of_register[name] = piece
-    if problems:
-        raise DataError("\n".join(problems))
-    meter_of = _registers({name: name for name in of_register}, table, meters)
+    lines_of = of_meters.groupby(of_meters, sort=False).groups
+    meter_of = {str(register): _meter(str(register), table, meters) for register in lines_of}
     exports.names += dict.fromkeys(meter_of.values())
-    parts: dict[str, Piece] = {}
-    for register, piece in of_register.items():
-        meter = meter_of[register]
+    for register, lines in lines_of.items():
+        meter = meter_of[str(register)]
         if layout.is_chosen(meter, meters):
-            renamed = replace(
-                piece, readings=piece.readings.set_axis([meter], axis=1), columns={meter: column}
-            )
-            parts[meter] = _sum(parts[meter], renamed) if meter in parts else renamed
+            rows = values[column].loc[lines].to_frame(meter)
+            piece = Piece(table, times, rows, inputs.loc[lines], {meter: column})
+            parts[meter] = _sum(parts[meter], piece) if meter in parts else piece
     return times, parts
-
-
-def _summed(
-    table: RawTable,
-    columns: Layout,
-    values: Mapping[str, pd.Series],
-    meter_of: Mapping[str, str],
-    meters: Meters,
-) -> tuple[pd.DataFrame, str | None]:
-    """The readings of meters, the sums of their columns, which must all be of energy or of power;
-    and their unit, if rows or several columns state theirs."""
-    read = {column: _in_unit(table, columns, column, values[column]) for column in meter_of}
-    if meters.unit is None:
-        read |= {c: (read[c][0], unit_of(table, c)) for c in meter_of if c not in columns.units}
-    units = {unit for _, unit in read.values()}
-    is_scaled = len(units) > 1 and None not in units
-    if is_scaled:
-        units = {"kW" if unit in POWER else "kWh" for unit in units}
-    if len(units) > 1:
-        raise DataError(
-            f"{table.path}: has energy and power, or readings without a unit; choose columns of "
-            f"one kind with data.meters.only: {flow([next(iter(meter_of.values()))])} or others"
-        )
-    sums: dict[str, pd.Series] = {}
-    for column, meter in meter_of.items():
-        readings, unit = read[column]
-        if is_scaled:
-            readings = readings * KWH[str(unit)]
-        sums[meter] = sums[meter] + readings if meter in sums else readings
-    summed = pd.DataFrame(np.array(list(sums.values())).T, table.cells.index, list(sums))
-    return summed, units.pop()
 
 
 def _named(table: RawTable, columns: Layout, alone: str | None) -> dict[str, str]:
@@ -408,68 +334,11 @@ def _named(table: RawTable, columns: Layout, alone: str | None) -> dict[str, str
     return {columns.readings[0]: alone or named or client_name(table.path)}
 
 
-def _in_unit(
-    table: RawTable, columns: Layout, column: str, readings: pd.Series, meter: str | None = None
-) -> tuple[pd.Series, str | None]:
-    """Readings of a column in one unit, and the unit: that of all its rows, otherwise kWh or kW;
-    None if no row states its own. Rows in units that are not those of loads are no readings. Rows
-    without a unit, and energy beside power, are refused."""
-    if column not in columns.units:
-        return readings, None
-    cells = numbers.as_text(table.cells[columns.units[column]]).loc[readings.index]
-    unit_in = {cell: cell and quantities.unit_of(f"[{cell}]") for cell in cells.unique()}
-    units = cells.map(unit_in)
-    if (empty := (units == "") & readings.notna()).any():
-        rows = counted(int(empty.sum()), "such row")
-        raise DataError(
-            f"{table.at(empty.idxmax())}: has no unit in {columns.units[column]!r} ({rows}); fill "
-            f"them, or set data.meters.unit: {units[units != ''].mode()[0]}"
-        )
-    is_load = units.isin(quantities.LOADS)
-    stated = sorted(units[is_load].unique())
-    if (others := ~is_load & (units != "")).any():
-        rows = counted(int(others.sum()), "row") + ("" if meter is None else f" of {meter}")
-        columns.left_out[rows] = ", ".join(units[others].unique())
-    if len(stated) < 2:
-        return readings.where(is_load), next(iter(stated), None)
-    bases = {"kWh" if unit.endswith("h") else "kW" for unit in stated}
-    if len(bases) > 1:
-        where = table.at(readings.index[0]) + ("" if meter is None else f": {meter}")
-        raise DataError(
-            f"{where}: has readings in {' and '.join(stated)}; keep the rows of energy or of power"
-        )
-    return readings * units.map(KWH), bases.pop()
-
-
-def _registers(names: Mapping[str, str], table: RawTable, meters: Meters) -> dict[str, str]:
-    """The meter of each register, given their names; each its own if none are added. Names like
-    those of registers of one meter are refused unless `meters.add` is given."""
-    names_of = dict(names)
-    if meters.add:
-        for register, name in names.items():
-            rest = re.sub(meters.add, "", name).strip(" _-")
-            names_of[register] = rest or client_name(table.path)
-    chosen = [name for name in dict.fromkeys(names_of.values()) if layout.is_chosen(name, meters)]
-    alone = "or data.meters.add: '' if these are meters of their own"
-    if meters.add is None and (alike := quantities.registers(chosen)):
-        registers, difference = alike
-        raise DataError(
-            f"{table.path}: {' and '.join(map(repr, registers[:3]))} seem to be registers of one "
-            f"meter; set data.meters.add: '{difference}' to add them, {alone}"
-        )
-    # Of columns, the numbers tell it.
-    sums = [name for name in chosen if tables.TOTALS.fullmatch(name) and name not in table.cells]
-    if meters.add != "" and sums and len(chosen) > 2:
-        raise DataError(
-            f"{table.path}: {sums[0]!r}: seems to be the sum of other meters; set "
-            f"data.meters.leave_out: {flow(sums)}, {alone}"
-        )
-    if meters.add != "" and (fed := quantities.exports(chosen)):
-        raise DataError(
-            f"{table.path}: {' and '.join(map(repr, fed))}: seems to be what the meter fed into "
-            f"the grid; set data.meters.leave_out: {flow(fed)}, {alone}"
-        )
-    return names_of
+def _meter(register: str, table: RawTable, meters: Meters) -> str:
+    """The name of the meter to which a register belongs."""
+    if not meters.add:
+        return register
+    return re.sub(meters.add, "", register).strip(" _-") or client_name(table.path)
 
 
 def _sum(first: Piece, second: Piece) -> Piece:

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, did_you_mean
@@ -14,45 +13,33 @@ from plfl.config.sections import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.stamps import ENDS
-from plfl.data.meters.tables import DATED, DIGITS, TOTALS, RawTable
+from plfl.data.meters.tables import DATED, DIGITS, RawTable
 
-_TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
+_TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|^ts$", re.IGNORECASE)
 _HOURS = re.compile(
-    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?(?:time|hour|hr|heure|hora|stunde|zeit)"
-    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|uhrzeit|h[er]?",
+    r"(?:(?:start|end|begin|read|interval|local)[ _]?)?(?:time|hour|hr|hora|zeit|uhrzeit)"
+    r"(?:[ _]?(?:ending|end|start|from|to|von|bis))?|h[er]?",
     re.IGNORECASE,
 )
 """Names of columns whose whole numbers are times of day, such as 7 or 700."""
-_STARTS = re.compile(
-    r"start|begin|\b(from|von|van|fra)\b|^(ab|de|di|da)$|début|debut|inicio|inizio", re.IGNORECASE
-)
-_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export|erstellt", re.IGNORECASE)
+_STARTS = re.compile(r"start|begin|\b(from|von|van)\b|début|debut|inicio", re.IGNORECASE)
+_ABOUT_ROWS = re.compile(r"revis|creat|updat|modif|publish|export", re.IGNORECASE)
 """Names of columns with the time when a row was written."""
 _ROW_NUMBERS = re.compile(
-    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber|mer)?|lfd\.? ?nr\.?|#|"
-    r"index|idx|id|rows?|line|zeile",
+    r"column \d+|unnamed: \d+|__index_level_\d+__|n[ro]?\.?|num(?:ber)?|#|index|idx|id|rows?|line",
     re.IGNORECASE,
 )
 _METERS = re.compile(
-    r"(?:smart[ _-]?)?meter(?:[ _-]?(?:id|no|number|nr|name|serial(?:[ _-]?number)?))?|mpan|mprn|"
-    r"nmi|esiid|cups|ean|pod|prm|pdl|lclid|(?:device|site|building|house(?:hold)?|customer|client|"
-    r"sensor|station|account|service)(?:[ _-]?(?:id|no|number|name))?|id|name|serial|"
-    r"zählpunkt\w*|zählernummer|messlokation|malo|melo|"
-    r"(?:apartment|appartement|apt|dwelling|wohnung|unit|flat|room|zimmer|premises?|property|"
-    r"tenant|mieter|add?resse?|logement|vivienda|abitazione|woning|home)"
-    r"(?:[ _-]?(?:id|n[or]|number|name))?",
+    r"(?:smart[ _-]?)?meter(?:[ _-]?serial)?(?:[ _-]?(?:id|no|number|nr|name))?|mpan|mprn|nmi|"
+    r"esiid|cups|ean|pod|prm|pdl|lclid|serial|id|name|zählpunkt\w*|zählernummer|"
+    r"(?:device|site|building|house(?:hold)?|home|apartment|flat|dwelling|unit|room|customer|"
+    r"client|sensor|station|account)(?:[ _-]?(?:id|n[or]|number|name))?",
     re.IGNORECASE,
 )
 """Names of columns with the names or numbers of meters."""
 
 _ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
-
-_PARTS_OF_HOURS = (
-    *({"00", "15", "30", "45"}, {"0", "15", "30", "45"}, {"15", "30", "45", "60"}),
-    *({"00", "30"}, {"0", "30"}, {"30", "60"}, {"Q1", "Q2", "Q3", "Q4"}),
-)
-"""Names of columns of one row per hour."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +60,6 @@ class Layout:
     """Name of the meter if the only column of readings has it; None: the file has it."""
     stamp: str | None = None
     """What the stamps mark, `start` or `end`, if the columns say it."""
-    units: dict[str, str] = field(default_factory=dict)
-    """Columns with the units of readings, by the column of the readings."""
 
     @property
     def kind(self) -> str:
@@ -108,8 +93,6 @@ def find(table: RawTable, meters: Meters) -> Layout:
     measured = [column for column in rest if is_number(table, column)]
     numeric = {*measured}  # thousands of columns in wide files
     words = [column for column in rest if column not in numeric]
-    of_units = [column for column in words if _has_units(table, column)]
-    words = [column for column in words if column not in of_units]
     load = given.get("load", "load" if "load" in measured else None)
     left_out = {} if load is not None else _not_loads(table, measured)
     readings = [column for column in measured if column not in left_out]
@@ -127,7 +110,7 @@ def find(table: RawTable, meters: Meters) -> Layout:
     if name is None:
         name = _name(table, time, readings, list(dict.fromkeys([*words, *left_out, *measured])))
         if name is None and load is None:
-            _ask_about_names(table, time, readings, [*words, *readings])
+            _ask_about_names(table, readings, words)
     readings = [column for column in readings if column != name]
     left_out.pop(str(name), None)
     if len(readings) > 1 and (name is not None or not meters.exports):
@@ -136,86 +119,28 @@ def find(table: RawTable, meters: Meters) -> Layout:
             f"{table.path}: has several columns of numbers{beside}; choose that of the readings: "
             f"{_choices('load', readings)}"
         )
-    minutes = [re.fullmatch(r":?(\d{1,2})(?: ?min\w*|')?|(Q[1-4])", name) for name in readings]
-    if {cls[1] or cls[2] if cls else "" for cls in minutes} in _PARTS_OF_HOURS:
-        raise DataError(
-            f"{table.path}: {', '.join(map(repr, readings))} seem to be parts of the hour in each "
-            "row; write one row per time"
-        )
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
-    units = _units(table, readings, of_units, meters) if of_units else {}
     stamp = table.stamp or stamp
-    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp, units)
+    return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
 
 
-def _has_units(table: RawTable, column: str) -> bool:
-    """Whether the cells of a column are units, some of which are of loads. A lone `W` may be a mark
-    of true values."""
-    stated = {
-        cell: quantities.unit_of(f"[{cell}]") for cell in as_text(table.cells[column]).unique()
-    }
-    stated.pop("", None)
-    of_loads = {*stated.values()} & {*quantities.LOADS}
-    named = re.search(r"unit|uom|einheit|eenheid|jednost|enhet", column, re.IGNORECASE)
-    return bool(of_loads) and all(stated.values()) and (named is not None or of_loads != {"W"})
-
-
-def _units(
-    table: RawTable, readings: Sequence[str], of_units: Sequence[str], meters: Meters
-) -> dict[str, str]:
-    """The columns of units, by that of the readings: the only one, or that beside them. A unit
-    other than that of the keys is refused."""
-    if meters.unit is not None:
-        for column in of_units:
-            texts = as_text(table.cells[column]).replace("", meters.unit)
-            if (other := texts.str.lower() != meters.unit.lower()).any():
-                raise DataError(
-                    f"{table.at(other.idxmax())}: {column!r} says {texts[other].iloc[0]}, not "
-                    f"{meters.unit}; remove data.meters.unit, and the units of the rows count"
-                )
-        return {}
-    if len(of_units) == 1:
-        return dict.fromkeys(readings, of_units[0])
-    order = list(map(str, table.cells))
-    columns_of = {}
-    for column in of_units:
-        before = [name for name in order[: order.index(column)] if name in readings]
-        columns_of[before[-1] if before else readings[0]] = column
-    return columns_of
-
-
-def _ask_about_names(
-    table: RawTable, time: Sequence[str], readings: Sequence[str], others: Sequence[str]
-) -> None:
-    """Refuse a column, beside one of readings, whose values may name meters: each of them has rows
-    of its own, one after the other or in turns, or explains why times occur more than once."""
-    repeated = table.cells.duplicated(list(time)).mean()
-    for column in others if len(readings) < 3 else ():
+def _ask_about_names(table: RawTable, readings: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse a column of words or whole numbers, beside one of readings, whose values may name
+    meters: the rows of each value follow each other."""
+    for column in [*words, *readings] if len(readings) < 3 else ():
         loads = [name for name in readings if name != column]
         values = as_text(table.cells[column])
         names = values.unique()
-        if (
-            len(loads) != 1
-            or quantities.is_label(column)
-            or (column in readings and not (_is_whole(values) and _is_plain_name(column)))
-            or not 2 <= len(names) <= len(values) / _ROWS
-            or "" in names
-        ):
+        if len(loads) != 1 or (column in readings and not _is_whole(values)):
             continue
-        in_blocks = (values != values.shift()).sum() == len(names)
-        in_turns = len(names) < 24 and (values == values.shift(len(names))).mean() > 0.9
-        if in_blocks or in_turns or table.cells.duplicated([*time, column]).mean() < repeated / 10:
+        is_in_blocks = (values != values.shift()).sum() == len(names)
+        if 2 <= len(names) <= len(values) / _ROWS and "" not in names and is_in_blocks:
             raise DataError(
                 f"{table.path}: {column!r} has {len(names)} values, such as {names[0]!r} and "
                 f"{names[1]!r}; if they name meters, set {_choices('meter', [column])}; if not, "
                 f"{_choices('load', loads)}"
             )
-
-
-def _is_plain_name(column: str) -> bool:
-    """Whether a column's name says nothing of what it measures."""
-    return quantities.unit_of(column) is None and not quantities.names_quantity(column)
 
 
 def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
@@ -226,8 +151,6 @@ def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
         unit = unit_of(table, column) or quantities.bare_unit(column, columns)
         if why := quantities.why_not_load(column, unit):
             reasons[column] = why
-        elif quantities.is_label(column) and _is_whole(values) and len(values.unique()) <= 60:
-            reasons[column] = "by its name"
         elif column not in table.plain and not as_text(values).any():
             reasons[column] = "empty"
         elif _ROW_NUMBERS.fullmatch(column) and _counts_rows(values):
@@ -235,12 +158,9 @@ def _not_loads(table: RawTable, columns: Sequence[str]) -> dict[str, str]:
         elif _METERS.fullmatch(column) and _is_whole(values) and len(values.unique()) == 1:
             reasons[column] = "a number of the meter"
     loads = [column for column in columns if column not in reasons]
-    for column in filter(TOTALS.fullmatch, loads):
-        parts = [name for name in loads if name != column]
-        if len(parts) > 1 and {*loads} <= table.plain.keys():
-            sums = np.sum([table.plain[name].numbers for name in parts], axis=0)
-            if np.nanmean(np.abs(sums - table.plain[column].numbers) < 0.01 * sums) > 0.9:
-                reasons[column] = "the sum of the others"
+    for column in loads if len(loads) > 2 else ():
+        if re.fullmatch(r"(?:grand ?|sub ?)?total|sum", column, re.IGNORECASE):
+            reasons[column] = "a total, by its name"
     return reasons
 
 
@@ -340,12 +260,12 @@ def has_clock(column: pd.Series) -> bool:
 
 def unit_of(table: RawTable, column: str) -> str | None:
     """The unit that a file states for a column, in its row of units or in the column's name; of
-    what may be a load, also the only one above the header."""
+    what may be a load, also the one in a column of units."""
     if column in table.units:
         return quantities.unit_of(f"[{table.units[column]}]") or table.units[column]
     unit = quantities.unit_of(column)
-    if unit is None and len(table.above) == 1 and not quantities.why_not_load(column, None):
-        (unit,) = table.above
+    if unit is None and not quantities.why_not_load(column, None):
+        return table.unit_of_rows
     return unit
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -39,23 +38,6 @@ _OFFSET = (
 )
 _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$))"
 _NAMED = r"(?<![A-Za-z])[A-Z]{3,5}$"
-# Names of zones that have one meaning where meters are read. IST and AST have several.
-_ZONES = {
-    name: f"{sign}{hours:04}"
-    for sign, zones in {
-        "+": {
-            **{"UTC": 0, "GMT": 0, "WET": 0, "WEST": 100, "BST": 100, "CET": 100, "MET": 100},
-            **{"MEZ": 100, "CEST": 200, "MEST": 200, "MESZ": 200, "EET": 200, "EEST": 300},
-            **{"MSK": 300, "AWST": 800, "ACST": 930, "AEST": 1000, "ACDT": 1030, "AEDT": 1100},
-            **{"NZST": 1200, "NZDT": 1300, "SAST": 200, "JST": 900, "KST": 900},
-        },
-        "-": {
-            **{"EDT": 400, "EST": 500, "CDT": 500, "CST": 600, "MDT": 600, "MST": 700},
-            **{"PDT": 700, "PST": 800, "AKDT": 800, "AKST": 900, "HST": 1000},
-        },
-    }.items()
-    for name, hours in zones.items()
-}
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 _DAYS_TO_1970 = 25569
@@ -71,14 +53,6 @@ _CLOCKS = (
     "America/Santiago",
 )
 _HOUR = pd.Timedelta(hours=1)
-
-
-class AmbiguousDatesError(DataError):
-    """All stamps of a file can be read in each of some `formats`."""
-
-    def __init__(self, message: str, formats: Sequence[str]):
-        super().__init__(message)
-        self.formats = formats
 
 
 @dataclass(frozen=True)
@@ -103,7 +77,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         checked = _checked(table, stamps, first, "as stored")
         if zoned:
             return replace(checked, offset=first.iloc[int(stamps.argmin())].utcoffset())
-        return _with_midnights(table, columns, checked, meters)
+        return _with_midnights(table, checked, meters)
     text = _text(table, columns, meters)
     # 24:00 is midnight at the end of a day.
     late = text.str.contains(_LATE)
@@ -114,10 +88,18 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         checked = _checked(table, stamps, text, form)
         if stamps.dt.tz is not None:
             return replace(checked, offset=timedelta(0))
-        return _with_midnights(table, columns, checked, meters)
+        return _with_midnights(table, checked, meters)
     named = text.str.contains(_NAMED)
-    if named.any():
-        text = text.mask(named, _with_offsets(table, text[named]))
+    if named.any() and meters.date_format is None:
+        at = int(named.to_numpy().argmax())
+        stamp = str(text.iloc[at])
+        *_, name = stamp.split()
+        raise DataError(
+            f"{table.at(text.index[at])}: {stamp!r} ends with the name of a time zone; write UTC "
+            "offsets such as +05:30, or give the name in the format, as in "
+            f"data.meters.date_format: '%Y-%m-%d %H:%M {name}', and its zone in "
+            "data.meters.timezone"
+        )
     aware = text.str.contains(_OFFSET)
     if aware.any() and not aware.all():
         line = (aware != aware.iloc[0]).idxmax()
@@ -126,8 +108,11 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             "write all of them in the same way"
         )
     form = meters.date_format or _find(table, text)
-    if named.any():
-        form = form.replace("%Z", "%z")
+    if "%Z" in form:
+        raise DataError(
+            "data.meters.date_format: names of zones (%Z) are not read; write the name itself in "
+            "the format, and set data.meters.timezone"
+        )
     try:
         stamps = _to_time(text, form)
     except ValueError as error:
@@ -138,7 +123,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     checked = _checked(table, stamps.mask(late, stamps + pd.Timedelta(days=1)), text, form)
     if stamps.dt.tz is not None:
         return replace(checked, offset=_offset_of(text.iloc[int(checked.stamps.argmin())]))
-    return _with_midnights(table, columns, checked, meters)
+    return _with_midnights(table, checked, meters)
 
 
 def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Series:
@@ -185,30 +170,12 @@ def _count(text: pd.Series) -> tuple[pd.Series, str] | None:
     return stamps, f"epoch in {unit}"
 
 
-def _with_offsets(table: RawTable, text: pd.Series) -> pd.Series:
-    """Stamps with UTC offsets instead of the names of zones such as EST. Names that are not known,
-    or have several meanings, are refused."""
-    names = text.str.extract(f"({_NAMED})", expand=False)
-    unknown = ~names.isin(list(_ZONES))
-    if unknown.any():
-        at = int(unknown.to_numpy().argmax())
-        raise DataError(
-            f"{table.at(names.index[at])}: the time zone {names.iloc[at]} is unknown or has "
-            "several meanings; write UTC offsets such as +05:30, or remove it and set "
-            "data.meters.timezone"
-        )
-    return text.str.replace(_NAMED, lambda match: _ZONES[match[0]], regex=True)
-
-
-def _with_midnights(
-    table: RawTable, columns: tuple[str, ...], times: Times, meters: Meters
-) -> Times:
+def _with_midnights(table: RawTable, times: Times, meters: Meters) -> Times:
     """Local stamps in which the midnight that ends a day has the date of the next day.
 
     Some exports write the date of the start of an interval beside the time of its end: then
-    midnight comes right after the evening of the same date. Where the order of the lines does not
-    tell, a column of end times beside one of dates does, if the first date has a midnight and the
-    last one more than that. Contradictions to `meters.stamp` or the columns' names are refused.
+    midnight comes right after the evening of the same date. A contradiction to `meters.stamp` is
+    refused.
     """
     stamps = times.stamps
     unique = stamps.drop_duplicates()
@@ -219,26 +186,13 @@ def _with_midnights(
         ahead = unique.shift(step) - unique
         follows += int((midnight & (ahead >= 22 * _HOUR) & (ahead < 24 * _HOUR)).sum())
         precedes += int((midnight & (ahead < pd.Timedelta(0)) & (ahead >= -2 * _HOUR)).sum())
-    if follows > precedes and follows >= midnight.sum() / 2:
-        if meters.stamp == "start":
-            raise DataError(
-                f"{table.at(unique.index[midnight][0])}: midnight follows the evening of the same "
-                "date, so stamps mark the ends of intervals; remove data.meters.stamp"
-            )
-    else:
-        named = len(columns) == 2 and ENDS.search(columns[1]) and not ENDS.search(columns[0])
-        begins = bool((midnight & (dates == dates.min())).any())
-        ends = bool((midnight & (dates == dates.max())).sum() == (dates == dates.max()).sum())
-        if not (named and begins) or ends or meters.stamp == "start":
-            return times
-        if precedes:  # as sorted rows of both kinds of exports do
-            if "stamp" in meters.model_fields_set:
-                return times
-            raise DataError(
-                f"{table.at(unique.index[midnight][0])}: midnight comes before its date, but "
-                f"{columns[1]!r} names the ends of intervals; set data.meters.stamp: end if the "
-                "dates are right, or put the rows into the order in which they were measured"
-            )
+    if follows <= precedes or follows < midnight.sum() / 2:
+        return times
+    if meters.stamp == "start":
+        raise DataError(
+            f"{table.at(unique.index[midnight][0])}: midnight follows the evening of the same "
+            "date, so stamps mark the ends of intervals; remove data.meters.stamp"
+        )
     is_midnight = stamps == stamps.dt.normalize()
     form = f"{times.format}, midnight at the end of its date"
     return replace(times, stamps=stamps.mask(is_midnight, stamps + 24 * _HOUR), format=form)
@@ -309,10 +263,9 @@ def _find(table: RawTable, text: pd.Series) -> str:
     readings = {tuple(_to_time(unique, form)) for form in best}
     if len(readings) > 1:
         ways = " or ".join(f"'{form}'" for form in best)
-        raise AmbiguousDatesError(
+        raise DataError(
             f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
-            f"data.meters.date_format: {ways}",
-            best,
+            f"data.meters.date_format: {ways}"
         )
     return best[0]
 

@@ -5,24 +5,24 @@ import gzip
 import io
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.data.meters import quantities, standards
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".xml", ".zip")
@@ -45,13 +45,6 @@ DIGITS = re.compile(
 """A date without separators, seconds to nanoseconds since 1970, or days with a fraction."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
-TOTALS = re.compile(
-    r"(?:(?:grand|sub)[ -]?)?total\w*|sum(?:me|men|a)?|somm[ae]|soma|gesamt\w*|totaal|average|avg|"
-    r"mean|m[ée]dia|moyenne|promedio|mittelwert|durchschnitt|gemiddelde|min|max|minimum|maximum|"
-    r"count",
-    re.IGNORECASE,
-)
-"""First words of a row, or the name of a column, that sums up others."""
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
 _FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF", b"{": "JSON"}
@@ -78,6 +71,8 @@ class RawTable:
     """The units in a line between the header and the readings, by column."""
     above: frozenset[str] = frozenset()
     """The units of energy or power in the lines above the header."""
+    unit_of_rows: str | None = None
+    """The unit in a column of units."""
     stamp: str | None = None
     """What its stamps mark by the form of the file: `start` or `end`; None: nothing."""
 
@@ -238,24 +233,15 @@ def _read_parquet(path: Path, most: float) -> RawTable:
     flat = [name for name, kind in kinds.items() if not pa.types.is_nested(kind)]
     if len(flat) > _MOST_COLUMNS:
         raise DataError(_too_wide(str(path), len(flat)))
-    # A dictionary stores each text once, however often it occurs.
-    text = [name for name in flat if _is_text(kinds[name])]
-    batches, size = [], 0
-    with pq.ParquetFile(path, read_dictionary=text) as file:
-        for batch in file.iter_batches(2**16, columns=flat):
-            size += batch.num_rows * batch.num_columns * _CELL
-            for column in batch.columns:
-                if pa.types.is_dictionary(column.type):
-                    lengths = pc.binary_length(column.dictionary)
-                    size += pc.sum(lengths.take(column.indices)).as_py() or 0
-            if size > most * 1e6:
-                raise _too_large(path, most)
-            batches.append(batch)
-        table = pa.Table.from_batches(batches, None if batches else file.schema_arrow)
+    with pq.ParquetFile(path) as file:
+        if file.metadata.num_rows * len(flat) * _CELL > most * 1e6:
+            raise _too_large(path, most)
+        table = file.read(columns=flat)
     table.validate(full=True)  # damaged text is refused here
     fields = [
         field.with_type(pa.string())
-        if _is_text(field.type) or pa.types.is_dictionary(field.type)
+        if field.type in (pa.large_string(), pa.binary(), pa.large_binary())
+        or pa.types.is_dictionary(field.type)
         else field
         for field in table.schema
     ]
@@ -266,107 +252,68 @@ def _read_parquet(path: Path, most: float) -> RawTable:
     return RawTable(path, cells, "Parquet", repeated, "row")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-
-
 # -- workbooks -----------------------------------------------------------------------------------
 
 
 def _read_workbook(path: Path, meters: Meters) -> RawTable:
+    """The first sheet with readings, read like text with a line for each row."""
     if find_spec("openpyxl") is None:
         raise DataError(
             f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
         )
-    names = _sheets(path)
-    failure = None
-    for sheet in names:
-        rows, cells = [], 0
-        for row in _sheet(path, sheet):
-            rows.append(_stripped([_cell(cell) for cell in row]))
-            cells += len(rows[-1])
-            if cells * _CELL > meters.max_size * 1e6:
+    from openpyxl import load_workbook
+
+    with_values, with_formulas = (
+        load_workbook(path, read_only=True, data_only=data_only, keep_links=False)
+        for data_only in (True, False)
+    )
+    names, failure = [sheet.title for sheet in with_values.worksheets], None
+    for name in names:
+        sheets = with_values[name], with_formulas[name]
+        for sheet in sheets:
+            sheet.reset_dimensions()  # the size in the file may be wrong
+        rows: list[list[str]] = []
+        width = 0
+        both = zip(*(sheet.iter_rows(values_only=True) for sheet in sheets), strict=True)
+        for values, formulas in both:
+            for value, formula in zip(values, formulas, strict=False):
+                if value is None and formula is not None:
+                    raise DataError(
+                        f"{path}: row {len(rows) + 1}: the value of the formula {str(formula)!r} "
+                        "is not stored; open the workbook in a spreadsheet program and save it, or "
+                        "save it as CSV"
+                    )
+            rows.append(_stripped([_cell(value) for value in values]))
+            width = max(width, len(rows[-1]))
+            if width * len(rows) * _CELL > meters.max_size * 1e6:
                 raise _too_large(path, meters.max_size)
         while rows and not rows[-1]:
             rows.pop()
+        lines = ["\t".join(row + [""] * (width - len(row))) for row in rows]
         try:
-            head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
-            break
+            table = _read_text(path, lines or [""], meters, "XLSX")
         except DataError as error:
             failure = failure or error
-    else:
-        raise failure or DataError(f"{path}: has no sheets; export it again")
-    others = [name for name in names if name != sheet]
-    width = len(rows[head])
-    kept = [at for at in range(begin, len(rows)) if rows[at]]
-    date, dated = _date_in(rows[begin]), len(kept)
-    kept = kept[: len(kept) - _undated([rows[at] for at in kept[-_LAST:]], date, width)]
-    if wide := [at for at in kept if len(rows[at]) > width]:
-        raise DataError(_misfit(path, "row", wide[0] + 1, len(rows[wide[0]]), width, len(wide)))
-    data = [rows[at] + [""] * (width - len(rows[at])) for at in kept]
-    if any("" in row for row in data):
-        _check_formulas(path, sheet, begin)
-    names, repeated = _unique(rows[head])
-    table = pd.DataFrame(data, columns=names, dtype=str)
-    table.index = pd.Index(kept) + 1
-    units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
-    table = _without_totals(table, date)
-    form = f"XLSX, header in row {head + 1}{_left_out(dated - len(table), 'row')}"
-    if others:
-        form += f", sheet {sheet!r}, not {', '.join(map(repr, others))}"
-    return RawTable(path, table, form, repeated, "row", units=units, above=_above(rows[:head]))
-
-
-def _sheets(path: Path) -> list[str]:
-    """The names of the sheets with cells."""
-    from openpyxl import load_workbook
-
-    book = load_workbook(path, read_only=True, keep_links=False)
-    try:
-        return [sheet.title for sheet in book.worksheets]
-    finally:
-        book.close()
-
-
-def _sheet(path: Path, name: str, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
-    """The rows of a sheet, with their formulas or with the values stored for them."""
-    from openpyxl import load_workbook
-
-    book = load_workbook(path, read_only=True, data_only=not formulas, keep_links=False)
-    try:
-        book[name].reset_dimensions()  # the size in the file may be wrong
-        yield from book[name].iter_rows(values_only=True)
-    finally:
-        book.close()
-
-
-def _check_formulas(path: Path, name: str, begin: int) -> None:
-    """Refuse a sheet with formulas in its data whose values are not stored: programs that write
-    workbooks without computing them leave such cells empty."""
-    both = zip(_sheet(path, name), _sheet(path, name, formulas=True), strict=True)
-    for number, (values, formulas) in enumerate(both, 1):
-        for value, formula in zip(values, formulas, strict=False):
-            if number > begin and value is None and formula is not None:
-                raise DataError(
-                    f"{path}: row {number}: the value of the formula {str(formula)!r} is not "
-                    "stored; open the workbook in a spreadsheet program and save it, or save it "
-                    "as CSV"
-                )
+            continue
+        if others := [repr(other) for other in names if other != name]:
+            form = f"{table.form}, sheet {name!r}, not {', '.join(others)}"
+            table = replace(table, form=form)
+        return table
+    raise failure or DataError(f"{path}: has no sheets; export it again")
 
 
 def _cell(cell: object) -> str:
-    """A cell of a workbook as text."""
-    if cell is None:
-        return ""
+    """A cell of a workbook as a field of a line."""
     if isinstance(cell, datetime):
         return str(pd.Timestamp(cell).round("s"))  # Excel's days have rounding errors
-    return str(cell)
+    return "" if cell is None else re.sub(r'[\t\r\n"]', " ", str(cell))
 
 
 # -- text ----------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, lines: list[str], meters: Meters) -> RawTable:
+def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text") -> RawTable:
+    """The table in lines of text, whose separator is detected, or of a workbook, with tabs."""
     given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if given:
         lines[0] = ""
@@ -376,7 +323,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters) -> RawTable:
             raise DataError(_too_wide(f"{path}: line {number}", count))
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
-    separators = [given[1]] if given else _SEPARATORS
+    separators = ["\t"] if kind == "XLSX" else [given[1]] if given else _SEPARATORS
     for separator in separators if sample else ():
         try:
             rows = [_fields(lines[number - 1], separator) for number in sample]
@@ -390,9 +337,11 @@ def _read_text(path: Path, lines: list[str], meters: Meters) -> RawTable:
         # Lines that end with a separator have a last column without a name or content.
         if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
             cells = cells.drop(columns=names[-1])
-        shown = {"\t": "tab"}.get(separator, separator)
-        form = f"text, header in line {sample[head]}, separator {shown}"
-        form += _left_out(undated, "line")
+        form = f"{kind}, header in line {sample[head]}"
+        if kind == "text":
+            form += f", separator {'tab' if separator == chr(9) else separator}"
+        if undated:
+            form += f", {counted(undated, 'line')} without a date at the end left out"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         above = _above(rows[:head])
         return RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
@@ -463,8 +412,6 @@ def _header(
         if is_after_data and not words:
             break
         head = begin - 1
-        while head > 0 and _is_total(rows[head]) and any(map(_is_amount, rows[head])):
-            head -= 1
         if head > 0 and _is_units(rows[head]) and len(rows[head - 1]) == len(rows[head]):
             head -= 1
         return head, begin
@@ -493,29 +440,9 @@ def _is_units(row: Sequence[str]) -> bool:
 
 
 def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
-    """The units of energy or power in the lines above the header: fields that consist of a unit or
-    name it as one, and short titles such as `Power (kW)`. The `6 kW` of a contract are none."""
-    unit = r".*\b(?:unit|einheit|unidad|unité|unità|eenheid)\w*(?: of measure\w*)?\W+"
-    values = r"(?:all )?(?:values|readings|data|werte|valeurs|valores|valori)\b.*\b(?:in|en) "
-    pattern = re.compile(rf"(?:{unit}|{values})?\W?(\w+)\W*", re.IGNORECASE)
-    is_about = re.compile(r"quantity|measur\w*|channel|kanal|messgr\w*|grandeur|magnitud|grandezza")
-    amount = re.compile(
-        r"(?<![\d.,])(?!(?:19|20)\d\d\b)\d[\d.,]*\s*[kM]?Wh?\b|\b[kM]?Wh?\b\W*[\d.,]+\W*$",
-        re.IGNORECASE,
-    )
-    units_above = set()
-    for row in rows:
-        fields = [words.strip() for words in row if words.strip()]
-        for at, words in enumerate(fields):
-            known = pattern.fullmatch(words)
-            stated = known and quantities.unit_of(f"[{known[1]}]")
-            is_title = len(fields) == 1 or (at == 1 and is_about.match(fields[0].lower()))
-            if not stated and is_title and len(words.split()) < 6 and not amount.search(words):
-                stated = quantities.unit_of(words)
-            beside = fields[at - 1]  # of the first field, the last one
-            if stated in quantities.LOADS and not re.fullmatch(r"[\d.,]+", beside):
-                units_above.add(stated)
-    return frozenset(units_above)
+    """The units of energy or power that the lines above the header name."""
+    units = {quantities.unit_of(field.strip()) for row in rows for field in row}
+    return frozenset(unit for unit in units if unit in quantities.LOADS)
 
 
 def _date_in(row: Sequence[str]) -> int:
@@ -539,23 +466,6 @@ def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
     return undated
 
 
-def _is_total(row: Sequence[str]) -> bool:
-    """Whether a row has a total, and no date."""
-    words = (re.match(r"[^\W\d_]+(?:[ -]total\w*)?", field.strip()) for field in row)
-    is_named = any(word and TOTALS.fullmatch(word[0]) for word in words)
-    return is_named and not any(map(is_date, row))
-
-
-def _without_totals(cells: pd.DataFrame, date: int) -> pd.DataFrame:
-    """The rows without totals where the date should be."""
-    total = rf"\s*(?:{TOTALS.pattern})\b|.*\btotal\b"
-    return cells[~cells.iloc[:, date].str.match(total, case=False)]
-
-
-def _left_out(rows: int, unit: str) -> str:
-    return f", {rows} {unit}{'s' * (rows > 1)} of totals or without a date left out" * (rows > 0)
-
-
 def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
     """The units of the columns in the row between header and readings, if it is one of units."""
     if not _is_units(row):
@@ -565,10 +475,6 @@ def _units(names: Sequence[str], row: Sequence[str]) -> dict[str, str]:
         for name, unit in zip(names[1:], row[1:], strict=False)
         if unit.strip("[()] ")
     }
-
-
-def _is_amount(field: str) -> bool:
-    return re.fullmatch(r"\s*-?[\d.,]*\d\s*", field) is not None
 
 
 def is_date(field: str) -> bool:
@@ -600,24 +506,16 @@ def _unique(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
     return list(unique), frozenset(repeated)
 
 
-def _misfit(path: Path, unit: str, number: int, count: int, width: int, lines: int) -> str:
-    return (
-        f"{path}: {unit} {number} has {count} fields, the header has {width} ({lines} such "
-        f"{unit}s); fix or remove them, or give the line of the header in data.meters.header "
-        "(decimal commas need semicolons as separators)"
-    )
-
-
 def _cells(
     path: Path, lines: list[str], begin: int, separator: str, names: list[str], date: int
 ) -> tuple[pd.DataFrame, int]:
-    """The rows of data, and how many rows of totals or without a date at the end are left out."""
+    """The rows of data, and how many rows without a date at the end are left out."""
     kept: list[int] = []
     wrong: list[tuple[int, int]] = []
     widest = len(names)
     last = [_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
     end = len(lines) - _undated(last, date, widest)
-    totals = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
+    undated = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
     for at in range(begin, end):
         line = lines[at]
         if not line.strip(f"{separator} "):
@@ -629,12 +527,15 @@ def _cells(
             widest = max(widest, len(fields))
         if count == len(names):
             kept.append(at)
-        elif _is_total(_fields(line, separator)):
-            totals += 1
         else:
             wrong.append((at + 1, count))
     if wrong:
-        raise DataError(_misfit(path, "line", *wrong[0], len(names), len(wrong)))
+        number, count = wrong[0]
+        raise DataError(
+            f"{path}: line {number} has {counted(count, 'field')}, the header has {len(names)} "
+            f"({counted(len(wrong), 'such line')}); fix or remove them, or give the line of the "
+            "header in data.meters.header (decimal commas need semicolons as separators)"
+        )
     cells = pd.read_csv(
         io.StringIO("\n".join(lines[at] for at in kept)),
         sep=separator,
@@ -647,5 +548,4 @@ def _cells(
     ).iloc[:, : len(names)]
     cells.columns = pd.Index(names)
     cells.index = pd.Index(kept) + 1
-    dated = _without_totals(cells, date)
-    return dated, totals + len(cells) - len(dated)
+    return cells, undated
