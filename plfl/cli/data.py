@@ -21,8 +21,8 @@ EXAMPLES = """
 plfl data check config/meters.yaml
 """
 COLUMNS = (
-    *("rows", "first", "last", "mean", "std", "min", "max", "load_factor"),
-    *("persistence_ratio", "gaps", "filled", "windows", "skipped", "features"),
+    *("rows", "first", "last", "mean", "min", "max", "gaps", "filled", "windows", "skipped"),
+    "features",
 )
 """Columns of `plfl.data.describe.describe` that are printed."""
 

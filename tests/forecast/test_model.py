@@ -181,7 +181,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
         (readings, "d", "client 'd' did not take part"),
         (readings.drop(columns="temperature"), "a", "has no column temperature"),
         (readings[:11], "a", "has 11 readings, but a forecast needs 12 in a row, 15 minutes"),
-        (readings[::2], "a", "missing in"),
+        (readings[::2], "a", "minutes apart"),
         (readings.reset_index(drop=True), "a", "the index must be timestamps"),
         (readings.tz_localize("UTC"), "a", "without a UTC offset"),
         (gappy, "a", "12 readings"),

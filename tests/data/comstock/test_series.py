@@ -150,7 +150,7 @@ SERIES: list[tuple[tuple[str, ...], Change]] = [
         ("'load'", "1 value missing", "2018-01-01 01:30:00"),
         lambda t: t.assign(**{LOAD[0]: t[LOAD[0]].where(np.arange(len(t)) != 5)}),
     ),
-    (("1 duplicate stamp", "2018-01-01 01:30:00"), lambda t: t.iloc[[*range(6), *range(5, 192)]]),
+    (("1 such step", "2018-01-01 01:30:00"), lambda t: t.iloc[[*range(6), *range(5, 192)]]),
     (
         ("'timestamp'", "datetime64[us, UTC]"),
         lambda t: t.assign(timestamp=t["timestamp"].dt.tz_localize("UTC").dt.as_unit("us")),
