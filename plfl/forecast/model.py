@@ -82,7 +82,7 @@ class ForecastModel(Contents):
         the only meter to read; a file of one meter is taken for it. `unit`: that of the readings;
         None: that of the study or of the files."""
         layout = self._layout
-        files = meters.in_folders(paths, exports=bool(layout.exports))
+        files = meters.raw_files(paths)
         if unit is not None:
             layout = layout.model_copy(update={"unit": unit})
         is_own = self.study.data.source == "meters"

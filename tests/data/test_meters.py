@@ -98,17 +98,6 @@ def test_files_missing_or_too_few(tmp_path: Path) -> None:
         meters.files(data(tmp_path), "A")
 
 
-def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
-    touch(tmp_path / "out", "secret.csv")
-    touch(tmp_path / "in", "a.csv")
-    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "in" / "a.csv")
-    assert len(meters.files(data(tmp_path / "in"), "A")) == 2
-    (tmp_path / "in" / "b.csv").unlink()
-    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "out" / "secret.csv")
-    with pytest.raises(DataError, match="is a link to a file outside"):
-        meters.files(data(tmp_path / "in"), "A")
-
-
 @pytest.mark.parametrize("name", [b"Z\xe4hler.csv", b"{x}.csv"])
 def test_names_that_cannot_be_used_are_refused(tmp_path: Path, name: bytes) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/" + name))
@@ -358,7 +347,6 @@ def test_units_of_other_columns(meter, role, unit, given, expected):
 # -- messages ------------------------------------------------------------------------------------
 
 GOOD = frame(stamps())
-WITH_AREA = {"columns": {name: name for name in ("timestamp", "load", "floor_area")}}
 
 
 def put(at: int, value: Any, column: str = "load") -> pd.DataFrame:
@@ -381,8 +369,6 @@ MESSAGES: list[tuple[tuple[str, ...], pd.DataFrame | str, dict[str, Any]]] = [
     (("line 7", "load 'n. v.'"), put(5, "n. v."), {}),
     (("line 7", "load 'inf'"), put(5, "inf"), {}),
     (("line 7", "1 negative value", "-1", "data.meters.allow_negative"), put(5, -1), {}),
-    (("floor_area", "give it once"), GOOD.assign(floor_area=np.nan), WITH_AREA),
-    (("line 3", "floor_area", "1 to 2"), GOOD.assign(floor_area=[1] + [2] * 95), WITH_AREA),
     (("fewer than two readings",), GOOD.head(1), {}),
     (("line 22", "'2018'", "ISO8601"), put(20, "2018", "timestamp"), {}),
     (("line 4", "UTC offset"), put(2, "2018-01-01 00:45Z", "timestamp"), {}),
@@ -443,9 +429,9 @@ def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(meter):
     assert table.to_numpy().tolist() == [[3.2, -2.5, 18000], [3.05, -2.5, 18000]]
 
 
-def test_text_files_in_a_folder_are_raw_exports_but_no_files_of_meters(tmp_path: Path) -> None:
+def test_text_files_in_a_folder_may_be_notes(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("NA.txt", "school.csv")]
     for file in files:
         file.write_text("timestamp,load\n", encoding="utf-8")
-    assert meters.in_folders([tmp_path], exports=True) == files
-    assert meters.in_folders([tmp_path]) == files[1:]
+    assert meters.raw_files([tmp_path]) == files[1:]
+    assert meters.raw_files(files) == files

@@ -210,7 +210,6 @@ REGISTERS: dict[str, tuple[np.ndarray, list[int]]] = {
     "plain": (COUNTED, []),
     "swapped": (COUNTED - FROM_500 * COUNTED[499], [500]),
     "swapped for a higher one": (COUNTED + FROM_500 * 40000, [500]),
-    "begins again": ((COUNTED + 94600) % 100_000, []),
     "reset every day": (pd.Series(USED).groupby(DAY).cumsum().to_numpy(), [*range(24, 960, 24)]),
     "noise": (COUNTED + NOISE, []),
     "noise and a swap": (COUNTED + NOISE - FROM_500 * 4000, [500]),

@@ -22,7 +22,7 @@ from plfl.base.errors import DataError, did_you_mean
 from plfl.config.named import FEATURES
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import check_load, collected, counted, is_register
-from plfl.data.meters.cleaning import EXPECTED, STATIC, Meter
+from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
@@ -34,8 +34,8 @@ __all__ = [
     "client_name",
     "clients",
     "files",
-    "in_folders",
     "is_series",
+    "raw_files",
     "read",
     "read_file",
     "read_files",
@@ -119,26 +119,6 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     series = _new_series(exports, _by_client(exports)[client], meters, notes)
     _tell(notes)
     return series
-
-
-def in_folders(paths: Iterable[Path], exports: bool = False) -> list[Path]:
-    """The files of meters that are named, or that are in the folders that are named. `exports`:
-    they are raw exports, which may also be text files and archives.
-
-    Raises:
-        DataError: a path does not exist, or a folder holds no file of a meter.
-    """
-    if exports:
-        return raw_files(paths)
-    files: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            raise DataError(f"{path}: the file does not exist; check the path")
-        inside = sorted(filter(is_series, path.iterdir())) if path.is_dir() else [path]
-        if not inside:
-            raise DataError(f"{path}: holds no file of a meter")
-        files += inside
-    return files
 
 
 def read_files(
@@ -270,9 +250,7 @@ def _finished(where: str, meter: Meter, meters: Meters) -> pd.DataFrame:
     table.index = (utc + standard_offset(meter.zone)).rename("timestamp")
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
-    constants = {role: float(table[role].iloc[0]) for role in roles if role in STATIC}
-    table = _fill_gaps(where, table[[role for role in roles if role not in STATIC]], meters)
-    table = table.assign(**constants)
+    table = _fill_gaps(where, table[roles], meters)
     values = table["load"].rename(meters.columns.get("load", "load"))
     check_load(where, values, allow_negative=meters.allow_negative, gaps=True)
     return table

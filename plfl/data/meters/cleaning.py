@@ -23,7 +23,6 @@ from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, collected, count
 from plfl.data.meters.faults import differences, longest_gap, runs, without_jumps, without_outages
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
-    Instants,
     Times,
     clock_change,
     fixed_zone,
@@ -32,8 +31,6 @@ from plfl.data.meters.stamps import (
 )
 from plfl.data.meters.tables import RawTable
 
-STATIC = ("floor_area", "wall_area", "window_area")
-"""Inputs that are one number per building."""
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
 KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
@@ -209,23 +206,15 @@ def in_utc(
         )
     done["padding of the hour that clocks skip dropped"] += int(placed.skipped.sum())
     done["readings of the repeated hour that are there once"] += int(placed.lone.sum())
-    if (lost := placed.twins & ~_in_line(stamps, placed)).any():
-        values = values.copy()
-        values.loc[lost] = np.nan
-        done["readings of the repeated hour, whose order is lost, made gaps"] += int(lost.sum())
     kept = ~placed.skipped
+    # The first of two equal stamps is the earlier one if the rows are in order.
+    is_ordered = placed.utc[kept].is_monotonic_increasing or stamps.is_monotonic_increasing
+    if placed.twins.any() and not is_ordered:
+        values = values.copy()
+        values.loc[placed.twins] = np.nan
+        what = "readings of the repeated hour, whose order is lost, made gaps"
+        done[what] += int(placed.twins.sum())
     return rows.set_axis(placed.utc)[kept], values.set_axis(placed.utc)[kept]
-
-
-def _in_line(stamps: pd.DatetimeIndex, instants: Instants) -> NDArray[np.bool_]:
-    """Whether rows are in order of time, as far as rows within a day of them are concerned: then
-    the first of two equal stamps in the repeated hour is the earlier one."""
-    is_ordered = np.ones(len(stamps), bool)
-    for day in np.unique(stamps[instants.twins].normalize()):
-        near = np.abs(stamps - day) <= pd.Timedelta(hours=36)
-        if not (instants.utc[near].is_monotonic_increasing or stamps[near].is_monotonic_increasing):
-            is_ordered &= ~near
-    return is_ordered
 
 
 def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, meters: Meters) -> NDArray[np.bool_]:
@@ -559,13 +548,12 @@ class _Alike:
         return (pd.DatetimeIndex(ends) + self.standard).ceil(f"{self.target}min") - self.standard
 
     def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
-        """The inputs in the rows of the load: means of the known values in an interval, constants,
-        and the weather."""
+        """The inputs in the rows of the load: means of the known values in an interval, and the
+        weather."""
         inputs = self.rows[list(self.here.pieces[0].inputs)]
-        static = {role: _constant(self.here, self.rows, role) for role in STATIC if role in inputs}
         if self.raw != self.target:
             inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
-        inputs = inputs.reindex(index).assign(**static)
+        inputs = inputs.reindex(index)
         if weather is None:
             return inputs
         return inputs.join(_joined(self.here, weather, index, self.target, self.keys.max_gap))
@@ -611,21 +599,3 @@ def _joined(
     if (len(filled) - 1 - last) * minutes <= max_gap:
         filled.iloc[last:] = filled.iloc[last:].ffill()
     return filled
-
-
-def _constant(here: _Place, readings: pd.DataFrame, role: str) -> float:
-    """The only value of a static input, given on every line or once; others are refused."""
-    values = readings[role].to_numpy()
-    known = np.flatnonzero(~np.isnan(values))
-    if not len(known):
-        raise DataError(
-            f"{here(readings, 0)}: {role} is empty; give it once, or remove it from "
-            "data.meters.columns"
-        )
-    first = values[known[0]]
-    if (other := known[values[known] != first]).size:
-        raise DataError(
-            f"{here(readings, int(other[0]))}: {role} changes from {first:g} to "
-            f"{values[other[0]]:g}; it must be one number per building"
-        )
-    return float(first)

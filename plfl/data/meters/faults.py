@@ -17,8 +17,6 @@ _NOISE = 1e-3
 """A fall of up to this fraction of the most that a register can count is noise."""
 _DIGITS = 12
 """Significant digits of a register; those beyond are rounding errors of its file."""
-_WRAPS = 1000
-"""Registers begin again at a power of ten from this one on."""
 
 
 def without_outages(load: pd.Series, minutes: int, hours: float) -> pd.Series:
@@ -51,9 +49,9 @@ def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
     readings, oldest first. Changes are added to `done`.
 
     NaN for the first reading, and where the difference says nothing: the register was swapped or
-    reset, so that it falls or rises beyond measure. One that begins again at a power of ten has
-    gone on counting. Zeros before a rise beyond measure are not readings, and are left out. A small
-    fall is noise: nothing is counted until it is made up for.
+    reset, or began again, so that it falls or rises beyond measure. Zeros before a rise beyond
+    measure are not readings, and are left out. A small fall is noise: nothing is counted until it
+    is made up for.
     """
     largest = _largest(register[register != 0])
     is_read = ~_dropouts(register.to_numpy(), largest)
@@ -64,14 +62,10 @@ def differences(register: pd.Series, done: Counter[str]) -> pd.Series:
     falls = np.diff(values) < -noise
     highest = register.groupby(np.cumsum([False, *falls])).cummax().to_numpy()
     counted = np.diff(highest)
-    size = 10.0 ** np.ceil(np.log10(np.maximum(highest[:-1], 1)))
-    again = falls & (size >= _WRAPS) & (counted + size <= largest)
-    counted = np.where(again, counted + size, counted)
     jumps = counted > largest * _spans(register)
-    done["steps back of the register made gaps"] += int((falls & ~again).sum())
-    done["times that the register began again at a power of ten"] += int(again.sum())
+    done["steps back of the register made gaps"] += int(falls.sum())
     done["jumps of the register made gaps"] += int(jumps.sum())
-    counted[jumps | (falls & ~again)] = np.nan
+    counted[jumps | falls] = np.nan
     return pd.Series([np.nan, *counted.round(digits)], register.index)
 
 

@@ -11,16 +11,10 @@ from plfl.data.meters.tables import SUFFIXES, unreadable
 
 
 def is_series(path: Path) -> bool:
-    """Whether a file in a folder of meters is one of them, by its name.
-
-    Hidden files are not, and neither are text files (`.txt`), which may be notes about the meters,
-    and archives (`.zip`).
-    """
-    return _is_named(path) and not path.name.lower().endswith((".txt", ".zip"))
-
-
-def _is_named(path: Path) -> bool:
-    return path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
+    """Whether a file in a folder is one of meters, by its name. Hidden files are not, and neither
+    are text files (`.txt`), which may be notes about the meters."""
+    name = path.name.lower()
+    return name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith(".")
 
 
 def of_state(data: Data, state: str) -> list[Path]:
@@ -37,8 +31,8 @@ def _in_folder(data: Data, state: str) -> list[Path]:
     """The files of a state's clients in `data.meters.folder`: the first `data.clients` by name.
 
     They are in the sub-folder with the name of the state. If the study has only one state and
-    there is no such sub-folder, they are in the folder itself. Too few files, two of one client,
-    and links to files outside the folder are refused.
+    there is no such sub-folder, they are in the folder itself. Too few files, and two of one
+    client, are refused.
     """
     folder = data.meters.folder / state
     if len(data.states) == 1 and not folder.is_dir():
@@ -59,12 +53,6 @@ def _in_folder(data: Data, state: str) -> list[Path]:
             f"or lower data.clients to {len(files)}"
         )
     chosen = files[:clients]
-    home = data.meters.folder.resolve()
-    for path in chosen:
-        if not path.resolve().is_relative_to(home):
-            raise DataError(
-                f"{path}: is a link to a file outside {data.meters.folder}; copy the file there"
-            )
     of: dict[str, Path] = {}
     for path in chosen:
         first = of.setdefault(name := client_name(path), path)
@@ -81,11 +69,14 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         inside = [path]
         if path.is_dir():
-            inside = sorted(file for file in path.iterdir() if _is_named(file))
+            inside = sorted(filter(is_series, path.iterdir()))
             if not inside:
                 problems.append(f"{path}: holds no file that ends in {', '.join(SUFFIXES)}")
         for file in inside:
-            if problem := unreadable(file) or _misnamed(str(file)):
+            problem = unreadable(file)
+            if not problem and {"{", "}"} & {*str(file)}:
+                problem = "has braces in its path, which the workflow would fill in; rename it"
+            if problem:
                 shown = str(file).encode("utf-8", "backslashreplace").decode()
                 problems.append(f"{shown}: {problem}")
             else:
@@ -93,15 +84,6 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
     if problems:
         raise DataError("\n".join(problems))
     return list(dict.fromkeys(files))
-
-
-def _misnamed(path: str) -> str | None:
-    """Why the files of a study cannot have a path; None if they can."""
-    if not path.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in path):
-        return "its name is not UTF-8; rename it"
-    if "{" in path or "}" in path:
-        return "has braces in its path, which the workflow would fill in; rename it"
-    return None
 
 
 def client_name(path: Path) -> str:

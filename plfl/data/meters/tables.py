@@ -229,24 +229,15 @@ def _too_large(path: Path, most: float) -> DataError:
 def _read_parquet(path: Path, most: float) -> RawTable:
     """The columns of single values in a Parquet file, and its index, if it has one."""
     with pq.ParquetFile(path) as file:
-        kinds = {field.name: field.type for field in file.schema_arrow}
-    flat = [name for name, kind in kinds.items() if not pa.types.is_nested(kind)]
-    if len(flat) > _MOST_COLUMNS:
-        raise DataError(_too_wide(str(path), len(flat)))
-    with pq.ParquetFile(path) as file:
+        flat = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
+        if len(flat) > _MOST_COLUMNS:
+            raise DataError(_too_wide(str(path), len(flat)))
         if file.metadata.num_rows * len(flat) * _CELL > most * 1e6:
             raise _too_large(path, most)
         table = file.read(columns=flat)
     table.validate(full=True)  # damaged text is refused here
-    fields = [
-        field.with_type(pa.string())
-        if field.type in (pa.large_string(), pa.binary(), pa.large_binary())
-        or pa.types.is_dictionary(field.type)
-        else field
-        for field in table.schema
-    ]
     # Without the pandas metadata, an index is an ordinary column.
-    cells: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
+    cells: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     names, repeated = _unique(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
     return RawTable(path, cells, "Parquet", repeated, "row")
