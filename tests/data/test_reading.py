@@ -383,10 +383,6 @@ def written(stamps: pd.DatetimeIndex, form: str) -> pd.Index:
     since = stamps - pd.Timestamp(0)
     if form.startswith("epoch"):
         return (since // pd.Timedelta(1, unit=form.split()[1])).astype(str)
-    if form.startswith("days"):
-        return (since / pd.Timedelta(days=1) + 25569).map(
-            lambda day: f"{day:.10f}".rstrip("0").rstrip(".")
-        )
     midnight = stamps == stamps.normalize()
     late = (stamps - pd.Timedelta(days=1)).strftime(form.replace("%H", "24"))
     return pd.Index(np.where(midnight, late, stamps.strftime(form)))
@@ -396,7 +392,7 @@ def written(stamps: pd.DatetimeIndex, form: str) -> pd.Index:
 @pytest.mark.parametrize(
     "form",
     [
-        *("epoch s", "epoch ms", "epoch us", "epoch ns", "days", "%Y%m%d%H%M", "%Y%m%d %H%M"),
+        *("epoch s", "epoch ms", "epoch us", "epoch ns", "%Y%m%d%H%M", "%Y%m%d %H%M"),
         *("%Y-%m-%d %H:%M", "%d.%m.%Y %H%M"),
     ],
 )

@@ -1,15 +1,11 @@
-"""From the raw readings of meters to regular series in kWh at interval ends in UTC.
-
-Meters whose readings are in the same rows are cleaned together, because they have the same times.
-"""
+"""From the raw readings of a meter to a regular series in kWh at interval ends in UTC."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,7 +15,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, collected, counted, is_register
+from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, counted, is_register
 from plfl.data.meters.faults import differences, longest_gap, runs, without_jumps, without_outages
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
@@ -40,13 +36,6 @@ _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""
 EXPECTED = ("outside since and until", "newest first", "missing", "gaps")
 """Changes to a meter that need no warning; the reader warns of gaps."""
-Done = defaultdict[str, NDArray[np.int64]]
-"""Changes by name: number of readings of each meter."""
-
-
-def nothing_done(meters: int) -> Done:
-    """No changes to so many meters."""
-    return defaultdict(lambda: np.zeros(meters, np.int64))
 
 
 @dataclass
@@ -93,92 +82,75 @@ class Meter:
 
 @dataclass(frozen=True)
 class _Place:
-    """Meters and their files, for messages."""
+    """A meter and its files, for messages."""
 
-    names: Sequence[str]
+    name: str
     pieces: Sequence[Piece]
 
     def __call__(self, rows: pd.DataFrame, at: int) -> str:
-        """The place of a row in its file, and the meters."""
-        return f"{self.line(rows, at)}: {self.who}"
+        """The place of a row in its file, and the meter."""
+        return f"{self.line(rows, at)}: {self.name}"
 
     def line(self, rows: pd.DataFrame, at: int) -> str:
         """The file and the line of a row."""
-        return self._piece(rows, at).table.at(rows["_line"].iloc[at])
+        return self.piece(rows, at).table.at(rows["_line"].iloc[at])
 
-    def is_local(self, rows: pd.DataFrame, at: int) -> bool:
-        """Whether the stamp of a row is a local time."""
-        return self._piece(rows, at).times.offset is None
-
-    @property
-    def who(self) -> str:
-        """The meters in words."""
-        return self.names[0] if len(self.names) == 1 else counted(len(self.names), "meter")
+    def piece(self, rows: pd.DataFrame, at: int) -> Piece:
+        """The piece with a row."""
+        return self.pieces[int(rows["_piece"].iloc[at])]
 
     @property
     def leave_out(self) -> str:
-        """The key that leaves the meters out, the first of them if there are many."""
-        more = f" and {len(self.names) - 8} more" if len(self.names) > 8 else ""
-        return f"data.meters.leave_out: {flow(list(self.names[:8]))}{more}"
-
-    def _piece(self, rows: pd.DataFrame, at: int) -> Piece:
-        return self.pieces[int(rows["_piece"].iloc[at])]
+        """The key that leaves the meter out."""
+        return f"data.meters.leave_out: {flow([self.name])}"
 
 
 def clean(
-    names: Sequence[str],
+    name: str,
     pieces: Sequence[Piece],
     zone: ZoneInfo,
-    meters: Meters,
+    keys: Meters,
     interval: int | None,
     weather: pd.DataFrame | None,
-    problems: list[str],
-) -> dict[str, Meter]:
-    """The series of meters whose readings are in the same rows, every `interval` minutes (None: at
-    the steps of the readings). The `weather` has further inputs, indexed by the time in UTC from
-    which they are known. What is wrong with single meters is added to `problems`.
+) -> Meter:
+    """The series of a meter every `interval` minutes (None: at the steps of the readings). The
+    `weather` has further inputs, indexed by the time in UTC from which they are known.
 
     Raises:
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
-    done, here = nothing_done(len(names)), _Place(names, pieces)
-    chosen = [replace(piece, readings=piece.readings[list(names)]) for piece in pieces]
-    parts = [in_utc(piece, zone, meters, done) for piece in chosen]
-    rows = pd.concat([about.assign(_piece=at) for at, (about, _) in enumerate(parts)])
-    values = pd.concat([readings for _, readings in parts])
-    is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, meters)
+    done: Counter[str] = Counter()
+    here = _Place(name, pieces)
+    parts = [in_utc(piece, name, zone, keys, done) for piece in pieces]
+    rows = pd.concat([part.assign(_piece=at) for at, part in enumerate(parts)])
+    is_inside = _in_range(pd.DatetimeIndex(rows.index), zone, keys)
     if not is_inside.all():
         done["outside since and until"] += int((~is_inside).sum())
-        rows, values = rows[is_inside], values[is_inside]
-    if rows.empty:
-        raise DataError(f"{pieces[0].table.path}: {here.who}: no readings; {here.leave_out}")
-    rows, values = _in_order(here, rows, values, meters, done)
-    cleaned: dict[str, Meter] = {}
-    for columns in _with_equal_times(values):
-        part = nothing_done(len(columns))
-        part.update({what: counts[columns] for what, counts in done.items()})
-        place = replace(here, names=[names[column] for column in columns])
-        with collected(problems):
-            alike = _Alike(place, rows, values.iloc[:, columns], zone, meters, interval, part)
-            cleaned |= alike.meters(weather, problems)
-    return cleaned
+        rows = rows[is_inside]
+    if rows["_load"].count() < 2:
+        raise DataError(
+            f"{pieces[0].table.path}: {name}: fewer than two readings; {here.leave_out}"
+        )
+    rows = _in_order(here, rows, keys, done)
+    return _Readings(here, rows, zone, keys, interval, done).meter(weather)
 
 
 def in_utc(
-    piece: Piece, zone: ZoneInfo, meters: Meters, done: Done
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a piece and its readings, both at their stamps in UTC, in any order.
+    piece: Piece, name: str, zone: ZoneInfo, keys: Meters, done: Counter[str]
+) -> pd.DataFrame:
+    """The rows of a meter in a piece at their stamps in UTC, in any order.
 
-    The rows have the inputs, the `_line` and the stamp as written, without an offset (`_wall`).
-    Padding in the hour that clocks skip in spring is left out; readings in it are refused.
+    They have the reading (`_load`), the inputs, the `_line` and the stamp as written, without an
+    offset (`_wall`). Padding in the hour that clocks skip in spring is left out; readings in it
+    are refused.
     """
-    values = piece.readings
-    stamps = pd.DatetimeIndex(piece.times.stamps.loc[values.index])
-    rows = piece.inputs.assign(_line=values.index, _wall=stamps.tz_localize(None))
+    load = piece.readings[name]
+    stamps = pd.DatetimeIndex(piece.times.stamps.loc[load.index])
+    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=stamps.tz_localize(None))
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         done["newest first"] += len(stamps)
-        rows, values, stamps = rows.iloc[::-1], values.iloc[::-1], stamps[::-1]
+        rows, stamps = rows.iloc[::-1], stamps[::-1]
     if stamps.tz is not None:
         # The zone determines the time of day for models.
         written = piece.times.offset
@@ -186,14 +158,13 @@ def in_utc(
             sign, size = "-" if written < timedelta(0) else "+", abs(written)
             what = f"UTC offset {sign}{size} in the stamps, {zone.key} in data.meters.timezone"
             done[f"{what} (is that the meter's zone?)"] += len(stamps)
-        return rows.set_axis(stamps), values.set_axis(stamps)
-    numbers = values.to_numpy()
-    is_known = ~np.isnan(numbers)
-    is_reading = (is_known & (numbers != 0)).any(axis=1)
+        return rows.set_axis(stamps)
+    is_known = rows["_load"].notna().to_numpy()
+    is_reading = is_known & (rows["_load"] != 0).to_numpy()
     placed = instants(stamps, zone, pd.Timedelta(0))
-    if meters.stamp == "end" and ((placed.skipped & is_reading).any() or placed.lone.any()):
+    if keys.stamp == "end" and ((placed.skipped & is_reading).any() or placed.lone.any()):
         # Some meters write the time at the start of the interval plus its length.
-        usual = _usual(stamps[is_known.any(axis=1)]) or 0
+        usual = _usual(stamps[is_known]) or 0
         other = instants(stamps, zone, pd.Timedelta(minutes=usual))
         if not ((other.skipped & is_reading).any() or other.lone.any()):
             placed = other
@@ -210,22 +181,21 @@ def in_utc(
     # The first of two equal stamps is the earlier one if the rows are in order.
     is_ordered = placed.utc[kept].is_monotonic_increasing or stamps.is_monotonic_increasing
     if placed.twins.any() and not is_ordered:
-        values = values.copy()
-        values.loc[placed.twins] = np.nan
+        rows["_load"] = rows["_load"].mask(placed.twins)
         what = "readings of the repeated hour, whose order is lost, made gaps"
         done[what] += int(placed.twins.sum())
-    return rows.set_axis(placed.utc)[kept], values.set_axis(placed.utc)[kept]
+    return rows.set_axis(placed.utc)[kept]
 
 
-def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, meters: Meters) -> NDArray[np.bool_]:
-    """Which intervals are between `meters.since` and `until`."""
-    if meters.stamp == "start":
+def _in_range(ends: pd.DatetimeIndex, zone: ZoneInfo, keys: Meters) -> NDArray[np.bool_]:
+    """Which intervals are between `data.meters.since` and `until`."""
+    if keys.stamp == "start":
         ends += pd.Timedelta(minutes=_usual(ends) or 0)
     keep = np.ones(len(ends), dtype=bool)
-    if meters.since is not None:
-        keep &= ends > _instant(meters.since, zone, is_first=True)
-    if meters.until is not None:
-        keep &= ends <= _instant(meters.until, zone, is_first=False)
+    if keys.since is not None:
+        keep &= ends > _instant(keys.since, zone, is_first=True)
+    if keys.until is not None:
+        keep &= ends <= _instant(keys.until, zone, is_first=False)
     return keep
 
 
@@ -234,39 +204,34 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
     return pd.Timestamp(local).tz_localize(zone, ambiguous=is_first, nonexistent="shift_forward")
 
 
-def _in_order(
-    here: _Place, rows: pd.DataFrame, values: pd.DataFrame, meters: Meters, done: Done
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows and readings in order of time, one for each time."""
+def _in_order(here: _Place, rows: pd.DataFrame, keys: Meters, done: Counter[str]) -> pd.DataFrame:
+    """The rows in order of time, one for each time."""
     if not rows.index.is_monotonic_increasing:
         if len(here.pieces) == 1:
             done["sorted"] += len(rows)
-        order = np.argsort(rows.index, kind="stable")
-        rows, values = rows.iloc[order], values.iloc[order]
+        rows = rows.iloc[np.argsort(rows.index, kind="stable")]
     if rows.index.is_unique:
-        return rows, values
+        return rows
     # A missing reading does not contradict another one.
-    of_times = values.groupby(level=0)
-    is_different = (of_times.max() > of_times.min()).reindex(values.index).to_numpy()
-    if is_different.any() and meters.duplicates is None:
-        raise DataError(_ambiguous(here, rows, values, is_different))
-    rule = meters.duplicates or "first"
-    single = of_times.agg(rule)
-    times = is_different[~rows.index.duplicated()].sum(axis=0)
-    done["equal duplicates dropped"] += len(rows) - len(single) - is_different.sum(axis=0) + times
+    loads = rows.groupby(level=0)["_load"]
+    is_different = (loads.transform("max") > loads.transform("min")).to_numpy()
+    times = rows.index[is_different].nunique()
+    if times and keys.duplicates is None:
+        raise DataError(_ambiguous(here, rows, int(is_different.argmax()), times))
+    rule = keys.duplicates or "first"
+    single = loads.agg(rule)
+    done["equal duplicates dropped"] += len(rows) - len(single) - int(is_different.sum()) + times
     done[f"times with different readings ({rule} kept)"] += times
-    return rows.groupby(level=0).agg("last" if rule == "last" else "first"), single
+    rows = rows.groupby(level=0).agg("last" if rule == "last" else "first")
+    return rows.assign(_load=single)
 
 
-def _ambiguous(
-    here: _Place, rows: pd.DataFrame, values: pd.DataFrame, is_different: NDArray[np.bool_]
-) -> str:
-    """What is wrong with different readings for the same time."""
-    at, column = map(int, np.unravel_index(is_different.argmax(), is_different.shape))
-    if are_two_registers(values.iloc[:, column].dropna().to_numpy()):
+def _ambiguous(here: _Place, rows: pd.DataFrame, at: int, times: int) -> str:
+    """What is wrong with different readings for the same times, of which `at` is the first."""
+    if are_two_registers(rows["_load"].dropna().to_numpy()):
         return _of_two_registers(here, rows)
-    wall, times = rows["_wall"].iloc[at], rows.index[np.asarray(is_different.any(axis=1))].nunique()
-    fixed = clock_change(wall) if here.is_local(rows, at) else None
+    wall = rows["_wall"].iloc[at]
+    fixed = clock_change(wall) if here.piece(rows, at).times.offset is None else None
     clock = f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
     return (
         f"{here.line(rows, at + 1)}: differs from "
@@ -283,14 +248,6 @@ def _of_two_registers(here: _Place, rows: pd.DataFrame) -> str:
     )
 
 
-def _with_equal_times(values: pd.DataFrame) -> Iterable[list[int]]:
-    """The positions of columns with readings at the same times."""
-    alike: dict[bytes, list[int]] = {}
-    for column, known in enumerate(values.notna().to_numpy().T):
-        alike.setdefault(known.tobytes(), []).append(column)
-    return alike.values()
-
-
 def _usual(index: pd.DatetimeIndex) -> float | None:
     """The most common step between the times of an index in minutes, in whatever order they are;
     None if there is none."""
@@ -303,33 +260,29 @@ def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
     return np.asarray(index.as_unit("us").asi8 / 1e6)
 
 
-class _Alike:
-    """Meters with readings at the same times, on the way from readings to series."""
+class _Readings:
+    """The readings of a meter, on the way to its series."""
 
     def __init__(
         self,
         here: _Place,
         rows: pd.DataFrame,
-        values: pd.DataFrame,
         zone: ZoneInfo,
         keys: Meters,
         interval: int | None,
-        done: Done,
+        done: Counter[str],
     ):
-        """Find out the intervals of the readings `values` in `rows`, which are in order of time;
-        unusable ones are refused. `interval`: see `clean`. Changes are added to `done`."""
-        self.here, self.zone, self.keys, self.done = here, zone, keys, done
+        """Find out the interval of the readings in `rows`, which are in order of time; unusable
+        ones are refused. `interval`: see `clean`. Changes are added to `done`."""
+        self.here, self.rows, self.zone, self.keys, self.done = here, rows, zone, keys, done
         self.standard = standard_offset(zone)
-        is_known = values.iloc[:, 0].notna().to_numpy()
-        if is_known.sum() < 2:
-            raise DataError(f"{here(rows, 0)}: fewer than two readings; {here.leave_out}")
-        self.rows, self.known_rows, self.known = rows, rows[is_known], values[is_known]
+        self.known = rows[rows["_load"].notna()]
         self.raw = self._interval()
         self.target = interval or self.raw
         if self.target not in _INTERVALS or self.target % self.raw:
             longer = [str(minutes) for minutes in _INTERVALS if minutes % self.raw == 0]
             raise DataError(
-                f"{here(self.known_rows, 0)}: its readings are {self.raw:g} minutes apart"
+                f"{here(self.known, 0)}: its readings are {self.raw:g} minutes apart"
                 + (f", data.meters.interval is {interval}" if interval else "")
                 + (f"; set data.meters.interval: {' or '.join(longer)}" if longer else "")
                 + f"; or {here.leave_out}"
@@ -338,8 +291,7 @@ class _Alike:
         if keys.stamp == "start":
             length = pd.Timedelta(minutes=self.raw)
             self.rows = rows.set_axis(rows.index + length)
-            self.known_rows = self.rows[is_known]
-            self.known = self.known.set_axis(self.known_rows.index)
+            self.known = self.known.set_axis(self.known.index + length)
         self._check_grid(is_summed=interval is not None and interval != self.raw)
 
     def _interval(self) -> int:
@@ -347,14 +299,14 @@ class _Alike:
         step = _usual(pd.DatetimeIndex(self.known.index)) or 0
         if step > max(_INTERVALS) or step != round(step):
             raise DataError(
-                f"{self.here(self.known_rows, 0)}: its readings are {step:g} minutes apart; "
+                f"{self.here(self.known, 0)}: its readings are {step:g} minutes apart; "
                 f"{self.here.leave_out}, or export it with readings every 15, 30 or 60 minutes"
             )
         return round(step)
 
     def _check_grid(self, is_summed: bool) -> None:
         """Refuse readings whose ends are not on a regular grid of the standard time."""
-        here, rows, step = self.here, self.known_rows, self.raw
+        here, rows, step = self.here, self.known, self.raw
         ends = _seconds(pd.DatetimeIndex(rows.index) + self.standard) / 60
         values, counts = np.unique(ends % step, return_counts=True)
         phase = values[counts.argmax()]
@@ -380,70 +332,49 @@ class _Alike:
         run = np.cumsum(np.concatenate([[0], steps[1:] != steps[:-1]]))
         follow = np.bincount(run)[run]
         is_start = self.keys.stamp == "start"
-        loads = self.known.iloc[:-1] if is_start else self.known.iloc[1:]
-        beside = loads[is_usual].reindex(loads.index)
+        loads = self.known["_load"].iloc[slice(-1) if is_start else slice(1, None)]
+        beside = loads.where(is_usual)
         # Of a load of the whole step, this is about 1 or more.
-        excess = loads.div(beside.ffill() + beside.bfill()).mul(
-            2 / np.sqrt(steps / self.raw), axis=0
-        )
-        if self.keys.unit in POWER:
-            excess *= np.nan
+        expected: pd.Series = (beside.ffill() + beside.bfill()) / 2 * np.sqrt(steps / self.raw)
+        excess = loads / (np.inf if self.keys.unit in POWER else expected)
         for length in np.unique(steps[~is_usual]):
             is_alike = steps == length
             changes = np.mean(follow[is_alike] >= (4 if length > self.raw else 2)) > 0.5
-            changes |= is_alike.sum() >= _ENOUGH and (excess[is_alike].median() > 1).any()
-            if changes:
+            if changes or (is_alike.sum() >= _ENOUGH and excess[is_alike].median() > 1):
                 at = int(is_alike.argmax()) + (not is_start)
                 raise DataError(
-                    f"{self.here(self.known_rows, at)}: the interval changes from {self.raw} to "
-                    f"{length:g} minutes at {self.known_rows['_wall'].iloc[at]} "
+                    f"{self.here(self.known, at)}: the interval changes from {self.raw} to "
+                    f"{length:g} minutes at {self.known['_wall'].iloc[at]} "
                     f"({counted(int(is_alike.sum()), 'such reading')}); choose one part with "
                     f"data.meters.since or data.meters.until, or {self.here.leave_out}"
                 )
-        is_longer = ~is_usual & np.isin(steps, _INTERVALS)
-        in_doubt = ((excess > 1) & is_longer[:, None]).reindex(self.known.index, fill_value=False)
+        in_doubt = (excess > 1) & ~is_usual & np.isin(steps, _INTERVALS)
         what = "readings beside a gap that may be of all of it, made gaps"
-        self.done[what] += in_doubt.sum().to_numpy()
-        self.known = self.known.mask(in_doubt)
+        self.done[what] += int(in_doubt.sum())
+        in_doubt = in_doubt.reindex(self.known.index, fill_value=False)
+        self.known = self.known.assign(_load=self.known["_load"].mask(in_doubt))
 
-    def meters(self, weather: pd.DataFrame | None, problems: list[str]) -> dict[str, Meter]:
-        """The cleaned meters, with inputs that are joined to them. What is wrong with one of them
-        is added to the problems."""
-        keys, done = self.keys, self.done
+    def meter(self, weather: pd.DataFrame | None) -> Meter:
+        """The cleaned meter, with the inputs that are joined to it."""
+        here, done = self.here, self.done
         self._note_doubts()
+        self._refuse_registers()
         load = self._load()
-        is_known = load.notna().to_numpy()
-        ends = pd.DatetimeIndex(load.index)
-
-        @cache
-        def inputs_between(first: int, last: int) -> pd.DataFrame:
-            return self._inputs(ends[first : last + 1], weather)
-
-        cleaned: dict[str, Meter] = {}
-        for at, name in enumerate(self.here.names):
-            place = replace(self.here, names=[name])
-            with collected(problems):
-                self._refuse_registers(place, self.known.iloc[:, at])
-                inside = np.flatnonzero(is_known[:, at])
-                if len(inside) < 2:
-                    raise DataError(
-                        f"{place(self.known_rows, 0)}: fewer than two readings; {place.leave_out}"
-                    )
-                first, last = int(inside[0]), int(inside[-1])
-                done["missing at the beginning or end"][at] += len(load) - (last + 1 - first)
-                series = load.iloc[first : last + 1, at].rename("load")
-                self._check_values(place, self.known.iloc[:, at], series)
-                inputs = inputs_between(first, last)
-                if weather is not None:
-                    lengths = runs(inputs[list(weather)].isna().any(axis=1).to_numpy())[1]
-                    long = lengths[lengths * self.target > keys.max_gap]
-                    done["without weather"][at] += int(long.sum())
-                gaps = runs(~is_known[first : last + 1, at])[1]
-                done["missing"][at] += int(gaps.sum())
-                done["gaps"][at] += len(gaps)
-                changes = {what: int(counts[at]) for what, counts in done.items()}
-                cleaned[name] = Meter(series, inputs, self.target, self.zone, +Counter(changes))
-        return cleaned
+        inside = np.flatnonzero(load.notna())
+        if len(inside) < 2:
+            raise DataError(f"{here(self.known, 0)}: fewer than two readings; {here.leave_out}")
+        whole, load = len(load), load.iloc[inside[0] : inside[-1] + 1].rename("load")
+        done["missing at the beginning or end"] += whole - len(load)
+        self._check_values(load)
+        inputs = self._inputs(pd.DatetimeIndex(load.index), weather)
+        if weather is not None:
+            lengths = runs(inputs[list(weather)].isna().any(axis=1).to_numpy())[1]
+            long = lengths[lengths * self.target > self.keys.max_gap]
+            done["without weather"] += int(long.sum())
+        gaps = runs(load.isna().to_numpy())[1]
+        done["missing"] += int(gaps.sum())
+        done["gaps"] += len(gaps)
+        return Meter(load, inputs, self.target, self.zone, +done)
 
     def _note_doubts(self) -> None:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
@@ -454,73 +385,63 @@ class _Alike:
             steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
             for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
                 clock = clock_change(walls[at])
-                if clock and here.is_local(self.rows, at):
+                if clock and here.piece(self.rows, at).times.offset is None:
                     what = f"gap of an hour when clocks change in {clock}"
                     done[f"{what} (is data.meters.timezone right?)"] += 1
         for piece in here.pieces:
-            for at, name in enumerate(here.names):
-                stated = unit_of(piece.table, piece.columns[name])
-                if stated not in (None, keys.unit):
-                    what = f"readings in {stated} by their header, but read as {keys.unit}"
-                    done[f"{what} (is data.meters.unit right?)"][at] += len(piece.readings)
+            stated = unit_of(piece.table, piece.columns[here.name])
+            if stated not in (None, keys.unit):
+                what = f"readings in {stated} by their header, but read as {keys.unit}"
+                done[f"{what} (is data.meters.unit right?)"] += len(piece.readings)
         end = walls[-1] + pd.Timedelta(minutes=self.raw)
         is_told = "stamp" in keys.model_fields_set or keys.cumulative
         if not is_told and walls[0] == walls[0].normalize() and end == end.normalize():
             what = f"stamps from {walls[0]:%H:%M} to {walls[-1]:%H:%M}, read as ends of intervals"
             done[f"{what} (should data.meters.stamp be start?)"] += len(walls)
 
-    def _refuse_registers(self, place: _Place, readings: pd.Series) -> None:
+    def _refuse_registers(self) -> None:
         """Ask whether readings like those of a register are; refuse those of two registers."""
-        is_asked = "cumulative" not in self.keys.model_fields_set
+        readings, is_asked = self.known["_load"], "cumulative" not in self.keys.model_fields_set
         if len(readings) <= ENOUGH_CHANGES or not (is_asked or self.keys.cumulative):
             return
         is_one = is_register(readings)
         if not is_one and are_two_registers(readings.dropna().to_numpy()):
-            raise DataError(_of_two_registers(place, self.known_rows))
+            raise DataError(_of_two_registers(self.here, self.known))
         if is_one and is_asked:
             often = "hardly ever decrease" if (np.diff(readings) < 0).any() else "never decrease"
             raise DataError(
-                f"{place(self.known_rows, 0)}: the readings {often}, like those of a cumulative "
+                f"{self.here(self.known, 0)}: the readings {often}, like those of a cumulative "
                 "register; set data.meters.cumulative: true, or data.meters.cumulative: false if "
                 "they are loads"
             )
 
-    def _load(self) -> pd.DataFrame:
+    def _load(self) -> pd.Series:
         """kWh in each interval from the first reading to the last one, NaN in gaps and faults."""
-        keys, done = self.keys, self.done
-        ends = self.known_rows.index
+        keys, done, ends = self.keys, self.done, self.known.index
         is_outside = (self.rows.index < ends[0]) | (self.rows.index > ends[-1])
         done["missing at the beginning or end"] += int(is_outside.sum()) - keys.cumulative
-        if keys.cumulative:
-            names = enumerate(self.here.names)
-            columns = {name: self._used(self.known.iloc[:, at], at) for at, name in names}
-            load = pd.DataFrame(columns).rename_axis("timestamp").asfreq(f"{self.raw}min")
-        else:
-            load = self.known.rename_axis("timestamp").asfreq(f"{self.raw}min")
-        hours = self.raw / 60 if keys.unit in POWER else 1.0
-        load *= KWH[keys.unit or "kWh"] * hours
+        load = self._used() if keys.cumulative else self.known["_load"].asfreq(f"{self.raw}min")
+        load *= KWH[keys.unit or "kWh"] * (self.raw / 60 if keys.unit in POWER else 1)
         if keys.max_jump is not None:
-            kept = load.apply(without_jumps, limit=keys.max_jump)
-            done["jumps made gaps"] += (kept.isna().sum() - load.isna().sum()).to_numpy()
+            kept = without_jumps(load, keys.max_jump)
+            done["jumps made gaps"] += int(kept.isna().sum() - load.isna().sum())
             load = kept
         if self.raw != self.target:
             # A gap if one of the readings is missing.
             parts = self.target // self.raw
             load = load.groupby(self._rows_of(load.index)).sum(min_count=parts)
-            load = load.rename_axis("timestamp").asfreq(f"{self.target}min")
+            load = load.asfreq(f"{self.target}min")
         if keys.zero_run is not None:
-            kept = load.apply(without_outages, minutes=self.target, hours=keys.zero_run)
-            lost = kept.isna().sum() - load.isna().sum()
-            done["zeros of outages made gaps"] += lost.to_numpy()
+            kept = without_outages(load, self.target, keys.zero_run)
+            done["zeros of outages made gaps"] += int(kept.isna().sum() - load.isna().sum())
             load = kept
-        return load
+        return load.rename_axis("timestamp")
 
-    def _used(self, register: pd.Series, at: int) -> pd.Series:
-        """What a register, the one at a position, counted in each interval. What it counted while
-        readings are missing is spread evenly over a gap that may be filled, and within a row of the
-        series; NaN in other gaps."""
-        changes: Counter[str] = Counter()
-        used = differences(register, changes)
+    def _used(self) -> pd.Series:
+        """What a register counted in each interval. What it counted while readings are missing is
+        spread evenly over a gap that may be filled, and within a row of the series; NaN in other
+        gaps."""
+        used = differences(self.known["_load"], self.done)
         minutes = np.diff(_seconds(pd.DatetimeIndex(used.index)), prepend=np.nan) / 60
         minutes[0] = self.raw
         missing = minutes - self.raw
@@ -528,17 +449,14 @@ class _Alike:
         starts = self._rows_of(used.index - pd.to_timedelta(missing, unit="min"))
         is_spread = (missing > 0) & ((missing <= self.keys.max_gap) | (starts == ends))
         is_lost = (missing > 0) & ~is_spread
-        changes["missing readings of the register, whose use is spread evenly"] = round(
-            missing[is_spread].sum() / self.raw
-        )
+        what = "missing readings of the register, whose use is spread evenly"
+        self.done[what] += round(missing[is_spread].sum() / self.raw)
         if is_lost.any():
             energy = used[is_lost].sum() * KWH[self.keys.unit or "kWh"]
-            changes[
+            self.done[
                 f"{energy:.6g} kWh that the register counted while it was not read are no loads "
                 f"(data.meters.max_gap: {int(missing[is_lost].max())} spreads them evenly), gaps"
-            ] = int(is_lost.sum())
-        for what, number in changes.items():
-            self.done[what][at] += number
+            ] += int(is_lost.sum())
         even = (used / (minutes / self.raw)).mask(is_lost).fillna(np.inf)
         return even.asfreq(f"{self.raw}min").bfill().replace(np.inf, np.nan)
 
@@ -549,18 +467,35 @@ class _Alike:
 
     def _inputs(self, index: pd.DatetimeIndex, weather: pd.DataFrame | None) -> pd.DataFrame:
         """The inputs in the rows of the load: means of the known values in an interval, and the
-        weather."""
+        weather: means of the values that became known in each interval.
+
+        The last weather holds for up to `max_gap` minutes, so that the newest loads are not lost.
+        An input without values is refused.
+        """
         inputs = self.rows[list(self.here.pieces[0].inputs)]
         if self.raw != self.target:
             inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
         inputs = inputs.reindex(index)
         if weather is None:
             return inputs
-        return inputs.join(_joined(self.here, weather, index, self.target, self.keys.max_gap))
+        inside = weather[weather.index > index[0] - pd.Timedelta(minutes=self.target)]
+        inside = inside[inside.index <= index[-1]]
+        filled = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
+        if empty := [str(role) for role in filled if filled[role].isna().all()]:
+            times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
+            raise DataError(
+                f"{self.here.pieces[0].table.path}: {self.here.name}: data.meters.weather has no "
+                f"{', '.join(empty)} from {times}; give the weather of that time, or "
+                f"{self.here.leave_out}"
+            )
+        last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
+        if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
+            filled.iloc[last:] = filled.iloc[last:].ffill()
+        return inputs.join(filled)
 
-    def _check_values(self, place: _Place, readings: pd.Series, load: pd.Series) -> None:
+    def _check_values(self, load: pd.Series) -> None:
         """Refuse negative and constant loads."""
-        values = load.to_numpy()
+        here, values, readings = self.here, load.to_numpy(), self.known["_load"]
         is_negative = values < 0
         if is_negative.any() and not self.keys.allow_negative:
             end = load.index[is_negative][0]
@@ -569,33 +504,11 @@ class _Alike:
             at = int(np.nanargmin(np.where(is_part, readings, np.inf)))
             value = f"{readings.iloc[at]:.15g}"
             raise DataError(
-                f"{place(self.known_rows, at)}: {counted(int(is_negative.sum()), 'negative value')}"
+                f"{here(self.known, at)}: {counted(int(is_negative.sum()), 'negative value')}"
                 f", first {value}; set data.meters.allow_negative: true, "
-                f"data.meters.missing: [{value}], or {place.leave_out}"
+                f"data.meters.missing: [{value}], or {here.leave_out}"
             )
         if np.nanmin(values) == np.nanmax(values):
             raise DataError(
-                f"{place(self.known_rows, 0)}: all values are {np.nanmin(values):g} kWh; "
-                f"{place.leave_out}"
+                f"{here(self.known, 0)}: all values are {np.nanmin(values):g} kWh; {here.leave_out}"
             )
-
-
-def _joined(
-    here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int, max_gap: int
-) -> pd.DataFrame:
-    """The weather in the rows of the load: means of the values that became known in each interval.
-    The last values hold for up to `max_gap` minutes, so that the newest loads are not lost. An
-    input without values is refused."""
-    inside = weather[weather.index > index[0] - pd.Timedelta(minutes=minutes)]
-    inside = inside[inside.index <= index[-1]]
-    filled = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
-    if empty := [str(role) for role in filled if filled[role].isna().all()]:
-        times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
-        raise DataError(
-            f"{here.pieces[0].table.path}: {here.who}: data.meters.weather has no "
-            f"{', '.join(empty)} from {times}; give the weather of that time, or {here.leave_out}"
-        )
-    last = int(np.flatnonzero(filled.notna().all(axis=1))[-1])
-    if (len(filled) - 1 - last) * minutes <= max_gap:
-        filled.iloc[last:] = filled.iloc[last:].ffill()
-    return filled

@@ -6,6 +6,7 @@ in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from plfl.config.named import FEATURES, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
-from plfl.data.meters.cleaning import POWER, Meter, Piece, clean, in_utc, nothing_done
+from plfl.data.meters.cleaning import POWER, Meter, Piece, clean, in_utc
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
@@ -28,8 +29,6 @@ from plfl.data.meters.tables import RawTable
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
-_TOGETHER = 1000
-"""Meters that are cleaned at once, after which progress is shown."""
 MOST_PROBLEMS = 50
 """Problems that are listed: thousands of meters can have the same one."""
 Progress = Callable[[str, int, int], None]
@@ -86,7 +85,7 @@ def read_exports(
     a single one, by default the file's. `progress` is called for every file and every meter.
     """
     exports = Exports()
-    keys, weather = meters, None
+    weather = None
     if meters.weather is not None:
         with collected(exports.problems):
             weather = _weather(meters.weather, meters, exports)
@@ -95,20 +94,13 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     pieces = _pieces(files, meters, names or {}, progress, exports)
-    alike: dict[tuple[object, ...], list[str]] = {}
-    for at, (name, of_meter) in enumerate(pieces.items()):
-        key = (meters.timezone_of(name), at // _TOGETHER, *map(id, of_meter))
-        alike.setdefault(key, []).append(name)
-    done = len(pieces)
-    for members in alike.values():
-        first = members[0]
+    for done, (name, of_meter) in enumerate(pieces.items(), len(pieces)):
         if progress is not None:
-            progress(first, done, 2 * len(pieces))
-        done += len(members)
+            progress(name, done, 2 * len(pieces))
         with collected(exports.problems):
-            zone = zone_named(meters.timezone_of(first))
-            keys, problems = exports.keys[first], exports.problems
-            exports.meters |= clean(members, pieces[first], zone, keys, interval, weather, problems)
+            zone = zone_named(meters.timezone_of(name))
+            keys = exports.keys[name]
+            exports.meters[name] = clean(name, of_meter, zone, keys, interval, weather)
     unique = len(set(exports.names)) == len(exports.names)
     if meters.join_files and len(files) > 1 and unique and not exports.problems:
         exports.problems.append(
@@ -121,7 +113,6 @@ def read_exports(
         exports.problems.append(
             f"{some}: the meters have different intervals; set data.meters.interval: {max(lengths)}"
         )
-    exports.meters = {name: exports.meters[name] for name in pieces if name in exports.meters}
     exports.problems = list(dict.fromkeys("\n".join(exports.problems).splitlines()))
     return exports
 
@@ -223,8 +214,8 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
         if of_station.name is not None:
             raise DataError(f"{path}: has several stations ({of_station.name!r}); keep one of them")
         times, parts = _parts(table, of_station, station, None, Exports())
-        (piece,) = parts.values()
-        known, _ = in_utc(piece, zone_named(zone), station, nothing_done(1))
+        ((name, piece),) = parts.items()
+        known = in_utc(piece, name, zone_named(zone), station, Counter())
     except DataError as error:
         message = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
         if any(f"data.meters.{key}" in message for key in detected):

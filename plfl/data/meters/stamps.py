@@ -14,7 +14,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Meters, in_zone
 from plfl.data.checks import counted
 from plfl.data.meters.numbers import as_text
-from plfl.data.meters.tables import SERIAL, RawTable
+from plfl.data.meters.tables import RawTable
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -40,8 +40,6 @@ _LATE = r"(?:(?<=[T ])24(?=:?00(?::?00)?$)|(?<=^(?:19|20)\d{6})24(?=(?:00){0,2}$
 _NAMED = r"(?<![A-Za-z])[A-Z]{3,5}$"
 _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
-_DAYS_TO_1970 = 25569
-"""From the first day of spreadsheets."""
 ENDS = re.compile(r"end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
 """Names of columns with the ends of intervals."""
 # One zone for each rule of daylight saving time in use, to recognise a change of clocks in a file.
@@ -70,33 +68,42 @@ class Times:
 def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
     """The stamps of a table in one column, or in two of date and time. Stamps that cannot be read,
     or in more than one way, are refused."""
-    first = table.cells[columns[0]]
-    if len(columns) == 1 and first.dtype.kind == "M":
-        zoned = first.dt.tz is not None
-        stamps = first.dt.tz_convert("UTC") if zoned else first
-        checked = _checked(table, stamps, first, "as stored")
-        if zoned:
-            return replace(checked, offset=first.iloc[int(stamps.argmin())].utcoffset())
-        return _with_midnights(table, checked, meters)
-    text = _text(table, columns, meters)
+    written = table.cells[columns[0]]
+    if len(columns) == 1 and written.dtype.kind == "M":
+        stamps, form = written, "as stored"
+        if written.dt.tz is not None:
+            stamps = written.dt.tz_convert("UTC")
+    else:
+        written = _text(table, columns, meters)
+        epoch = _epoch(written) if meters.date_format is None else None
+        stamps, form = epoch or _read(table, written, meters.date_format)
+    wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
+    if wrong.any():
+        line = wrong.idxmax()
+        raise DataError(
+            f"{table.at(line)}: {str(written[line])!r} is not a time in the format {form} between "
+            f"the years {YEARS[0]} and {YEARS[1]} "
+            f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
+            "the format in data.meters.date_format"
+        )
+    if stamps.dt.tz is None:
+        return _with_midnights(table, Times(stamps, form), meters)
+    return Times(stamps, form, _offset_of(str(written.iloc[int(stamps.argmin())])))
+
+
+def _read(table: RawTable, text: pd.Series, form: str | None) -> tuple[pd.Series, str]:
+    """The stamps in a text, NaT where one cannot be read, and their format, given or detected."""
     # 24:00 is midnight at the end of a day.
     late = text.str.contains(_LATE)
     if late.any():
         text = text.mask(late, text.str.replace(_LATE, "00", regex=True))
-    if meters.date_format is None and (count := _count(text)):
-        stamps, form = count
-        checked = _checked(table, stamps, text, form)
-        if stamps.dt.tz is not None:
-            return replace(checked, offset=timedelta(0))
-        return _with_midnights(table, checked, meters)
-    named = text.str.contains(_NAMED)
-    if named.any() and meters.date_format is None:
-        at = int(named.to_numpy().argmax())
-        stamp = str(text.iloc[at])
+    named = text.str.contains(_NAMED).to_numpy()
+    if named.any() and form is None:
+        stamp = str(text[named].iloc[0])
         *_, name = stamp.split()
         raise DataError(
-            f"{table.at(text.index[at])}: {stamp!r} ends with the name of a time zone; write UTC "
-            "offsets such as +05:30, or give the name in the format, as in "
+            f"{table.at(text.index[named][0])}: {stamp!r} ends with the name of a time zone; write "
+            "UTC offsets such as +05:30, or give the name in the format, as in "
             f"data.meters.date_format: '%Y-%m-%d %H:%M {name}', and its zone in "
             "data.meters.timezone"
         )
@@ -107,7 +114,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             f"{table.at(line)}: some stamps have a UTC offset and some have none; "
             "write all of them in the same way"
         )
-    form = meters.date_format or _find(table, text)
+    form = form or _find(table, text)
     if "%Z" in form:
         raise DataError(
             "data.meters.date_format: names of zones (%Z) are not read; write the name itself in "
@@ -120,10 +127,7 @@ def parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
             f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
             "'%d/%m/%Y %H:%M'"
         ) from None
-    checked = _checked(table, stamps.mask(late, stamps + pd.Timedelta(days=1)), text, form)
-    if stamps.dt.tz is not None:
-        return replace(checked, offset=_offset_of(text.iloc[int(checked.stamps.argmin())]))
-    return _with_midnights(table, checked, meters)
+    return stamps.mask(late, stamps + pd.Timedelta(days=1)), form
 
 
 def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Series:
@@ -152,14 +156,9 @@ def _clock(text: pd.Series, meters: Meters) -> pd.Series:
     return (numbers - first).astype(str).str.zfill(2) + ":00"
 
 
-def _count(text: pd.Series) -> tuple[pd.Series, str] | None:
-    """The stamps and their form, if they are counts of seconds or their fractions since 1970, or
-    days as spreadsheets count them."""
-    sample = text.head(200)
-    if sample.str.fullmatch(SERIAL).mean() > 0.5 and sample.str.contains("[.,]").any():
-        days = pd.to_numeric(text.str.replace(",", ".", regex=False), errors="coerce")
-        seconds = ((days.astype(float) - _DAYS_TO_1970) * 86400).round()
-        return pd.to_datetime(seconds, unit="s", errors="coerce"), "days of a spreadsheet"
+def _epoch(text: pd.Series) -> tuple[pd.Series, str] | None:
+    """The stamps and their form, if they are counts of seconds or their fractions since 1970."""
+    sample = text.head(200).str.replace(_LATE, "00", regex=True)
     epoch = sample[sample.str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}|\d{15,16}|\d{18,19}")]
     if not (len(epoch) > 0.5 * len(sample) and _is_epoch(epoch)):
         return None
@@ -268,19 +267,6 @@ def _find(table: RawTable, text: pd.Series) -> str:
             f"data.meters.date_format: {ways}"
         )
     return best[0]
-
-
-def _checked(table: RawTable, stamps: pd.Series, written: pd.Series, form: str) -> Times:
-    wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
-    if wrong.any():
-        line = wrong.idxmax()
-        raise DataError(
-            f"{table.at(line)}: {str(written[line])!r} is not a time in the format {form} between "
-            f"the years {YEARS[0]} and {YEARS[1]} "
-            f"({counted(int(wrong.sum()), f'such {table.unit}')}); fix or remove them, or name "
-            "the format in data.meters.date_format"
-        )
-    return Times(stamps, form)
 
 
 @dataclass(frozen=True)

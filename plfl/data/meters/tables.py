@@ -36,13 +36,10 @@ DATED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field with a date."""
-SERIAL = r"(?:3[6-9]|4\d|5[0-4])\d{3}(?:[.,]\d+)?"
-"""Days as spreadsheets count them, from 2000 to 2050."""
 DIGITS = re.compile(
-    r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19}"
-    rf"|{SERIAL.removesuffix('?')})\s*"
+    r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13}|\d{16}|\d{19})\s*"
 )
-"""A date without separators, seconds to nanoseconds since 1970, or days with a fraction."""
+"""A date without separators, or seconds to nanoseconds since 1970."""
 _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
@@ -385,9 +382,6 @@ def _header(
             continue
         if not all(dated[run]) or len({len(row) for row in rows[run]}) > 1:
             continue
-        # The days of spreadsheets have no fraction at midnight.
-        if begin and re.fullmatch(SERIAL, rows[begin - 1][0].strip() if rows[begin - 1] else ""):
-            begin -= 1
         if header is not None:
             if header not in numbers:
                 break
@@ -438,20 +432,15 @@ def _above(rows: Sequence[Sequence[str]]) -> frozenset[str]:
 
 def _date_in(row: Sequence[str]) -> int:
     """The position of the date in a row of data."""
-    forms: tuple[Callable[[str], object], ...] = (DATED.match, _may_be_date)
+    forms: tuple[Callable[[str], object], ...] = (DATED.match, is_date)
     return next(at for form in forms for at, words in enumerate(row) if form(words))
-
-
-def _may_be_date(words: str) -> bool:
-    """Whether a field is a date, also one of the days of spreadsheets without a time."""
-    return is_date(words) or re.fullmatch(SERIAL, words.strip()) is not None
 
 
 def _undated(rows: Sequence[Sequence[str]], date: int, width: int) -> int:
     """The number of rows at the end, of up to `width` fields, that have no date at its position."""
     undated = 0
     for row in reversed(rows):
-        if len(_stripped(row)) > width or (date < len(row) and _may_be_date(row[date])):
+        if len(_stripped(row)) > width or (date < len(row) and is_date(row[date])):
             break
         undated += 1
     return undated
