@@ -334,7 +334,7 @@ class _Readings:
         is_start = self.keys.stamp == "start"
         loads = self.known["_load"].iloc[slice(-1) if is_start else slice(1, None)]
         beside = loads.where(is_usual)
-        # Of a load of the whole step, this is about 1 or more.
+        # A load of the whole step is about as large, or larger.
         expected: pd.Series = (beside.ffill() + beside.bfill()) / 2 * np.sqrt(steps / self.raw)
         excess = loads / (np.inf if self.keys.unit in POWER else expected)
         for length in np.unique(steps[~is_usual]):
