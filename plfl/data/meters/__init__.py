@@ -26,7 +26,7 @@ from plfl.data.meters.cleaning import EXPECTED, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import longest, runs
 from plfl.data.meters.layout import check_chosen
-from plfl.data.meters.paths import client_name, client_names, is_series, raw_files
+from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.stamps import standard_offset
 
@@ -34,7 +34,6 @@ __all__ = [
     "client_name",
     "clients",
     "files",
-    "is_series",
     "raw_files",
     "read",
     "read_file",

@@ -101,12 +101,6 @@ def read_exports(
             zone = zone_named(meters.timezone_of(name))
             keys = exports.keys[name]
             exports.meters[name] = clean(name, of_meter, zone, keys, interval, weather)
-    unique = len(set(exports.names)) == len(exports.names)
-    if meters.join_files and len(files) > 1 and unique and not exports.problems:
-        exports.problems.append(
-            "data.meters.join_files is set, but no meter is in several files; give files that are "
-            "parts of one meter the same name, in separate folders"
-        )
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
         some = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
