@@ -99,16 +99,16 @@ def _built(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Data
 
 def _alike(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yields the tables, read one by one; other features or another interval are refused."""
-    first: tuple[str, list[str]] | None = None
-    intervals: dict[int, str] = {}
+    first, columns, intervals = "", set[str](), dict[int, str]()
     for name, table in tables.items():
-        first = first or (name, list(table.columns))
-        for client, columns, others in ((name, [*table], first[1]), (*first, [*table])):
-            if missing := [column for column in others if column not in columns]:
-                raise DataError(
-                    f"client {client}: has no {', '.join(missing)}, but other clients of its state "
-                    "do; add the column or remove the feature from data.features"
-                )
+        if not first:
+            first, columns = name, {*table}
+        if differing := sorted({*table} ^ columns):
+            client = name if differing[0] in columns else first
+            raise DataError(
+                f"client {client}: has no {differing[0]}, but other clients of its state do; add "
+                "the column or remove the feature from data.features"
+            )
         if minutes := _interval(table):
             intervals.setdefault(minutes, name)
         if len(intervals) > 1:
