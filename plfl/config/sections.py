@@ -104,14 +104,6 @@ class Comstock(Section):
     draw: int | None = Field(None, ge=0)
     """Seed of a random draw from all buildings of a state; null: `data.buildings` or the paper's
     list."""
-    building_type: str | None = None
-    """Type of drawn buildings, such as `SmallOffice`; null: any."""
-
-    @model_validator(mode="after")
-    def _only_drawn_ones_have_a_type(self) -> Self:
-        if self.building_type is not None and self.draw is None:
-            raise ValueError("building_type: has an effect with draw only; set draw, the seed")
-        return self
 
 
 METER_ROLES = ("timestamp", "time_of_day", "meter")

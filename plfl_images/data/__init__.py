@@ -83,7 +83,7 @@ class Images(Source):
         return data.model_dump(mode="json", include={"source", "folder"})
 
     def fetch(self, data: Data, state: str) -> Receipt:
-        return {"source": data.source, "files": digests(self.archives(data)), "clients": {}}
+        return {"source": data.source, "files": digests(self.archives(data))}
 
     def save(self, study: Study, state: str, path: Path) -> None:
         self.pool(study.data).save(path)

@@ -15,7 +15,6 @@ HOURS = 48
 STAMPS = pd.date_range("2018-01-01 00:15", periods=4 * HOURS, freq="15min", name="timestamp")
 COUNTIES = {205362: "G3600050", 205363: "G3600050", 205364: "G3600470"}
 """Three buildings of New York and the counties of their weather."""
-KINDS = ("Hospital", "SmallOffice")
 """The types of buildings with even and odd ids."""
 
 
@@ -87,7 +86,6 @@ def write_store(
             columns |= {layout.names.state: state, "in.sqft": areas(ids)["in.sqft"]}
         else:
             columns |= areas(ids, floor)
-        columns["in.comstock_building_type"] = [KINDS[i % 2] for i in ids]
         write_metadata(root / layout.metadata(state, county), columns, ids)
     for building, county in counties.items():
         column = LOAD[1] if release.startswith("2025") else LOAD[0]

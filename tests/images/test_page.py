@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     baselines = Files.of(folder, "baselines.of")
     write_table(of_images.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
-    write_text(receipt, json.dumps({"source": "digits", "files": {}, "clients": {}}))
+    write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}
     files = JobFiles(cells, [baselines], pool, {"digits": receipt})
     collect(of, files, folder, None, reporting.of(of).collect)

@@ -136,19 +136,14 @@ def paper_buildings(state: str) -> list[int]:
     """Ids of the paper's 42 buildings of a state, in order; the first 12 are the paper's clients.
     They are valid for `PAPER_RELEASE` only (arXiv 2404.01517, `paper_buildings.csv`). DataError if
     the paper has no buildings in the state."""
-    known = paper_states()
-    if state not in known.values():
-        raise DataError(
-            f"data.states: the paper has no buildings in {state!r}, only in "
-            f"{', '.join(dict.fromkeys(known.values()))}; list ids in data.buildings.{state}, or "
-            "draw them with data.comstock.draw"
-        )
-    return [building for building, where in known.items() if where == state]
-
-
-def paper_states() -> dict[int, str]:
-    """The state of each of the paper's buildings, in the paper's order."""
     path = Path(__file__).with_name("paper_buildings.csv")
     with path.open(encoding="utf-8", newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: (row["state"], int(row["order"])))
-    return {int(row["bldg_id"]): row["state"] for row in rows}
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["order"]))
+    known = [int(row["bldg_id"]) for row in rows if row["state"] == state]
+    if not known:
+        raise DataError(
+            f"data.states: the paper has no buildings in {state!r}, only in "
+            f"{', '.join(sorted({row['state'] for row in rows}))}; list ids in "
+            f"data.buildings.{state}, or draw them with data.comstock.draw"
+        )
+    return known

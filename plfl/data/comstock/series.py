@@ -6,7 +6,7 @@ A *store* is a folder with files under the same keys as in the public bucket, se
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
-from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys, paper_states
+from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
 from plfl.data.examples import ExampleTables
 
 INTERVAL = 15
@@ -52,17 +52,6 @@ hour."""
 
 EST = -5
 
-KNOWN = {
-    "building type": ("in.comstock_building_type", "in.building_type"),
-    "climate zone": (
-        "in.as_simulated_ashrae_iecc_climate_zone_2006",
-        "in.ashrae_iecc_climate_zone_2006",
-        "in.climate_zone_ashrae_2006",
-    ),
-}
-"""Further information about buildings, and the possible names of its columns. It is only shown.
-Climate zones are those of ASHRAE 169-2006."""
-
 AGAIN = "delete the file and download it again"
 
 
@@ -77,8 +66,6 @@ class Building:
     """GISJOIN of the county whose weather it has."""
     static: dict[str, float]
     """The constant features."""
-    known: dict[str, str]
-    """The entries of `KNOWN` in the metadata, such as "SmallOffice" and "5A"."""
 
 
 def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTables:
@@ -163,7 +150,7 @@ def metadata(
     root: Path, layout: ReleaseKeys, state: str, keys: Sequence[str], features: Collection[str] = ()
 ) -> pd.DataFrame:
     """The buildings of a state in metadata files of the store: `id`, the `key` of the file,
-    `county`, constant `features` and the names of `KNOWN`. Unusable files are refused."""
+    `county` and constant `features`. Unusable files are refused."""
     names = layout.names
     columns: dict[str, tuple[str, ...]] = {"id": ("bldg_id",), "county": (names.county,)}
     columns |= {feature: STATIC[feature] for feature in names.static if feature in features}
@@ -171,7 +158,7 @@ def metadata(
         columns["state"] = (names.state,)
     tables = []
     for key in keys:
-        table = _parquet(root / key, columns, optional=KNOWN)
+        table = _parquet(root / key, columns)
         if not pd.api.types.is_integer_dtype(table["id"]):
             raise DataError(f"{root / key}: column 'bldg_id' has no whole numbers; {AGAIN}")
         if names.state:
@@ -193,7 +180,12 @@ def buildings(
     table = metadata(root, layout, state, metadata_keys(root, layout, state), features)
     table = table[table["id"].isin(ids)].set_index("id")
     if absent := [i for i in ids if i not in table.index]:
-        raise _unknown(layout, state, absent)
+        raise DataError(
+            f"{layout.release}, upgrade {layout.upgrade}: there is no building "
+            f"{', '.join(map(str, absent))} in {state}. Ids belong to one state and are renumbered "
+            f"in every release (the paper's hold for {PAPER_RELEASE}); check "
+            f"data.buildings.{state} and data.comstock"
+        )
     where = root / layout.metadata(state)
     with _reading(where):
         static = table[[name for name in STATIC if name in table]].astype(float)
@@ -204,14 +196,12 @@ def buildings(
         if not re.fullmatch("[A-Za-z0-9]+", str(county)):
             raise DataError(f"{where}: {county!r} is not the GISJOIN of a county; {AGAIN}")
     constants = static.to_dict("index")
-    words = table[[name for name in KNOWN if name in table]].astype("string").to_dict("index")
     return [
         Building(
             id=i,
             metadata=str(table["key"][i]),
             county=str(table["county"][i]),
             static={str(name): float(value) for name, value in constants[i].items()},
-            known={str(name): str(word) for name, word in words[i].items() if pd.notna(word)},
         )
         for i in ids
     ]
@@ -222,42 +212,20 @@ def draw(root: Path, data: Data, state: str) -> list[int]:
     few, and unusable metadata, are refused.
 
     They are the first `data.clients` ids in the order of the SHA-256 of "seed/state/id", so more
-    clients, or another type of building, do not change the order.
+    clients do not change the order.
     """
-    layout, kind = ReleaseKeys.of(data), data.comstock.building_type
+    layout = ReleaseKeys.of(data)
     table = metadata(root, layout, state, metadata_keys(root, layout, state))
-    if kind is not None:
-        unknown = pd.Series(index=table.index, dtype="string")
-        kinds = table.get("building type", unknown).astype("string")
-        if kind not in (existing := sorted(kinds.dropna().unique())):
-            raise DataError(
-                f"data.comstock.building_type: {layout.release} has no {kind!r} in {state}, only "
-                f"{', '.join(existing) or 'unknown types'}{did_you_mean(kind, existing)}"
-            )
-        table = table[kinds == kind]
     if len(table) < (clients := data.clients_of(state)):
         raise DataError(
             f"data.clients: {clients} clients, but {layout.release} has {len(table)} buildings "
-            f"{f'of type {kind} ' if kind else ''}in {state}; lower it"
+            f"in {state}; lower it"
         )
 
     def order(building: int) -> str:
         return hashlib.sha256(f"{data.comstock.draw}/{state}/{building}".encode()).hexdigest()
 
     return sorted(map(int, table["id"]), key=order)[:clients]
-
-
-def _unknown(layout: ReleaseKeys, state: str, absent: Sequence[int]) -> DataError:
-    """The error for buildings that are not in `state`; those of the paper are told apart."""
-    paper = paper_states() if layout.release == PAPER_RELEASE else {}
-    named = ", ".join(
-        f"{i} (it is in {paper[i]})" if paper.get(i, state) != state else str(i) for i in absent
-    )
-    return DataError(
-        f"{layout.release}, upgrade {layout.upgrade}: there is no building {named} in {state}. Ids "
-        "belong to one state and are renumbered in every release (the paper's hold for "
-        f"{PAPER_RELEASE}); check data.buildings.{state} and data.comstock"
-    )
 
 
 def _load(path: Path) -> pd.Series:
@@ -299,18 +267,11 @@ def _check_hours(where: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
         )
 
 
-def _parquet(
-    path: Path,
-    columns: dict[str, tuple[str, ...]],
-    optional: Mapping[str, tuple[str, ...]] | None = None,
-) -> pd.DataFrame:
-    """Columns of a Parquet file, by new name; each is given by its possible names in the file.
-    `optional` columns can be missing."""
+def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
+    """Columns of a Parquet file, by new name; each is given by its possible names in the file."""
     with _reading(path):
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}
-        for name, names in (optional or {}).items():
-            ours |= dict.fromkeys([n for n in names if n in held][:1], name)
         table = pq.read_table(path, columns=list(ours), partitioning=None)
         # With `ignore_metadata` alone, pandas' metadata would still be parsed.
         return pd.DataFrame(table.replace_schema_metadata().to_pandas()).rename(columns=ours)

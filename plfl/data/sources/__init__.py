@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # see above
 
 
 Receipt = dict[str, Any]
-"""`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
-by name, further information about each client as text."""
+"""`source`; `files`: the SHA-256 of each file, by its path from the working directory."""
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:

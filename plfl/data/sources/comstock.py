@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from plfl.base.errors import DataError
 from plfl.base.files import sweep
-from plfl.config.named import CC_BY, FEATURES, Origin
+from plfl.config.named import CC_BY, Origin
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
 from plfl.data.sources import Receipt, Source
 
 if TYPE_CHECKING:  # the workflow lists buildings without reading any
-    from plfl.data.comstock.series import Building
     from plfl.data.examples import ExampleTables
 
 
@@ -69,30 +67,11 @@ class ComstockSource(Source):
         return {str(self.root(data) / key): digest for key, digest in files}
 
     def fetch(self, data: Data, state: str) -> Receipt:
-        from plfl.data.comstock import series
-
-        sweep(root := self.root(data))
+        sweep(self.root(data))
         files = self.bring(data, state, self.buildings(data, state))
-        ids, layout = self._ids(data, state), releases.ReleaseKeys.of(data)
-        tables = series.buildings(root, layout, state, ids, data.features)
-        return {"source": data.source, "files": files, "clients": _known(tables)}
+        return {"source": data.source, "files": files}
 
     def series(self, data: Data, state: str) -> ExampleTables:
         from plfl.data.comstock import series
 
         return series.read(self.root(data), data, state, self._ids(data, state))
-
-
-def _known(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
-    """Facts about buildings in the metadata, by client, as text."""
-    return {
-        str(building.id): {
-            **building.known,
-            "county (GISJOIN)": building.county,
-            **{
-                name.replace("_", " "): f"{value:.0f} {FEATURES[name].unit}"
-                for name, value in building.static.items()
-            },
-        }
-        for building in buildings
-    }

@@ -32,12 +32,7 @@ class MetersSource(Source):
         return [*meters.files(data, state), *([weather] if weather else [])]
 
     def fetch(self, data: Data, state: str) -> Receipt:
-        from plfl.data import meters
-
-        clients = meters.clients(data, state).items()
-        known = {name: {"file": path.as_posix()} for name, path in clients}
-        files = digests(self.own_files(data, state))
-        return {"source": data.source, "files": files, "clients": known}
+        return {"source": data.source, "files": digests(self.own_files(data, state))}
 
     def series(self, data: Data, state: str) -> dict[str, pd.DataFrame]:
         from plfl.data import meters

@@ -233,8 +233,6 @@ def test_an_unknown_building_is_named_with_state_release_and_remedy(tmp_path: Pa
         told = (f"{PAPER_RELEASE}, upgrade 10: ", f"building {unknown} in NY", "data.buildings.NY")
         with naming(DataError, *told, "data.comstock"):
             read(tmp_path, [*IDS, unknown])
-    with naming(DataError, "15227 (it is in CA), 7 in NY"):
-        read(tmp_path, [15227, IDS[0], 7])
     release = "2021/comstock_amy2018_release_1"
     layout = write_store(tmp_path, release, 0)
     change(tmp_path / layout.metadata("NY"), lambda t: t.assign(**{"in.state_abbreviation": "VT"}))
