@@ -101,23 +101,10 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         DataError: the file cannot be used, or has no such meter.
     """
     client = client or client_name(path)
-    # In the name of a client, a hyphen can replace another character.
-    only = [escape(client).replace("-", "?")]
-    zone = {"timezone": meters.timezone_of(client), "timezones": {}}
-    chosen: dict[str, Any] = {"only": only, "leave_out": [], "since": None, "until": None}
-    chosen["cumulative"] = meters.cumulative  # few readings may rise by chance
-    meters = meters.model_copy(update=zone | chosen)
-    exports = read_exports([path], meters, meters.interval, {path: client})
-    if exports.names and client not in client_names(exports.names).values():
-        raise DataError(
-            f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
-            f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
-        )
-    exports.refuse()
-    notes: list[str] = []
-    series = _new_series(exports, _by_client(exports)[client], meters, notes)
-    _tell(notes)
-    return series
+    tables, problems = read_files([path], meters, client)
+    if problems:
+        raise DataError("\n".join(problems))
+    return tables[client]
 
 
 def read_files(
@@ -130,48 +117,36 @@ def read_files(
     a meter, its readings are joined; where they overlap, those of the later file count. Without a
     `client`, all meters that `meters` selects are read. `by_file`: a file has one, named like it.
     """
-    by_name: dict[str, pd.DataFrame] = {}
-    problems: list[str] = []
-    only = [pattern.replace("{state}", "*") for pattern in meters.only]
-    meters = meters.model_copy(update={"since": None, "until": None, "only": only})
-    for path in paths:
-        tables: dict[str, pd.DataFrame] = {}
-        with collected(problems):
-            if client is not None:
-                tables[client] = read_file(path, meters, client)
-            else:
-                tables = _all_of(path, meters, by_file, problems)
-        for name, table in tables.items():
-            by_name[name] = table.combine_first(by_name[name]) if name in by_name else table
-            # A gap between two files is a gap of the series.
-            minutes = table.index[1] - table.index[0] if len(table) > 1 else None
-            if minutes is not None:
-                by_name[name] = by_name[name].asfreq(minutes)
-    return by_name, problems
-
-
-def _all_of(
-    path: Path, meters: Meters, by_file: bool, problems: list[str]
-) -> dict[str, pd.DataFrame]:
-    """The series of all meters in a file. What is wrong with single ones is added to `problems`."""
-    exports = read_exports(
-        [path], meters, meters.interval, {path: client_name(path)} if by_file else None
-    )
-    problems += exports.problems
-    notes: list[str] = []
-    tables: dict[str, pd.DataFrame] = {}
-    for client, name in _by_client(exports).items():
-        with collected(problems):
-            tables[client] = _new_series(exports, name, meters, notes)
+    paths = list(paths)
+    keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
+    keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
+    keys["cumulative"] = meters.cumulative  # few readings may rise by chance
+    keys["only"] = [pattern.replace("{state}", "*") for pattern in meters.only]
+    if client is not None:
+        # In the name of a client, a hyphen can replace another character.
+        keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
+    meters = meters.model_copy(update=keys)
+    alone = {path: client or client_name(path) for path in paths} if client or by_file else None
+    exports = read_exports(paths, meters, meters.interval, alone)
+    problems, notes = exports.problems, list[str]()
     left_out = [name for name in exports.names if name not in exports.meters]
-    if left_out and not exports.problems:
+    tables: dict[str, pd.DataFrame] = {}
+    for of_name, name in _by_client(exports).items():
+        with collected(problems):
+            tables[of_name] = _new_series(exports, name, meters, notes)
+    if client is not None and exports.names and client not in client_names(exports.names).values():
+        problems.append(
+            f"{paths[0]}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
+            f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
+        )
+    elif client is None and left_out and not problems:
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         notes.append(
-            f"{path}: {', '.join(left_out[:3])}{more}: not among the study's meters; "
+            f"{paths[0]}: {', '.join(left_out[:3])}{more}: not among the study's meters; "
             "`plfl forecast --new` forecasts new ones"
         )
     _tell(notes)
-    return tables
+    return tables, problems
 
 
 def _read(data: Data, state: str) -> Exports:
