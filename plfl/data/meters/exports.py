@@ -137,7 +137,7 @@ def _pieces(
                 if times.offset is None:
                     exports.local[table.path] = list(parts)
                 if not meters.join_files:
-                    _check_unique(table, columns, parts, pieces)
+                    _check_unique(table, parts, pieces)
                 for name, piece in parts.items():
                     if exports.keys.setdefault(name, keys) != keys:
                         raise DataError(
@@ -239,22 +239,19 @@ def _form(table: RawTable, columns: Layout, times: Times, keys: Meters) -> str:
 
 
 def _check_unique(
-    table: RawTable, columns: Layout, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
+    table: RawTable, parts: Iterable[str], before: Mapping[str, Sequence[Piece]]
 ) -> None:
     """Refuse meters that an earlier file also has, and suggest how else the files can be read."""
     again = [name for name in parts if name in before]
     if not again:
         return
     shown = ", ".join(map(repr, again[:3])) + (" …" if len(again) > 3 else "")
-    column = before[again[0]][0].columns[again[0]]
-    remedy = f"if every file holds one meter, set data.meters.columns: {flow({'load': column})}; "
-    if columns.kind == "one meter" and columns.meter is None:
-        remedy = "if they are two meters, rename one of the files; "
-    elif columns.kind == "long":
-        remedy = ""
+    first = before[again[0]][0]
     raise DataError(
-        f"{table.path}: {before[again[0]][0].table.path} has {shown}, too; {remedy}if the files "
-        "hold parts of the same meters, set data.meters.join_files: true"
+        f"{table.path}: {first.table.path} has {shown}, too; if they are several meters, rename "
+        "the files or columns; if every file holds one meter, set data.meters.columns: "
+        f"{flow({'load': first.columns[again[0]]})}; if the files hold parts of the same meters, "
+        "set data.meters.join_files: true"
     )
 
 
