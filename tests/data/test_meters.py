@@ -243,24 +243,19 @@ def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
 
 
 @pytest.mark.parametrize(
-    ("zone", "hint", "interval", "which"),
-    [
-        ("America/Chicago", "America/New_York", 15, 0),
-        ("Europe/London", "Europe/Berlin", 60, 0),
-        ("Europe/London", "Europe/Berlin", 15, 1),
-        ("Australia/Melbourne", "Australia/Sydney", 60, 1),
-    ],
+    ("zone", "interval", "which"),
+    [("America/Chicago", 15, 0), ("Europe/London", 15, 1), ("Australia/Melbourne", 60, 1)],
 )
-def test_clock_changes_are_recognised_in_a_fixed_zone(meter, caplog, zone, hint, interval, which):
+def test_clock_changes_are_recognised_in_a_fixed_zone(meter, caplog, zone, interval, which):
     change = changes(zone, 2018)[which]
     day = pd.Timedelta(days=2)
     path = meter(frame(wall(zone, str(change - day)[:19], str(change + day)[:19], interval)))
     try:
         read(path, interval=interval)
     except DataError as error:  # readings of two hours have the same stamps
-        assert f"set data.meters.timezone ({hint})" in str(error)
+        assert "daylight saving time, set data.meters.timezone to its place" in str(error)
     else:
-        assert f"clocks change in {hint} (is data.meters.timezone right?): 1" in caplog.text
+        assert "gaps of an hour on a Sunday (is data.meters.timezone right?): 1" in caplog.text
 
 
 # -- gaps ----------------------------------------------------------------------------------------

@@ -133,12 +133,6 @@ def e_distribuzione() -> list[str]:
     return [f"Giorno;{names}", *by_day(15, "%d/%m/%Y", "{date};{commas}")]
 
 
-def wiener_netze() -> list[str]:
-    """Austria: a date, the two times of day, and a unit in the header."""
-    row = "{start:%d.%m.%Y};{start:%H:%M:%S};{end:%H:%M:%S};{comma}"
-    return ["Datum;Zeit von;Zeit bis;Verbrauch [kWh]", *by_interval(15, "Europe/Vienna", row)]
-
-
 def p1_monitor() -> list[str]:
     """The Netherlands: cumulative registers of two tariffs, and gas."""
     use = loads(60)
@@ -152,14 +146,6 @@ def p1_monitor() -> list[str]:
             for i, (end, a, b) in enumerate(zip(ends, low, high, strict=True))
         ),
     ]
-
-
-def jemena() -> list[str]:
-    """Victoria: one row per day, with the meter and spans as names of columns."""
-    names = ",".join(f"{first} - {last}" for first, last in pairwise(clocks(30)))
-    row = "6123456789,1234567,Consumption,{date},No,{readings}"
-    head = f"NMI,METER SERIAL NUMBER,CON/GEN,DATE,ESTIMATED?,{names}"
-    return [head, *by_day(30, "%d-%b-%Y", row)]
 
 
 def green_button() -> str:
@@ -192,8 +178,6 @@ FORMS: dict[str, tuple[str, Callable[[], list[str]], int, str, dict[str, object]
     "NEM12": ("a.csv", nem12, 30, "Etc/GMT-10", {}),
     "Datadis": ("a.csv", datadis, 60, "Europe/Madrid", {}),
     "E-distribuzione": ("a.csv", e_distribuzione, 15, "Europe/Rome", {}),
-    "Wiener Netze": ("a.csv", wiener_netze, 15, "Europe/Vienna", {}),
-    "Jemena": ("a.csv", jemena, 30, "Australia/Melbourne", {}),
     "P1 monitor": (
         *("a.csv", p1_monitor, 60, "Europe/Amsterdam"),
         {"cumulative": True, "add": r" T[12]"},

@@ -20,9 +20,9 @@ from plfl.data.meters.faults import differences, longest_gap, runs, without_jump
 from plfl.data.meters.layout import unit_of
 from plfl.data.meters.stamps import (
     Times,
-    clock_change,
     fixed_zone,
     instants,
+    may_be_clock_change,
     standard_offset,
 )
 from plfl.data.meters.tables import RawTable
@@ -230,14 +230,14 @@ def _ambiguous(here: _Place, rows: pd.DataFrame, at: int, times: int) -> str:
     """What is wrong with different readings for the same times, of which `at` is the first."""
     if are_two_registers(rows["_load"].dropna().to_numpy()):
         return _of_two_registers(here, rows)
-    wall = rows["_wall"].iloc[at]
-    fixed = clock_change(wall) if here.piece(rows, at).times.offset is None else None
-    clock = f"; if the meter has daylight saving time, set data.meters.timezone ({fixed})"
+    wall, clock = rows["_wall"].iloc[at], ""
+    if here.piece(rows, at).times.offset is None and may_be_clock_change(wall):
+        clock = "; if the meter has daylight saving time, set data.meters.timezone to its place"
     return (
         f"{here.line(rows, at + 1)}: differs from "
         f"{here.line(rows, at)} for the same time, {wall} ({counted(times, 'such time')}); "
-        f"choose data.meters.duplicates: first, last or mean{clock if fixed else ''}; if several "
-        "columns or files are mixed up, set data.meters.columns.load"
+        f"choose data.meters.duplicates: first, last or mean{clock}; if several columns or files "
+        "are mixed up, set data.meters.columns.load"
     )
 
 
@@ -384,10 +384,9 @@ class _Readings:
         if len(offsets) == 1:  # a clock that never changes
             steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
             for at in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
-                clock = clock_change(walls[at])
-                if clock and here.piece(self.rows, at).times.offset is None:
-                    what = f"gap of an hour when clocks change in {clock}"
-                    done[f"{what} (is data.meters.timezone right?)"] += 1
+                is_local = here.piece(self.rows, at).times.offset is None
+                if is_local and may_be_clock_change(walls[at]):
+                    done["gaps of an hour on a Sunday (is data.meters.timezone right?)"] += 1
         for piece in here.pieces:
             stated = unit_of(piece.table, piece.columns[here.name])
             if stated not in (None, keys.unit):

@@ -42,14 +42,6 @@ _EPOCHS = ((10, "s", 1), (13, "ms", 1e3), (16, "µs", 1e6), (19, "ns", 1e9))
 """Digits of a count since 1970, its unit, and how many of them are in a second."""
 ENDS = re.compile(r"end|until|\b(to|bis|fin|fine|tot|til)\b|hasta|eind", re.IGNORECASE)
 """Names of columns with the ends of intervals."""
-# One zone for each rule of daylight saving time in use, to recognise a change of clocks in a file.
-_CLOCKS = (
-    "America/New_York",
-    "Europe/Berlin",
-    "Australia/Sydney",
-    "Pacific/Auckland",
-    "America/Santiago",
-)
 _HOUR = pd.Timedelta(hours=1)
 
 
@@ -307,13 +299,10 @@ def zone_named(name: str) -> ZoneInfo:
         raise DataError(f"data.meters.timezone: {name!r} is not allowed: {error}") from None
 
 
-def clock_change(wall: pd.Timestamp) -> str | None:
-    """A zone whose clocks change within three hours of `wall`; others may have the same rule."""
-    before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
-    for name in _CLOCKS:
-        if _offset_at(ZoneInfo(name), before) != _offset_at(ZoneInfo(name), after):
-            return name
-    return None
+def may_be_clock_change(wall: pd.Timestamp) -> bool:
+    """Whether clocks may change around a local time: on most continents in the first hours of a
+    Sunday."""
+    return wall.day_of_week == 6 and wall.hour <= 3
 
 
 def standard_offset(zone: ZoneInfo) -> timedelta:
