@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
-import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +20,7 @@ plfl deploy --config config/smoke.yaml --rounds 3
 plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002
 plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0
 plfl deploy client --config study.yaml --keys 9360001 --building 9360001 --server 10.0.0.1:8000
-plfl deploy forecasts --config study.yaml --building 9360001 --keys answers/server
+plfl deploy forecasts --model results/campus --building school --readings school.csv
 """
 
 
@@ -41,15 +39,18 @@ def add(commands: Commands) -> None:
     server.set_defaults(run=_serve)
     _add_study(server)
     _add_policy(server)
-    _add_address(server, DEFAULT_PORT)
+    option = server.add_argument
+    option("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    _add_port(server, DEFAULT_PORT)
     text = "the folder keys/server created by `plfl deploy keys`"
-    server.add_argument("--keys", type=Path, default=Path("keys/server"), help=text)
+    option("--keys", type=Path, default=Path("keys/server"), help=text)
 
     client = single.add_parser("client", help="run one building: its worker and its SuperNode")
     client.set_defaults(run=_attend)
     _add_study(client)
-    _add_building(client)
     option = client.add_argument
+    option("--building", required=True, help="name of the client in the study")
+    option("--folder", type=Path, help="folder of the client; default: below the results folder")
     text = "the folder keys/clients/NAME created by `plfl deploy keys`"
     option("--keys", type=Path, metavar="FOLDER", required=True, help=text)
     text = "address of the server; default: %(default)s"
@@ -57,25 +58,16 @@ def add(commands: Commands) -> None:
     text = "seconds to keep trying if the server refuses this client; default: %(default)s"
     option("--retry-seconds", type=float, default=90.0, metavar="S", help=text)
 
-    about = "serve the forecasts of one building to a third party"
+    about = "serve the forecasts of one building to programs of this machine"
     forecasts = single.add_parser("forecasts", help=about)
     forecasts.set_defaults(run=_forecasts)
-    _add_study(forecasts)
-    _add_building(forecasts)
-    _add_address(forecasts, DEFAULT_PORT + 1)
-    secured = forecasts.add_mutually_exclusive_group(required=True)
-    text = "the folder keys/server created by `plfl deploy keys`"
-    secured.add_argument("--keys", type=Path, metavar="FOLDER", help=text)
-    text = "no encryption and no authentication; for programs of this machine only"
-    secured.add_argument("--insecure", action="store_true", help=text)
     option = forecasts.add_argument
-    text = "newer readings, in the layout of the study's meters; default: those of the folder"
-    option("--readings", type=Path, metavar="FILE", help=text)
-    text = (
-        "a file of results/NAME/models, or the results folder, instead of the model of a deployed "
-        "client; needs --readings"
-    )
-    option("--model", type=Path, metavar="FILE", help=text)
+    text = "a results folder, a file of its models, or the folder of a deployed client"
+    option("--model", type=Path, required=True, metavar="PATH", help=text)
+    option("--building", required=True, help="name of the client in the study")
+    text = "its newest readings, in the layout of the study's meters; read at each request"
+    option("--readings", type=Path, required=True, metavar="FILE", help=text)
+    _add_port(forecasts, DEFAULT_PORT + 1)
 
     keys = single.add_parser("keys", help="create keys and certificates")
     keys.set_defaults(run=_keys)
@@ -85,7 +77,6 @@ def add(commands: Commands) -> None:
     option("--client", action="append", default=[], metavar="NAME", help="name of a client")
     text = "name or address at which clients reach the server"
     option("--host", action="append", default=[], help=text)
-    option("--replace", action="store_true", help="overwrite existing keys")
 
     about = "compare a small federation with the simulator, bit by bit"
     check = single.add_parser("check", help=about)
@@ -103,16 +94,9 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     option("--rounds", type=int, help="number of rounds, instead of federation.rounds")
 
 
-def _add_building(parser: argparse.ArgumentParser) -> None:
-    option = parser.add_argument
-    option("--building", required=True, help="name of the client in the study")
-    option("--folder", type=Path, help="folder of the client; default: below the results folder")
-
-
-def _add_address(parser: argparse.ArgumentParser, port: int) -> None:
-    option = parser.add_argument
-    option("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
-    option("--port", type=int, default=port, help="port to listen on; default: %(default)s")
+def _add_port(parser: argparse.ArgumentParser, port: int) -> None:
+    text = "port to listen on; default: %(default)s"
+    parser.add_argument("--port", type=int, default=port, help=text)
 
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:
@@ -175,7 +159,7 @@ def _serve(options: argparse.Namespace) -> None:
             f"clients took part, {summary.seconds:.1f} s{missing}"
         )
 
-    keys, policy = ServerKeys.of(options.keys), _policy(options, len(roster(study, cell)))
+    keys, policy = ServerKeys(options.keys), _policy(options, len(roster(study, cell)))
     serve(CellFolders(study, cell), policy, options.host, options.port, keys, report)
 
 
@@ -195,63 +179,23 @@ def _attend(options: argparse.Namespace) -> None:
         )
     study, cell = _chosen(options)
     folder = options.folder or CellFolders(study, cell).client(name)
-    attend(study, cell, name, folder, server, ClientKeys.of(options.keys), options.retry_seconds)
+    attend(study, cell, name, folder, server, ClientKeys(options.keys), options.retry_seconds)
 
 
 def _forecasts(options: argparse.Namespace) -> None:
-    from plfl.deploy.folders import CellFolders
-    from plfl.deploy.forecasts import Forecasts, ForecastServer, serve
+    from plfl.deploy.forecasts import Forecasts, serve
 
-    file, name, keys = options.model, options.building, None
-    if file is None:
-        study, cell = _chosen(options)
-    elif options.readings is None:
-        raise PlflError("--model: needs --readings, the file with the newest readings")
-    else:
-        from plfl.forecast.choice import Forecasters
-        from plfl.forecast.model import load
-
-        if file.is_dir():
-            choice = Forecasters(file).of(name)
-            _say(f"{name}: {choice.name}, {choice.why}")
-            file = choice.file
-        model = load(file)
-        study, cell = model.study, model.cell
-    if options.keys:
-        from plfl.deploy import flower
-
-        flower.require()
-        from plfl.deploy.keys import ServerKeys
-
-        keys = ServerKeys.of(options.keys)
-    elif not _is_here(options.host):
-        raise PlflError(
-            f"--insecure is for this machine only and {options.host} is not; use --keys"
-        )
-    logging.basicConfig(format="%(asctime)s %(message)s")
-    logging.getLogger("plfl").setLevel(logging.INFO)
-    folder = options.folder or (Path() if file else CellFolders(study, cell).client(name))
-    forecasts = Forecasts(study, cell, name, folder, options.readings, file)
-    forecasts("local")  # fails now if there is no model, or if the readings are unusable
-    serve(ForecastServer(forecasts, options.host, options.port, keys), _say)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    serve(Forecasts(options.model, options.building, options.readings), options.port, _say)
 
 
 def _keys(options: argparse.Namespace) -> None:
     from plfl.deploy import flower
 
     flower.require()
-    from plfl.deploy.keys import CA, expiry, make
+    from plfl.deploy.keys import make
 
-    made = make(options.folder, options.client, options.host, replace=options.replace)
+    made = make(options.folder, options.client, options.host)
     _say("\n".join(f"{path}: copy this folder to its host" for path in made) or "nothing to create")
-    _say(f"valid until {expiry(options.folder / CA):%Y-%m-%d}")
 
 
 def _check(options: argparse.Namespace) -> None:

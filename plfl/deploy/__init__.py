@@ -10,5 +10,5 @@ what one endpoint sends, the other receives. No update rule is implemented here.
 - `server_host`: the server's SuperLink and ServerApp: started, watched
 - `client_host`: the long-lived process of one building, and its SuperNode
 - `local`: a complete federation on this machine, and its comparison with the simulator
-- `forecasts`: a building's forecasts for a third party
+- `forecasts`: a building's forecasts for programs of its machine
 """

@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +53,7 @@ def attend(
     """Run a client until it is stopped: answer the messages that its SuperNode receives.
 
     A SuperNode that ends is restarted, unless the connection cannot succeed: the server has refused
-    it for `retry_seconds` seconds, or has no certificate that `keys` trust.
+    it, or has another certificate than that of `keys`, for `retry_seconds` seconds.
 
     Raises:
         PlflError: the server is not trusted or refuses this client, another client uses the folder,
@@ -63,13 +62,12 @@ def attend(
     flower.require()
     os.umask(0o077)
     private_folder(folder)
-    link = flower.Link(address, keys.trusted)
-    seals: list[Seal] = []
+    link, seal = flower.Link(address, keys.certificate), keys.seal()
     problems: list[PlflError] = []
 
     def supervise() -> None:
         try:
-            _run_supernode(processes, link, folder, keys, seals, retry_seconds)
+            _run_supernode(processes, link, folder, keys, retry_seconds)
         except PlflError as error:
             problems.append(error)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -88,17 +86,17 @@ def attend(
                 while True:
                     # A relay may end before it gets its answer; the server then asks again.
                     with suppress(EOFError, ConnectionError), listener.accept() as connection:
-                        connection.send_bytes(_answer(client, connection.recv_bytes(), seals))
+                        connection.send_bytes(_answer(client, connection.recv_bytes(), seal))
             except SystemExit:
                 if not problems:
                     raise
                 raise PlflError(f"client {building}: {problems[0]}") from None
 
 
-def _answer(client: DeployedClient, data: bytes, seals: Sequence[Seal]) -> bytes:
+def _answer(client: DeployedClient, data: bytes, seal: Seal) -> bytes:
     """The sealed answer to a message; empty if the server has not sealed the message."""
     try:
-        return seals[-1].close(client.answer(seals[-1].open(data)))
+        return seal.close(client.answer(seal.open(data)))
     except PlflError as error:
         log.error("message of the server: %s", error)
         return b""
@@ -109,11 +107,9 @@ def _run_supernode(
     link: flower.Link,
     folder: Path,
     keys: ClientKeys,
-    seals: list[Seal],
     retry_seconds: float,
 ) -> None:
-    """Run a SuperNode and its SuperExec, and restart them. The seal for each connection is appended
-    to `seals`.
+    """Run a SuperNode and its SuperExec, and restart them.
 
     Raises:
         PlflError: the connection to the server cannot succeed.
@@ -122,11 +118,6 @@ def _run_supernode(
     accepted = time.monotonic()
     while True:
         begun = time.monotonic()
-        try:
-            seals.append(keys.seal(link.address))
-        except OSError:  # the server has not started yet
-            time.sleep(1)
-            continue
         local = flower.Link(f"127.0.0.1:{free_port()}")
         commands = {
             "supernode": flower.supernode(link, local, secret, folder, keys.key),
@@ -141,9 +132,11 @@ def _run_supernode(
             accepted = time.monotonic()
         elif begun - accepted > retry_seconds:
             raise PlflError(
-                f"the server at {link.address} refuses it: the server does not know the client's "
-                "key, or another process uses it; copy the client's file in server/clients, "
-                "created by the same `plfl deploy keys`, to the server's folder of keys"
+                f"the server at {link.address} refuses it: it does not know the client's key or "
+                f"another process uses this key, or it has another certificate than {link.trusted} "
+                "or another address than that has; copy both folders that the same `plfl deploy "
+                f"keys` created, with the address as --host. {processes.log('supernode')} ends with"
+                f"\n{output}"
             )
         time.sleep(1)
 

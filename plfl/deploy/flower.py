@@ -48,8 +48,8 @@ SWITCHES = {
 }
 TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
-REFUSED = re.compile(r"\[code: (2001|2004)\]")
-"""Output of a SuperNode that the server refuses."""
+REFUSED = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
+"""Output of a SuperNode that the server refuses, or that refuses the server."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -59,8 +59,8 @@ class Link:
 
     address: str
     """Host and port."""
-    root_certificates: Path | None = None
-    """Certificate of the CA that the clients trust; None: no encryption, within this machine."""
+    trusted: Path | None = None
+    """The certificate of the server; None: no encryption, within this machine."""
 
 
 def require() -> str:
@@ -93,20 +93,18 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return kept | SWITCHES | {"PATH": path, "FLWR_HOME": str(home.resolve())} | more
 
 
-def superlink(
-    link: Link, secret: Path, database: Path, certificates: tuple[Path, Path, Path]
-) -> list[str]:
+def superlink(link: Link, secret: Path, database: Path, key: Path) -> list[str]:
     """Command of a SuperLink that listens at the address of `link`.
 
-    `secret`: file that gives a SuperExec the right to start ServerApps. `certificates`: certificate
-    of the CA, certificate and private key of the server.
+    `secret`: file that gives a SuperExec the right to start ServerApps. `key`: the private key of
+    the certificate of `link`.
     """
+    assert link.trusted is not None
     command = [_program("flower-superlink"), *_listen(link.address), *_isolated(secret)]
     command += ["--database", str(database.resolve())]
-    names = ("--ssl-ca-certfile", "--ssl-certfile", "--ssl-keyfile")
-    for name, path in zip(names, certificates, strict=True):
-        command += [name, str(path.resolve())]
-    return [*command, "--enable-supernode-auth"]
+    certificate = str(link.trusted.resolve())
+    command += ["--ssl-ca-certfile", certificate, "--ssl-certfile", certificate]
+    return [*command, "--ssl-keyfile", str(key.resolve()), "--enable-supernode-auth"]
 
 
 def superexec(link: Link, secret: Path) -> list[str]:
@@ -144,9 +142,9 @@ def _isolated(secret: Path) -> list[str]:
 
 
 def _trust(link: Link) -> list[str]:
-    if link.root_certificates is None:
+    if link.trusted is None:
         return ["--insecure"]
-    return ["--root-certificates", str(link.root_certificates.resolve())]
+    return ["--root-certificates", str(link.trusted.resolve())]
 
 
 def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]:
@@ -183,11 +181,11 @@ def status(run: str, home: Path) -> str:
 
 def _configure(link: Link, home: Path) -> None:
     """Tell the command `flwr` where the SuperLink is."""
-    assert link.root_certificates is not None
-    trusted = json.dumps(str(link.root_certificates.resolve()))
+    assert link.trusted is not None
+    certificate = json.dumps(str(link.trusted.resolve()))
     (home / "config.toml").write_text(
         f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n'
-        f"root-certificates = {trusted}\n",
+        f"root-certificates = {certificate}\n",
         encoding="utf-8",
     )
 

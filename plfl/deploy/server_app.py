@@ -82,7 +82,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     policy = RoundPolicy(**plan["policy"])
     nodes = {int(node): name for node, name in plan["nodes"].items()}
-    seals = ServerKeys(Path(plan["keys"])).seals(nodes.values())
+    seals = ServerKeys(Path(plan["keys"])).seals()
     transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
     server = DeployedServer(study, cell, transport, folder / CHECKPOINT, policy)
 

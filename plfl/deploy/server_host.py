@@ -67,7 +67,7 @@ class ServerProcesses:
 
     def __init__(self, group: Processes, folder: Path, keys: ServerKeys) -> None:
         self.group, self.folder, self.keys = group, folder, keys
-        self.link = flower.Link(f"127.0.0.1:{free_port()}", keys.certificates[0])
+        self.link = flower.Link(f"127.0.0.1:{free_port()}", keys.certificate)
         self.home = folder / "flower"
         """Folder for Flower's own files."""
         self.database = self.home / "link.db"
@@ -81,7 +81,7 @@ class ServerProcesses:
 
     def start_link(self) -> None:
         """Start the SuperLink and wait until it listens."""
-        command = flower.superlink(self.link, self._secret, self.database, self.keys.certificates)
+        command = flower.superlink(self.link, self._secret, self.database, self.keys.key)
         self.group.start("superlink", command, self._environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
@@ -190,8 +190,7 @@ def running_superlink(
         processes = ServerProcesses(group, folder, keys)
         processes.remove_database()
         processes.start_link()
-        files = {name: keys.file(name) for name in keys.clients}
-        processes.nodes = flower.register(processes.link, processes.home, files)
+        processes.nodes = flower.register(processes.link, processes.home, keys.clients)
         _open_gate(listener, processes.link, keys)
         try:
             yield processes
@@ -248,11 +247,10 @@ def _open_gate(listener: socket.socket, link: flower.Link, keys: ServerKeys) -> 
     lives. Other paths get status 403."""
     import uvicorn
 
-    _, certificate, key = keys.certificates
     settings = uvicorn.Config(
         gate(link),
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
+        ssl_certfile=keys.certificate,
+        ssl_keyfile=keys.key,
         log_config=None,
         lifespan="off",
         ws="none",
@@ -265,7 +263,7 @@ def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[No
     """An ASGI application that forwards `FLEET` to the SuperLink at `link`."""
     import httpx
 
-    trusted = ssl.create_default_context(cafile=link.root_certificates)
+    trusted = ssl.create_default_context(cafile=link.trusted)
     superlink = httpx.AsyncClient(
         base_url=f"https://{link.address}", verify=trusted, timeout=FORWARD, trust_env=False
     )
