@@ -8,10 +8,9 @@ The server counts a client whose answer is refused as absent.
 These checks find impossible answers. They cannot recognise a false answer that is plausible.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 from typing import Annotated, Generic, TypeVar
 
 import numpy as np
@@ -42,10 +41,6 @@ LARGEST_READING = 1e6
 unit."""
 CENTURY = 100 * 366 * 24 * 60
 """Minutes; no series is longer."""
-FACTOR = 1000.0
-"""A client's numbers are implausible if they exceed the median of all clients by this factor."""
-FEWEST = 3
-"""Least number of clients for such a median, so that a single client cannot determine it."""
 ROOM = 1 << 20
 """Most bytes of an answer in addition to its arrays."""
 LONGEST = 1 << 26
@@ -131,18 +126,11 @@ class CheckedAnswer(Generic[F]):
 
     facts: F
     arrays: Mapping[str, Tensor]
-    update: Tensor | None = None
-    """The decoded values of the coded parameters among the arrays."""
 
     @property
     def rows(self) -> Rows:
         """The rows that crossed the channel."""
         return arrays_as_rows(self.arrays)
-
-    @property
-    def meant(self) -> Rows:
-        """The rows that crossed the channel, with coded parameters decoded."""
-        return self.rows if self.update is None else [self.update, *self.rows[1:]]
 
 
 class Answers:
@@ -228,25 +216,6 @@ class Answers:
         return [*task.scores(dataset, 0, "validation", predicted)]
 
 
-def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
-    """Clients whose numbers are implausibly large compared with those of the others, and why.
-    `sizes` has the magnitudes of each client's numbers, the same count for all clients."""
-    if len(sizes) < FEWEST:
-        return {}
-    medians = [median(some) for some in zip(*sizes.values(), strict=True)]
-    factors = {
-        name: max(
-            (size / usual for size, usual in zip(largest, medians, strict=True) if usual), default=0
-        )
-        for name, largest in sizes.items()
-    }
-    return {
-        name: f"its numbers are {factor:.3g} times as large as those of the median client"
-        for name, factor in factors.items()
-        if factor > FACTOR
-    }
-
-
 def _read(
     data: bytes,
     kind: type[F],
@@ -283,10 +252,11 @@ def _read(
         sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
         _require(bool(sound), f"array {n} has numbers that are implausible, or not finite")
     try:
-        update = None if coder is None else coder.check("up", message.arrays["0"])
+        if coder is not None:
+            coder.check("up", message.arrays["0"])
     except CodecError as error:
         raise MessageError(str(error)) from None
-    return CheckedAnswer(facts, message.arrays, update)
+    return CheckedAnswer(facts, message.arrays)
 
 
 def _require(is_so: bool, problem: str) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import Answers, CheckedAnswer, JoinedFacts, outliers
+from plfl.deploy.protocol.answers import Answers, CheckedAnswer, JoinedFacts
 from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.study import Cell, Study
@@ -124,7 +124,6 @@ class Membership:
                 if node in answers:
                     request = str(invitation.about["request"])
                     self._join(node, answers[node], request, proved[node], len(sent))
-            self._leave_out_outliers()
         return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
 
     def _join(self, node: Node, data: bytes, request: str, proved: str, sent: int) -> None:
@@ -155,19 +154,6 @@ class Membership:
         reasons = self.refused.setdefault(name, [])
         if line not in reasons:
             reasons.append(line)
-
-    def _leave_out_outliers(self) -> None:
-        """Undo the joining of clients whose limits must not be pooled with those of the others."""
-        if self.limits:
-            return
-        sizes = {
-            name: torch.stack([*member.answer.arrays.values()]).abs().amax(0).tolist()
-            for name, member in self._joined.items()
-            if member.answer.arrays
-        }
-        for name, reason in outliers(sizes).items():
-            self.refuse(name, f"the limits of its features: {reason}; see windows.scaling")
-            del self._joined[name], self.windows[name]
 
     def pool_limits(self) -> None:
         """Set the limits by which all clients scale, unless they are set.

@@ -27,12 +27,11 @@ from torch import Tensor
 
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import CheckedAnswer, F, TrainedFacts, outliers
+from plfl.deploy.protocol.answers import CheckedAnswer, F, TrainedFacts
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
     Roster,
-    Rows,
     as_bytes,
     as_row,
     as_server,
@@ -192,13 +191,6 @@ class DeployedServer:
         for cohort in cohorts:
             clients = {self.names[i]: i for i in cohort.clients.tolist()}
             answers = self._trained(cohort, clients)
-            sizes = {name: _sizes(answer.meant) for name, answer in answers.items()}
-            # With privacy, whether a client counts must not depend on others; all updates are
-            # clipped anyway.
-            strange = {} if cohort.f.privacy else outliers(sizes)
-            for name, reason in strange.items():
-                self.members.refuse(name, reason)
-                del answers[name]
             absent = [i for name, i in clients.items() if name not in answers]
             self.clock.answering[absent] = False
             if not answers:
@@ -378,11 +370,3 @@ class DeployedServer:
         limits = note["limits"].items()
         self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]
-
-
-def _sizes(rows: Rows) -> list[float]:
-    """The largest magnitude of the numbers in each row; 0 for rows of integers, which are not
-    quantities."""
-    return [
-        float(row.abs().amax()) if row.is_floating_point() and row.numel() else 0.0 for row in rows
-    ]
