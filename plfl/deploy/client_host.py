@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from plfl.base.errors import ConfigError, DataError, PlflError
-from plfl.base.files import digest, hold
+from plfl.base.files import hold
 from plfl.data import sources
 from plfl.deploy import flower
 from plfl.deploy.host import (
@@ -25,7 +25,6 @@ from plfl.deploy.host import (
     free_port,
     listen,
     new_secret,
-    private,
     private_folder,
 )
 from plfl.deploy.protocol import agreement
@@ -142,42 +141,25 @@ def _run_supernode(
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
-    """The series of a building, from its `series_file`.
+    """The series of a building: its owner's table in `folder` or, if there is none, that of the
+    study's data source.
 
     Raises:
         ConfigError: the study has no such building.
         DataError: the source has no series of the building, or the owner's table lacks a feature
             of the study.
     """
-    path = series_file(study, cell, building, folder)
+    path = folder / OWNERS
+    if not path.exists():
+        return _from_source(study, cell, building)
     table = pd.read_parquet(path)
     if missing := [name for name in study.data.inputs if name not in table]:
         raise DataError(
             f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
-            "remove it from data.features on all hosts, or delete the file to use the series of "
+            "remove it from data.features on all hosts, or remove the file to use the series of "
             f"data.source {study.data.source}"
         )
     return table[study.data.inputs]
-
-
-def series_file(study: Study, cell: Cell, building: str, folder: Path) -> Path:
-    """The file of a building's series: its owner's table, or otherwise the series of the study's
-    data source, which is then stored in the folder.
-
-    The name of the latter contains a digest of the settings that determine it.
-    """
-    if (path := folder / OWNERS).exists():
-        return path
-    settings = sources.of(study.data).settings(study.data, cell.state) | {
-        "clients": 1,
-        "buildings": [building],
-    }
-    path = folder / f"series-{digest(cell.state, settings)}.parquet"
-    if not path.exists():
-        table = _from_source(study, cell, building)
-        with private(path) as temporary:
-            table.to_parquet(temporary)
-    return path
 
 
 def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:

@@ -46,22 +46,11 @@ def read(of: Study, folder) -> pd.DataFrame:
     return client_host.series(of, of.cells[0], NAME, folder)
 
 
-def test_it_is_made_once_and_private(study, folder, tmp_path):
+def test_it_is_that_of_the_source(study, folder):
     table = read(study(), folder)
-    expected = ["load", "time_index", "weekday", "temperature"]
-    assert table.columns.tolist() == expected
-    (path,) = folder.iterdir()
-    assert path.stat().st_mode & 0o777 == 0o600
-    # It goes on from its folder, and how many others there are is none of its business.
-    (tmp_path / "meters" / f"{NAME}.csv").unlink()
-    pd.testing.assert_frame_equal(read(study(clients=3), folder), table)
-
-
-def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
-    before = read(study(), folder)
-    after = read(study({"unit": "Wh"}), folder)
-    assert after["load"].tolist() == pytest.approx((before["load"] / 1000).tolist())
-    pd.testing.assert_frame_equal(read(study(), folder), before)
+    assert table.columns.tolist() == ["load", "time_index", "weekday", "temperature"]
+    assert table["load"].tolist() == series()["load"].tolist()
+    assert not list(folder.iterdir()), "new readings are used from the next start on"
 
 
 def test_who_is_not_in_the_study_gets_nothing(study, folder):
