@@ -33,8 +33,6 @@ def add(commands: Commands) -> None:
         "its loads"
     )
     parser.add_argument("--models", action="store_true", help=text)
-    text = "include the files that the study read. Without it, nothing shows readings of own meters"
-    parser.add_argument("--data", action="store_true", help=text)
     about = "log a results folder into MLflow"
     add_results(add_parser(commands, "track", about, TRACK, track))
     about = "open MLflow's pages of the logged studies, for this machine only"
@@ -52,8 +50,8 @@ def run(options: argparse.Namespace) -> None:
     read_about(options.results)  # errors of the folder come before those of the citation
     read = read_citation(options.citation)
     today = datetime.now(UTC).date()
-    if publish(options.results, options.to, read, today, options.models, options.data):
-        print("left out: readings of the meters, and all that shows them; --data includes them")
+    if publish(options.results, options.to, read, today, options.models):
+        print("left out: readings of the meters, and all that shows them")
     print(f"wrote {options.to}, licence {read.license}")
 
 

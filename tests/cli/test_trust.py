@@ -13,12 +13,12 @@ import plfl
 from plfl import plugins
 from plfl.base.errors import ResultsError
 from plfl.cli import main as cli
-from plfl.publish.crate import EXAMPLE
 from plfl.results.records import read_models, write_models
 from plfl.study import Study
 from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
 from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
 
 NET = '''
 from pathlib import Path
@@ -69,7 +69,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("x.py").write_text(NET, encoding="utf-8")
-        Path("CITATION.cff").write_text(EXAMPLE, encoding="utf-8")
+        shutil.copy(ROOT / "CITATION.cff", ".")
         fake_results.write(Path("results/foreign"), fake_results.TINY)
         trained(study_of(), Path("own.safetensors"))
     return folder
