@@ -16,9 +16,6 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 
-VERSIONS = (1, 40), (1, 43)
-"""The first version of Flower that can be used, and the first one after it that has not been tried,
-as in the extra `deploy`."""
 FOLDER = "PLFL_SERVER_FOLDER"
 """Environment variable with the server's folder, for the ServerApp. A value in the configuration of
 the run would be sent to the clients, too."""
@@ -64,25 +61,18 @@ class Link:
 
 
 def require() -> str:
-    """The installed version of Flower, if it can be used.
+    """The installed version of Flower.
 
     Raises:
-        PlflError: it is not.
+        PlflError: there is none.
     """
     try:
-        version = importlib.metadata.version("flwr")
+        return importlib.metadata.version("flwr")
     except importlib.metadata.PackageNotFoundError:
-        version = ""
-    major, minor = (*version.split("."), "", "")[:2]
-    first, end = VERSIONS
-    if not (minor.isdigit() and first <= (int(major), int(minor)) < end):
-        wanted = f"flwr>={first[0]}.{first[1]},<{end[0]}.{end[1]}"
-        instead = f" (found: {version})" if version else ""
         raise PlflError(
-            f"Flower ({wanted}) is not installed{instead}; install it with `pip install "
-            "'plfl[deploy]'`, or `pip install --editable '.[deploy]'` in a checkout"
-        )
-    return version
+            "Flower is not installed; install it with `pip install 'plfl[deploy]'`, or "
+            "`pip install --editable '.[deploy]'` in a checkout"
+        ) from None
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -226,14 +226,10 @@ def _watch(
 
 @contextmanager
 def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that is bound to an address of this machine."""
+    """A socket that listens at an address of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        listener = socket.create_server((host.strip("[]"), port), family=family)
     except (OSError, OverflowError, UnicodeError) as error:
         raise PlflError(
             f"{host}:{port}: cannot listen there ({error}); choose another --host or --port"
@@ -269,32 +265,24 @@ def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[No
     )
 
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        async def body() -> AsyncIterator[bytes]:
-            more = True
-            while more:
-                event = await receive()
-                more = event.get("more_body", False)
-                yield event.get("body", b"")
-
-        async def refuse(status: int, why: bytes) -> None:
-            await send({"type": "http.response.start", "status": status, "headers": []})
-            await send({"type": "http.response.body", "body": why})
-
+        parts, more = [], True
+        while more:
+            event = await receive()
+            parts.append(event.get("body", b""))
+            more = event.get("more_body", False)
         # As it was sent: a decoded path could mean another one to the SuperLink.
         path = scope["raw_path"].decode("ascii")
-        if not path.startswith(FLEET) or not set(path) <= PLAIN:
-            await refuse(403, b"local access only")
-            return
         headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
-        sent = superlink.stream(scope["method"], path, headers=headers, content=body())
-        try:
-            async with sent as response:
-                content = b"".join([part async for part in response.aiter_raw()])
-        except httpx.TransportError:
-            await refuse(503, b"the SuperLink does not answer")  # a SuperNode then tries again
-            return
+        response = httpx.Response(403, content=b"local access only")
+        if path.startswith(FLEET) and set(path) <= PLAIN:
+            try:
+                response = await superlink.request(
+                    scope["method"], path, headers=headers, content=b"".join(parts)
+                )
+            except httpx.TransportError:  # a SuperNode then tries again
+                response = httpx.Response(503, content=b"the SuperLink does not answer")
         start = {"type": "http.response.start", "status": response.status_code}
         await send(start | {"headers": response.headers.raw})
-        await send({"type": "http.response.body", "body": content})
+        await send({"type": "http.response.body", "body": response.content})
 
     return answer

@@ -283,8 +283,7 @@ class DeployedServer:
         }
         answers = self._ask(messages, "query", self.answers.scored)
         scored = [row for answer in answers.values() for row in answer.facts.scores]
-        names = ["client", "split", "model", *(self.answers.scores if scored else [])]
-        scores = pd.DataFrame(scored, columns=names)
+        scores = pd.DataFrame(scored, columns=None if scored else ["client", "split", "model"])
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],

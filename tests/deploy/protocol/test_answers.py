@@ -5,12 +5,13 @@ import json
 import pandas as pd
 import pytest
 
-from plfl.deploy.protocol.answers import Answers, Description
-from plfl.deploy.protocol.endpoints import Message
+from plfl.deploy.protocol.answers import NEEDED, SCORE, Answers, Description
+from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients
 from tests.helpers import forging
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
+from tests.helpers.refusals import naming
 
 HOSTILE, OTHERS = "102", [name for name in NAMES if name != "102"]
 KINDS = {"train": forging.TRAIN, "evaluate": forging.EVALUATE}
@@ -137,15 +138,32 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
         {"task": {"name": "quantiles", "conformal": "adaptive"}},
     ],
 )
-def test_the_server_knows_which_scores_clients_send(blocks):
+def test_the_scores_of_all_tasks_are_accepted(blocks):
     of = study(federation={"rounds": 1}, **blocks)
     cell = by_split(of)["P2"]
     records = train(of, [cell], dataset(of))[cell].records
-    scores = Answers(of, cell).scores
-    assert set(scores) <= set(records)
-    assert [c for c in records if c in scores] == scores
-    others = set(records) - set(scores)
-    assert not {c for c in others if c.startswith(("ma", "rm", "crps", "cov", "wid"))}
+    scores = {name for name in records if SCORE.fullmatch(name)}
+    assert scores >= NEEDED
+    others = {
+        "state",
+        "round",
+        "client",
+        "split",
+        "model",
+        "loss",
+        "seed",
+        "bytes_up",
+        "bytes_down",
+    }
+    assert not others & scores
+    facts = {"request": "1", "name": "101"}
+    test = records[(records["client"] == "101") & (records["split"] != "train")]
+    rows = test[["client", "split", "model", *scores]].to_dict("records")
+    answer = Message(facts | {"scores": rows}).pack()
+    Answers(of, cell).scored(answer, "1", "101")
+    rows[0]["bytes_up"] = 0.0
+    with naming(MessageError, "bytes_up"):
+        Answers(of, cell).scored(Message(facts | {"scores": rows}).pack(), "1", "101")
 
 
 def test_the_server_knows_what_describes_a_client():
