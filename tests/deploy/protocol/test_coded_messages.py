@@ -70,7 +70,6 @@ HOSTILE = {
     "code": (lambda m: np.r_[m[:-9], np.full(8, 255, np.uint8), m[-1:]], "the code 7"),
     "nan": (lambda m: np.r_[np.float32([np.nan]).view(np.uint8), m[4:]], "not finite"),
     "huge": (lambda m: np.r_[np.float32([1e38]).view(np.uint8), m[4:]], "implausible"),
-    "large": (lambda m: np.r_[np.float32([1e8]).view(np.uint8), m[4:]], "times as large"),
 }
 
 
