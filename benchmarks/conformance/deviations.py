@@ -258,25 +258,6 @@ def one_client_for_all(problem: Problem, weight_lr: float, first: float) -> Resu
     return of(problem, seen)
 
 
-def decayed_fedrep(problem: Problem, head_steps: float, body_steps: float) -> Result:
-    """A weight decay of 1e-4, and one step of the body whatever is asked for."""
-    x, rows = problem.x0, problem.rows0
-    phases = [(int(head_steps), ~problem.mask), (1, problem.mask)]
-    seen = [Seen(x, rows.copy(), rows.copy())]
-    for present in problem.present:
-        updates = {}
-        for i in present:
-            y = problem.received(x, rows[i])
-            for steps, free in phases:
-                for _ in range(steps):
-                    g = problem.gradient(i, y) + 1e-4 * y
-                    y = y - problem.optimiser.lr * np.where(free, g, 0)
-            rows[i], updates[i] = y, problem.upload(y, x)
-        x = x + problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy()))
-    return of(problem, seen, reference.global_models(problem, seen[-1]))
-
-
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation("PFLlib", ("ditto, library's λ",), local_ditto),
     Deviation("PFLlib", ("fedbabu", "fedbabu, alternating"), tuned_from_own_body),
@@ -296,7 +277,5 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation("FL-bench", ("pfedme", "pfedme, library's β", "pfedme, alternating"), initial_scored),
     Deviation("FL-bench", ("fedala", "fedala, some absent"), one_client_for_all),
     Deviation("FL-bench", ("fedfomo", "fedfomo, alternating"), judged_from_the_latest),
-    Deviation("Flower", ("fedrep", "fedrep, alternating"), decayed_fedrep),
-    Deviation("Flower", ("fedrep, two body steps",), decayed_fedrep),
 )
 """As README.md numbers and explains them."""

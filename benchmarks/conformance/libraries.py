@@ -34,10 +34,4 @@ LIBRARIES = (
         "https://github.com/KarhouTam/FL-bench",
         "06e658bca5af6ce732e25bb7c0f8be321e14a85e",
     ),
-    Library(
-        "Flower",
-        "flower",
-        "https://github.com/adap/flower",
-        "fdef7afb1dca3030553be302366cfd285ed6632c",
-    ),
 )
