@@ -137,9 +137,9 @@ def _trust(link: Link) -> list[str]:
     return ["--root-certificates", str(link.trusted.resolve())]
 
 
-def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]:
-    """Register clients, given the files with their public keys, with a SuperLink; return the name
-    of each by the id of its node."""
+def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[str, int]:
+    """Register clients, given the files with their public keys, with a SuperLink; return the id of
+    each client's node."""
     _configure(link, home)
     nodes = {}
     for name, path in keys.items():
@@ -147,7 +147,7 @@ def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]
         answer = _flwr([*about, "--format", "json"], home)
         if not answer.get("success"):
             raise PlflError(f"the SuperLink at {link.address} refuses {path}: {answer}")
-        nodes[int(answer["node-id"])] = name
+        nodes[name] = int(answer["node-id"])
     return nodes
 
 

@@ -32,7 +32,6 @@ from plfl.deploy.folders import (
 from plfl.deploy.host import end_with_parent
 from plfl.deploy.keys import Seal, SealError, ServerKeys
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import DeployedServer
 from plfl.pipeline.jobs import git_commit
@@ -81,9 +80,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
     study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     policy = RoundPolicy(**plan["policy"])
-    nodes = {int(node): name for node, name in plan["nodes"].items()}
-    seals = ServerKeys(Path(plan["keys"])).seals()
-    transport = FlowerGrid(grid, nodes, {node: seals[name] for node, name in nodes.items()})
+    transport = FlowerGrid(grid, plan["nodes"], ServerKeys(Path(plan["keys"])).seals())
     server = DeployedServer(study, cell, transport, folder / CHECKPOINT, policy)
 
     def report(_summary: RoundSummary) -> None:
@@ -123,48 +120,47 @@ def write_results(
 
 
 class FlowerGrid:
-    """Flower as a `Transport`. Addresses are Flower's node ids.
+    """Flower as a `Transport`.
 
-    `registered`: names of the nodes that this server has registered; other nodes are ignored.
+    `nodes`: Flower's ids of the clients that this server has registered; others are ignored.
     `seals`: what seals their messages.
     """
 
-    def __init__(
-        self, grid: Grid, registered: Mapping[Node, str], seals: Mapping[Node, Seal]
-    ) -> None:
-        self.grid, self.registered, self.seals = grid, registered, seals
+    def __init__(self, grid: Grid, nodes: Mapping[str, int], seals: Mapping[str, Seal]) -> None:
+        self.grid, self.nodes, self.seals = grid, nodes, seals
 
-    def nodes(self) -> dict[Node, str]:
-        connected = self.grid.get_node_ids()
-        return {node: self.registered[node] for node in connected if node in self.registered}
+    def connected(self) -> set[str]:
+        connected = set(self.grid.get_node_ids())
+        return {name for name, node in self.nodes.items() if node in connected}
 
     def exchange(
-        self, messages: Mapping[Node, bytes], timeout: float, kind: str
-    ) -> dict[Node, bytes]:
+        self, messages: Mapping[str, bytes], timeout: float, kind: str
+    ) -> dict[str, bytes]:
         end = time.monotonic() + timeout
         sent = {}
-        for node, data in messages.items():
-            content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[node].close(data)})})
+        for name, data in messages.items():
+            content = RecordDict({RECORD: ConfigRecord({FIELD: self.seals[name].close(data)})})
             # The time to live includes the answer. It must not end before the timeout.
+            node = self.nodes[name]
             message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
             (number,) = self.grid.push_messages([message])
-            sent[number] = node
-        answers: dict[Node, bytes] = {}
+            sent[number] = name
+        answers: dict[str, bytes] = {}
         while sent and time.monotonic() < end:
             for reply in self.grid.pull_messages(list(sent)):
                 node, number = reply.metadata.src_node_id, reply.metadata.reply_to_message_id
-                if sent.get(number) != node:
+                if number not in sent or self.nodes[sent[number]] != node:
                     log.warning("node %s sent an answer twice, or that of another node", node)
                     continue
-                del sent[number]
+                name = sent.pop(number)
                 if reply.has_error():
-                    log.warning("node %s: %.500r", node, reply.error.reason)
+                    log.warning("client %s: %.500r", name, reply.error.reason)
                     continue
                 try:
-                    answers[node] = self.seals[node].open(message_in(reply))
+                    answers[name] = self.seals[name].open(message_in(reply))
                 except SealError as error:
-                    log.warning("node %s: %s; did another account answer?", node, error)
-                    answers[node] = b""  # is refused
+                    log.warning("client %s: %s; did another account answer?", name, error)
+                    answers[name] = b""  # is refused
             if sent:
                 time.sleep(POLL)
         return answers

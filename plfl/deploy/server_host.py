@@ -72,8 +72,8 @@ class ServerProcesses:
         """Folder for Flower's own files."""
         self.database = self.home / "link.db"
         """State of the SuperLink."""
-        self.nodes: dict[int, str] = {}
-        """Names of the clients by the node ids of their keys."""
+        self.nodes: dict[str, int] = {}
+        """Flower's ids of the clients."""
         self.run = ""
         """Flower's id of the run."""
         self._secret = new_secret(self.home)

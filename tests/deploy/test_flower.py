@@ -4,7 +4,6 @@ import re
 import shutil
 import ssl
 import sys
-from copy import copy
 from http.client import HTTPSConnection
 from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
@@ -88,9 +87,9 @@ def exchange(monkeypatch):
     monkeypatch.setattr(server_app, "POLL", 0.0)
 
     def exchange(grid, messages, seals=None):
-        names = {node: str(node) for node in messages}
+        nodes = {name: int(name) for name in messages}
         seals = seals or dict.fromkeys(messages, PLAIN)
-        return server_app.FlowerGrid(grid, names, seals).exchange(messages, 0.2, "train")
+        return server_app.FlowerGrid(grid, nodes, seals).exchange(messages, 0.2, "train")
 
     return exchange
 
@@ -119,7 +118,7 @@ def test_a_node_answers_once_and_for_itself(exchange, caplog, together):
         push_messages=lambda messages: [f"to {messages[0].dst_node_id}"],
         pull_messages=lambda numbers: waves.pop(0),
     )
-    assert exchange(grid, {7: b"", 8: b""}) == {7: b"true", 8: b"own"}
+    assert exchange(grid, {"7": b"", "8": b""}) == {"7": b"true", "8": b"own"}
     assert caplog.text.count("node 8") == 3
 
 
@@ -131,10 +130,7 @@ def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path)
 
     keys.make(tmp_path, ["7", "8"])
     seals = keys.ServerKeys(tmp_path / "server").seals()
-    # Whoever has the server's keys derives a client's end from them, for a test.
-    ends = {node: copy(seals[str(node)]) for node in (7, 8)}
-    for end in ends.values():
-        end._side, end._other = end._other, end._side
+    ends = {node: keys.ClientKeys(tmp_path / "clients" / str(node)).seal() for node in (7, 8)}
     pushed = {}
 
     def push(messages):
@@ -151,10 +147,8 @@ def test_an_answer_that_its_client_has_not_sealed_is_refused(exchange, tmp_path)
             yield SimpleNamespace(metadata=about, content=content, has_error=lambda: False)
 
     grid = SimpleNamespace(push_messages=push, pull_messages=pull)
-    sealed = {node: seals[str(node)] for node in (7, 8)}
-    messages = {7: b"question 7", 8: b"question 8"}
-    found = exchange(grid, messages, sealed)
-    assert found == {7: b"answer", 8: b""}
+    found = exchange(grid, {"7": b"question 7", "8": b"question 8"}, seals)
+    assert found == {"7": b"answer", "8": b""}
     assert b"question" not in pushed[7] + pushed[8]
 
 

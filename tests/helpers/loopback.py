@@ -44,38 +44,33 @@ class Loopback:
     """Hands every message to a client in this process, and keeps all bytes that cross.
 
     The answers to messages that `lost` chooses do not arrive; clients that are `absent` are not
-    connected. `proved`: the name that each client's key proves. `forged` returns what a client
-    sends instead of its answer.
+    connected. `forged` returns what a client sends instead of its answer.
     """
 
     def __init__(self, clients: Mapping[str, DeployedClient]):
         self.clients = dict(clients)
-        self.numbers = {name: 1000 + n for n, name in enumerate(clients)}
         self.crossed: list[bytes] = []
         self.absent: set[str] = set()
-        self.proved = {name: name for name in clients}
         self.lost: Callable[[str, Message], bool] = lambda name, message: False
         self.forged: Callable[[str, Message, bytes], bytes] = lambda name, message, answer: answer
 
-    def nodes(self) -> dict[int, str]:
-        there = {number: name for name, number in self.numbers.items() if name not in self.absent}
-        return {number: self.proved[name] for number, name in there.items()}
+    def connected(self) -> set[str]:
+        return {*self.clients} - self.absent
 
     def exchange(
-        self, messages: Mapping[int, bytes], timeout: float, kind: str
-    ) -> dict[int, bytes]:
-        names = {number: name for name, number in self.numbers.items()}
+        self, messages: Mapping[str, bytes], timeout: float, kind: str
+    ) -> dict[str, bytes]:
         answers = {}
         # The order of arrival is none of the server's business.
-        for node in sorted(messages, reverse=True):
-            name, message = names[node], messages[node]
+        for name in sorted(messages, reverse=True):
             if name in self.absent:
                 continue
+            message = messages[name]
             answer = self.clients[name].answer(message)
             self.crossed += [message, answer]
             opened = Message.unpack(message)
             if not self.lost(name, opened):
-                answers[node] = self.forged(name, opened, answer)
+                answers[name] = self.forged(name, opened, answer)
         return answers
 
 

@@ -142,19 +142,16 @@ class Answers:
     def __init__(self, study: Study, cell: Cell):
         self.study, self.cell = study, cell
 
-    def joined(
-        self, data: bytes, request: str, proved: str, names: list[str]
-    ) -> CheckedAnswer[JoinedFacts]:
-        """The answer of a client that joins. `proved` is the name that its key proves."""
+    def joined(self, data: bytes, request: str, name: str) -> CheckedAnswer[JoinedFacts]:
+        """The answer of a client that joins."""
         inputs, limits = self.study.data.inputs, {}
         if self.study.windows.scaling == "pooled":
             limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
-        answer = _read(data, JoinedFacts, request, proved, limits)
+        answer = _read(data, JoinedFacts, request, name, limits)
         facts, about = answer.facts, answer.facts.describes
-        _require(facts.name in names, f"{facts.name!r} is no client of this study")
         described = facts.columns, facts.interval, about.interval, about.state, about.client
         interval = self.study.data.interval
-        wanted = inputs, interval, interval, self.cell.state, facts.name
+        wanted = inputs, interval, interval, self.cell.state, name
         _require(described == wanted, f"it describes {described}, expected {wanted}")
         fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
         _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")

@@ -1,13 +1,11 @@
 """The clients of a deployed cell as the server knows them: who has joined, who is connected.
 
-A client joins by answering an invitation with its name and a description of its series. Its address
-may change later, so the rest of the server refers to clients by their names.
+A client joins by answering an invitation with a description of its series.
 """
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import pandas as pd
@@ -23,8 +21,6 @@ from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
 
-Node = int
-"""Address of a client in a transport."""
 PAUSE = 0.25
 """Seconds between two checks for connected clients."""
 RETRY = 5.0
@@ -34,24 +30,16 @@ LONGEST_REASON = 500
 
 
 class Transport(Protocol):
-    """Carries messages to clients, and their answers back."""
+    """Carries messages to clients, and their answers back. Keys prove the names of clients."""
 
-    def nodes(self) -> Mapping[Node, str]:
-        """Names of the connected clients by address, as proved by their keys."""
+    def connected(self) -> Collection[str]:
+        """Names of the connected clients."""
 
     def exchange(
-        self, messages: Mapping[Node, bytes], timeout: float, kind: str
-    ) -> dict[Node, bytes]:
-        """Send each address its message, of kind `train` or `query`; return the answers that arrive
+        self, messages: Mapping[str, bytes], timeout: float, kind: str
+    ) -> dict[str, bytes]:
+        """Send each client its message, of kind `train` or `query`; return the answers that arrive
         within `timeout` seconds."""
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A client that has joined."""
-
-    node: Node
-    answer: CheckedAnswer[JoinedFacts]
 
 
 class Membership:
@@ -80,16 +68,15 @@ class Membership:
         """Bytes to and from clients for joining, which no round has recorded yet."""
         self.refused: dict[str, list[str]] = {}
         """Reasons why answers were refused, by client, which no round has recorded yet."""
-        self._joined: dict[str, _Member] = {}
-        # When to ask an address again that has not joined (monotonic seconds).
-        self._retry_at: dict[Node, float] = {}
-        self._retired: set[Node] = set()
+        self._joined: dict[str, CheckedAnswer[JoinedFacts]] = {}
+        # When to ask a client again that has not joined (monotonic seconds).
+        self._retry_at: dict[str, float] = {}
 
     @property
     def descriptions(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
         joined = [self._joined[name] for name in self.names if name in self._joined]
-        table = pd.DataFrame([member.answer.facts.describes.model_dump() for member in joined])
+        table = pd.DataFrame([answer.facts.describes.model_dump() for answer in joined])
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
@@ -110,41 +97,29 @@ class Membership:
 
     def connected(self, invitation: Message) -> list[str]:
         """Names of the connected clients. New ones are sent the `invitation` first."""
-        proved = self.transport.nodes()
-        nodes = set(proved)
-        known = {member.node for member in self._joined.values()}
-        now = time.monotonic()
-        new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
+        connected, now = self.transport.connected(), time.monotonic()
+        reached = [name for name in self.names if name in connected]
+        new = [n for n in reached if n not in self._joined and now >= self._retry_at.get(n, 0.0)]
         if new:
             timeout = min(self.policy.patience, self.policy.timeout)
-            sent = invitation.pack()
+            sent, request = invitation.pack(), str(invitation.about["request"])
             answers = self.transport.exchange(dict.fromkeys(new, sent), timeout, "query")
-            for node in new:
-                self._retry_at[node] = time.monotonic() + RETRY
-                if node in answers:
-                    request = str(invitation.about["request"])
-                    self._join(node, answers[node], request, proved[node], len(sent))
-        return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
+            for name in new:
+                self._retry_at[name] = time.monotonic() + RETRY
+                if name in answers:
+                    self._join(name, answers[name], request, len(sent))
+        return [name for name in reached if name in self._joined]
 
-    def _join(self, node: Node, data: bytes, request: str, proved: str, sent: int) -> None:
-        """Let the client at `node` join if its answer `data` to an invitation of `sent` bytes is
-        accepted."""
+    def _join(self, name: str, data: bytes, request: str, sent: int) -> None:
+        """Let a client join if its answer `data` to an invitation of `sent` bytes is accepted."""
         try:
-            answer = self.answers.joined(data, request, proved, self.names)
+            self._joined[name] = answer = self.answers.joined(data, request, name)
         except MessageError as error:
-            self.refuse(proved, error)
+            self.refuse(name, error)
             return
-        name = answer.facts.name
         log.info("client %s has joined", name)
-        if name in self._joined:
-            # A transport may report the old address for another minute.
-            self._retired.add(self._joined[name].node)
-        self._joined[name] = _Member(node, answer)
-        down, up = self.joining_bytes.get(name, (0, 0))
-        self.joining_bytes[name] = down + sent, up + len(data)
+        self.joining_bytes[name] = sent, len(data)
         self.windows[name] = answer.facts.windows
-        # It may be a new process with an empty folder.
-        self.has_limits.discard(name)
 
     def refuse(self, name: str, reason: object) -> None:
         """Note, in the log and for the summary, why an answer of the client `name` is refused."""
@@ -162,16 +137,8 @@ class Membership:
         """
         if self.limits:
             return
-        joined = [member.answer.arrays for member in self._joined.values()]
+        joined = [answer.arrays for answer in self._joined.values()]
         self.limits = {
             "low": torch.stack([limits["low"] for limits in joined]).amin(0),
             "high": torch.stack([limits["high"] for limits in joined]).amax(0),
         }
-
-    def exchange(self, messages: Mapping[str, bytes], kind: str) -> dict[str, bytes]:
-        """Send messages to clients that have joined; return the answers that arrive in time.
-        `kind`: see `Transport.exchange`."""
-        nodes = {self._joined[name].node: name for name in messages}
-        to = {node: messages[name] for node, name in nodes.items()}
-        answers = self.transport.exchange(to, self.policy.timeout, kind)
-        return {nodes[node]: answer for node, answer in answers.items()}

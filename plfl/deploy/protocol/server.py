@@ -319,7 +319,8 @@ class DeployedServer:
         """Send messages; return, by name, the answers that arrived in time and that `read`
         accepted. `read` also gets the number of the message and the name of the client."""
         packed = {name: message.pack() for name, message in messages.items()}
-        arrived = self.members.exchange(packed, kind)
+        members = self.members
+        arrived = members.transport.exchange(packed, members.policy.timeout, kind)
         answers = {}
         for name, sent in packed.items():
             i = self.names.index(name)

@@ -33,7 +33,6 @@ def test_lost_answers_and_crashes_leave_no_trace(deployed):
         # Nothing but its folder outlives the process.
         deployed.loopback.clients["101"] = deployed.client("101")
         if summary.t == 3:
-            deployed.loopback.numbers["101"] = 77
             raise RuntimeError("killed")
 
     deployed.loopback.lost = lost
@@ -194,7 +193,7 @@ def joining(tmp_path):
 
 
 def test_who_uses_the_key_of_another_is_left_out(joining):
-    joining.loopback.proved["102"] = "103"
+    joining.loopback.clients["102"] = joining.client("103")
     with naming(PlflError, "3 of 4 clients", "102"):
         joining.run()
 
@@ -213,29 +212,3 @@ def test_a_server_of_another_study_gets_nothing(tmp_path):
     stranger.loopback.clients = known.loopback.clients
     with naming(PlflError, "0 of 4 clients"):
         stranger.run()
-
-
-def test_an_address_that_was_left_is_never_asked_again(joining):
-    def move(summary):
-        joining.loopback.left = [1000]
-        joining.loopback.numbers["101"] = 2000
-
-    asked = []
-    exchange, nodes = joining.loopback.exchange, joining.loopback.nodes
-    joining.loopback.left = []
-    joining.loopback.nodes = lambda: nodes() | dict.fromkeys(joining.loopback.left, "")
-
-    def listen(messages, timeout, kind):
-        asked.append(set(messages))
-        return exchange(
-            {n: m for n, m in messages.items() if n != 1000 or not moved()}, timeout, kind
-        )
-
-    def moved():
-        return joining.loopback.numbers["101"] == 2000
-
-    joining.loopback.exchange = listen
-    joining.run(move)
-    assert {2000} in asked
-    assert not any(1000 in some for some in asked[asked.index({2000}) :])
-    assert all("101" in summary.took_part for summary in joining.server.history)
