@@ -83,7 +83,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return kept | SWITCHES | {"PATH": path, "FLWR_HOME": str(home.resolve())} | more
 
 
-def superlink(link: Link, secret: Path, database: Path, key: Path) -> list[str]:
+def superlink(link: Link, secret: Path, key: Path) -> list[str]:
     """Command of a SuperLink that listens at the address of `link`.
 
     `secret`: file that gives a SuperExec the right to start ServerApps. `key`: the private key of
@@ -91,7 +91,6 @@ def superlink(link: Link, secret: Path, database: Path, key: Path) -> list[str]:
     """
     assert link.trusted is not None
     command = [_program("flower-superlink"), *_listen(link.address), *_isolated(secret)]
-    command += ["--database", str(database.resolve())]
     certificate = str(link.trusted.resolve())
     command += ["--ssl-ca-certfile", certificate, "--ssl-certfile", certificate]
     return [*command, "--ssl-keyfile", str(key.resolve()), "--enable-supernode-auth"]

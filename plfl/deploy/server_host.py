@@ -70,8 +70,6 @@ class ServerProcesses:
         self.link = flower.Link(f"127.0.0.1:{free_port()}", keys.certificate)
         self.home = folder / "flower"
         """Folder for Flower's own files."""
-        self.database = self.home / "link.db"
-        """State of the SuperLink."""
         self.nodes: dict[str, int] = {}
         """Flower's ids of the clients."""
         self.run = ""
@@ -81,7 +79,7 @@ class ServerProcesses:
 
     def start_link(self) -> None:
         """Start the SuperLink and wait until it listens."""
-        command = flower.superlink(self.link, self._secret, self.database, self.keys.key)
+        command = flower.superlink(self.link, self._secret, self.keys.key)
         self.group.start("superlink", command, self._environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
@@ -98,11 +96,6 @@ class ServerProcesses:
         command = flower.superexec(self.link, self._secret)
         self.group.start("superexec", command, self._environment)
         self.run = flower.start_run(self.link, self.home)
-
-    def remove_database(self) -> None:
-        """Remove the state of the SuperLink, and the files that SQLite keeps next to it."""
-        for path in self.home.glob(f"{self.database.name}*"):
-            path.unlink()
 
     def check(self) -> None:
         """Check that the processes still run.
@@ -188,15 +181,10 @@ def running_superlink(
         Processes(folder / "logs") as group,
     ):
         processes = ServerProcesses(group, folder, keys)
-        processes.remove_database()
         processes.start_link()
         processes.nodes = flower.register(processes.link, processes.home, keys.clients)
         _open_gate(listener, processes.link, keys)
-        try:
-            yield processes
-        finally:
-            group.stop(*reversed(group.running))
-            processes.remove_database()
+        yield processes
 
 
 def _watch(
