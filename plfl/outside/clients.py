@@ -5,7 +5,6 @@ They are what every cell and baseline of the study reads: the same windows, sets
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -241,8 +240,7 @@ def export(study: Study, folder: Path, whole: bool = False) -> list[Path]:
 
     The arrays of a file have the names of the fields of `Client`. The table has a row per window:
     `client` (the column to partition by), `origin`, `federation`, `split` (`train`, `val`,
-    `test`), `x` (`Client.flat`), `y`, `base` and `scale`, and the names of all inputs in its
-    metadata.
+    `test`), `x` (`Client.flat`), `y`, `base` and `scale`.
     """
     written: list[Path] = []
     tables: list[pd.DataFrame] = []
@@ -252,7 +250,8 @@ def export(study: Study, folder: Path, whole: bool = False) -> list[Path]:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
         tables.extend(_windows(client, part) for part in SHORT.values())
     written.append(folder / TABLE)
-    _write(tables, client, written[-1])
+    with atomic(written[-1]) as temporary:
+        pd.concat(tables).to_parquet(temporary, index=False, compression="zstd")
     return written
 
 
@@ -262,16 +261,3 @@ def _windows(client: Client, part: str) -> pd.DataFrame:
     columns["y"] = list(getattr(client, f"y_{part}"))
     columns |= {"base": getattr(client, f"base_{part}"), "scale": client.scale}
     return pd.DataFrame(columns)
-
-
-def _write(tables: list[pd.DataFrame], client: Client, path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.Table.from_pandas(pd.concat(tables), preserve_index=False)
-    steps = client.X_train.shape[1]
-    names = [f"{name}_{step - steps}" for step in range(1, steps + 1) for name in client.features]
-    about = {"inputs": [*names, *client.covariates], "interval": client.interval}
-    marked = {**(table.schema.metadata or {}), b"plfl.clients": json.dumps(about).encode()}
-    with atomic(path) as temporary:
-        pq.write_table(table.replace_schema_metadata(marked), temporary, compression="zstd")

@@ -1,11 +1,9 @@
 """The clients of a study as arrays: what is in them, and how they are exported."""
 
-import json
 from dataclasses import fields
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import plfl
@@ -54,11 +52,7 @@ def test_files_have_what_the_arrays_have(write: Write) -> None:
     study = write(windows={"covariates": COVARIATES})
     assert main(["export", "clients", str(study), "--to", "arrays"]) == 0
     clients = plfl.clients(plfl.Study.load(study))
-    table = pq.read_table("arrays/clients.parquet")
-    about = json.loads(table.schema.metadata[b"plfl.clients"])
-    assert about["inputs"][:2] == ["load_-11", "load_-10"]
-    assert about["inputs"][12] == "lags_0"
-    rows = table.to_pandas()
+    rows = pd.read_parquet("arrays/clients.parquet")
     for client in clients:
         with np.load(f"arrays/{client.name}.npz") as file:
             for field in fields(Client):

@@ -1,9 +1,10 @@
 """The checks that an answer must pass before the server uses any part of it.
 
 A client with a valid key may be faulty or hostile. The server therefore reads answers only through
-`Answers`, which checks the whole answer: that it answers the message that was sent, that it comes
-from the client that was asked, its types and shapes, and that its numbers are finite and plausible.
-The server counts a client whose answer is refused as absent.
+the functions below, which check the whole answer: that it answers the message that was sent, that
+it comes from the client that was asked, its types and shapes, and that its numbers are finite and
+plausible. They raise `MessageError`, with the reason, and the server then counts the client as
+absent.
 
 These checks find impossible answers. They cannot recognise a false answer that is plausible.
 """
@@ -133,66 +134,62 @@ class CheckedAnswer(Generic[F]):
         return arrays_as_rows(self.arrays)
 
 
-class Answers:
-    """Reads the answers of the clients of a cell.
+def read_joined(
+    study: Study, cell: Cell, data: bytes, request: str, name: str
+) -> CheckedAnswer[JoinedFacts]:
+    """The answer of a client that joins."""
+    inputs, limits = study.data.inputs, {}
+    if study.windows.scaling == "pooled":
+        limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
+    answer = _read(data, JoinedFacts, request, name, limits)
+    facts, about = answer.facts, answer.facts.describes
+    described = facts.columns, facts.interval, about.interval, about.state, about.client
+    interval = study.data.interval
+    wanted = inputs, interval, interval, cell.state, name
+    _require(described == wanted, f"it describes {described}, expected {wanted}")
+    fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
+    _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")
+    if limits:
+        low, high = answer.arrays["low"], answer.arrays["high"]
+        ends = torch.stack([low, high]).abs().amax()
+        is_plausible = bool((low <= high).all()) and float(ends) <= LARGEST_READING
+        _require(is_plausible, "the limits of its features are implausible")
+    return answer
 
-    Every method raises `MessageError` for an answer that is refused, with the reason.
-    """
 
-    def __init__(self, study: Study, cell: Cell):
-        self.study, self.cell = study, cell
+def read_trained(
+    data: bytes, request: str, name: str, rows: Rows, coder: Coder | None = None
+) -> CheckedAnswer[TrainedFacts]:
+    """The answer of a client that has trained. The method expects `rows` of these shapes and
+    types."""
+    coded = coder if coder is not None and rows and coder.codes("up") else None
+    return _read(data, TrainedFacts, request, name, rows_as_arrays(rows), coded)
 
-    def joined(self, data: bytes, request: str, name: str) -> CheckedAnswer[JoinedFacts]:
-        """The answer of a client that joins."""
-        inputs, limits = self.study.data.inputs, {}
-        if self.study.windows.scaling == "pooled":
-            limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
-        answer = _read(data, JoinedFacts, request, name, limits)
-        facts, about = answer.facts, answer.facts.describes
-        described = facts.columns, facts.interval, about.interval, about.state, about.client
-        interval = self.study.data.interval
-        wanted = inputs, interval, interval, self.cell.state, name
-        _require(described == wanted, f"it describes {described}, expected {wanted}")
-        fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
-        _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")
-        if limits:
-            low, high = answer.arrays["low"], answer.arrays["high"]
-            ends = torch.stack([low, high]).abs().amax()
-            is_plausible = bool((low <= high).all()) and float(ends) <= LARGEST_READING
-            _require(is_plausible, "the limits of its features are implausible")
-        return answer
 
-    def trained(
-        self, data: bytes, request: str, name: str, rows: Rows, coder: Coder | None = None
-    ) -> CheckedAnswer[TrainedFacts]:
-        """The answer of a client that has trained. The method expects `rows` of these shapes and
-        types."""
-        coded = coder if coder is not None and rows and coder.codes("up") else None
-        return _read(data, TrainedFacts, request, name, rows_as_arrays(rows), coded)
+def read_exchanged(check: Check, data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
+    """A message of a client that trains together with others, of any length."""
+    answer = _read(data, Facts, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
+    try:
+        check(as_bytes(answer.arrays["0"]))
+    except ValueError as error:
+        raise MessageError(str(error)) from None
+    return answer
 
-    def exchanged(self, check: Check, data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
-        """A message of a client that trains together with others, of any length."""
-        answer = _read(data, Facts, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
-        try:
-            check(as_bytes(answer.arrays["0"]))
-        except ValueError as error:
-            raise MessageError(str(error)) from None
-        return answer
 
-    def scored(self, data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
-        """The answer of a client that has scored its models."""
-        answer = _read(data, ScoredFacts, request, name, {})
-        wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
-        rows = answer.facts.scores
-        scored = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
-        _require(len(scored) == len(wanted) and set(scored) == wanted, f"it scores {scored}")
-        for row in rows:
-            given = {key for key, value in row.items() if isinstance(value, float)}
-            _require(len(row) == len(given) + 3, "a score is not a number")
-            _require(given >= NEEDED, f"it has only the scores {sorted(given)}")
-            unknown = [name for name in given if not SCORE.fullmatch(name)]
-            _require(not unknown, f"it has the scores {unknown}")
-        return answer
+def read_scored(data: bytes, request: str, name: str) -> CheckedAnswer[ScoredFacts]:
+    """The answer of a client that has scored its models."""
+    answer = _read(data, ScoredFacts, request, name, {})
+    wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
+    rows = answer.facts.scores
+    scored = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
+    _require(len(scored) == len(wanted) and set(scored) == wanted, f"it scores {scored}")
+    for row in rows:
+        given = {key for key, value in row.items() if isinstance(value, float)}
+        _require(len(row) == len(given) + 3, "a score is not a number")
+        _require(given >= NEEDED, f"it has only the scores {sorted(given)}")
+        unknown = [name for name in given if not SCORE.fullmatch(name)]
+        _require(not unknown, f"it has the scores {unknown}")
+    return answer
 
 
 def _read(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plfl.base.errors import PlflError
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import Answers, CheckedAnswer, JoinedFacts
+from plfl.deploy.protocol.answers import CheckedAnswer, JoinedFacts, read_joined
 from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.study import Cell, Study
@@ -57,7 +57,7 @@ class Membership:
                 f"value from 1 to {len(names)}"
             )
         self.names, self.transport, self.policy = names, transport, policy
-        self.answers = Answers(study, cell)
+        self.study, self.cell = study, cell
         self.windows: dict[str, int] = {}
         """Numbers of training windows of all clients that have ever joined."""
         self.limits: dict[str, Tensor] = {}
@@ -113,11 +113,12 @@ class Membership:
     def _join(self, name: str, data: bytes, request: str, sent: int) -> None:
         """Let a client join if its answer `data` to an invitation of `sent` bytes is accepted."""
         try:
-            self._joined[name] = answer = self.answers.joined(data, request, name)
+            answer = read_joined(self.study, self.cell, data, request, name)
         except MessageError as error:
             self.refuse(name, error)
             return
         log.info("client %s has joined", name)
+        self._joined[name] = answer
         self.joining_bytes[name] = sent, len(data)
         self.windows[name] = answer.facts.windows
 

@@ -27,7 +27,14 @@ from torch import Tensor
 
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.answers import CheckedAnswer, F, TrainedFacts
+from plfl.deploy.protocol.answers import (
+    CheckedAnswer,
+    F,
+    TrainedFacts,
+    read_exchanged,
+    read_scored,
+    read_trained,
+)
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
@@ -72,7 +79,6 @@ class DeployedServer:
         self.study, self.cell = study, cell
         self.members = Membership(study, cell, transport, policy)
         self.names = self.members.names
-        self.answers = self.members.answers
         self.agreement = agreement.fingerprint(study, cell)
         self.checkpoint = Checkpoint(folder, self.agreement, every=0)
         unknown = np.full(len(self.names), np.nan)
@@ -242,7 +248,7 @@ class DeployedServer:
                     for (name, answer), data in zip(answers.items(), carried, strict=True)
                 }
                 return [*carried]
-            answers = self._ask(messages, "train", partial(self.answers.exchanged, check))
+            answers = self._ask(messages, "train", partial(read_exchanged, check))
             if len(answers) < len(messages):
                 raise MessageError("a client does not answer")
             return [as_bytes(answer.arrays["0"]) for answer in answers.values()]
@@ -268,7 +274,7 @@ class DeployedServer:
         expected = awaited(attempt, shared, len(self.names), tried.f.coder)
 
         def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:
-            return self.answers.trained(data, request, name, expected, cohort.f.coder)
+            return read_trained(data, request, name, expected, cohort.f.coder)
 
         return read
 
@@ -281,7 +287,7 @@ class DeployedServer:
             )
             for name in self.members.connected(self._message("join"))
         }
-        answers = self._ask(messages, "query", self.answers.scored)
+        answers = self._ask(messages, "query", read_scored)
         scored = [row for answer in answers.values() for row in answer.facts.scores]
         scores = pd.DataFrame(scored, columns=None if scored else ["client", "split", "model"])
         # The order of a simulation: by model, then by split, then by client.

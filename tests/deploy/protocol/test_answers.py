@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from plfl.deploy.protocol.answers import NEEDED, SCORE, Answers, Description
+from plfl.deploy.protocol.answers import NEEDED, SCORE, Description, read_scored
 from plfl.deploy.protocol.endpoints import Message, MessageError
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients
@@ -160,10 +160,10 @@ def test_the_scores_of_all_tasks_are_accepted(blocks):
     test = records[(records["client"] == "101") & (records["split"] != "train")]
     rows = test[["client", "split", "model", *scores]].to_dict("records")
     answer = Message(facts | {"scores": rows}).pack()
-    Answers(of, cell).scored(answer, "1", "101")
+    read_scored(answer, "1", "101")
     rows[0]["bytes_up"] = 0.0
     with naming(MessageError, "bytes_up"):
-        Answers(of, cell).scored(Message(facts | {"scores": rows}).pack(), "1", "101")
+        read_scored(Message(facts | {"scores": rows}).pack(), "1", "101")
 
 
 def test_the_server_knows_what_describes_a_client():
