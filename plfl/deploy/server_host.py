@@ -214,10 +214,11 @@ def _watch(
 
 @contextmanager
 def _bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens at an address of this machine."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A socket that is bound to an address of this machine."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener = socket.create_server((host.strip("[]"), port), family=family)
+        listener.bind((host.strip("[]"), port))
     except (OSError, OverflowError, UnicodeError) as error:
         raise PlflError(
             f"{host}:{port}: cannot listen there ({error}); choose another --host or --port"
@@ -253,16 +254,17 @@ def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[No
     )
 
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        parts, more = [], True
+        # As it was sent: a decoded path could mean another one to the SuperLink.
+        path = scope["raw_path"].decode("ascii")
+        is_allowed = path.startswith(FLEET) and set(path) <= PLAIN
+        parts, more = [], is_allowed
         while more:
             event = await receive()
             parts.append(event.get("body", b""))
             more = event.get("more_body", False)
-        # As it was sent: a decoded path could mean another one to the SuperLink.
-        path = scope["raw_path"].decode("ascii")
         headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
         response = httpx.Response(403, content=b"local access only")
-        if path.startswith(FLEET) and set(path) <= PLAIN:
+        if is_allowed:
             try:
                 response = await superlink.request(
                     scope["method"], path, headers=headers, content=b"".join(parts)
