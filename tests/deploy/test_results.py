@@ -74,30 +74,17 @@ def test_a_deployed_study_can_be_deployed_again():
         assert narrowed(saved, cell).name == once.name
 
 
-def table(*rows) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["round", "client", "split"])
-
-
-@pytest.mark.parametrize(("took_part", "kept"), [(["a"], 3), (["a", "b"], 4)])
-def test_only_who_was_away_may_lack_scores(took_part, kept):
-    simulated = table((1, "a", "test"), (1, "b", "test"), (2, "a", "test"), (2, "b", "test"))
-    deployed = simulated.drop(index=3)
-    history = [
-        RoundSummary(1, ["a", "b"], ["a", "b"], 0.0),
-        RoundSummary(2, ["a", "b"], took_part, 0.0),
-    ]
-    assert len(_scored(simulated, deployed, history)) == kept
-
-
-def test_who_was_away_but_back_in_time_has_scores():
-    simulated = table((1, "a", "test"), (1, "b", "test"))
-    history = [RoundSummary(1, ["a", "b"], ["a"], 0.0)]
-    assert _scored(simulated, simulated, history).equals(simulated)
-
-
-def test_who_was_asked_and_went_away_was_still_asked():
-    simulated = table((1, "a", "train"), (1, "b", "train"), (1, "a", "test"), (1, "b", "test"))
-    deployed = simulated.drop(index=3)
-    history = [RoundSummary(1, ["a", "b"], ["a"], 0.0)]
-    for of_deployment in (deployed, deployed.drop(index=1)):
-        assert _scored(simulated, of_deployment, history).equals(deployed)
+@pytest.mark.parametrize(
+    ("took_part", "deployed", "kept"),
+    [
+        (["a"], [0, 1, 2], 3),
+        (["a", "b"], [0, 1, 2], 4),  # b must have scores
+        (["a"], [0, 1, 2, 3], 4),  # it was back in time
+        (["a"], [0, 2], 3),  # it was asked, which counts
+    ],
+)
+def test_only_who_was_away_may_lack_scores(took_part, deployed, kept):
+    rows = [(1, "a", "train"), (1, "b", "train"), (1, "a", "test"), (1, "b", "test")]
+    simulated = pd.DataFrame(rows, columns=["round", "client", "split"])
+    history = [RoundSummary(1, ["a", "b"], took_part, 0.0)]
+    assert len(_scored(simulated, simulated.iloc[deployed], history)) == kept
