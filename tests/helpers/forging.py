@@ -110,6 +110,7 @@ EVALUATE: dict[str, Forge] = {
     "score that is true": row(mae=True),
     "score inf": row(mae=-INF),
     "no score": row(mae=MISSING),
+    "score that is none": row(bytes_up=0.0),
     "arrays too": array("0", full(0)),
 }
 JOIN: dict[str, Forge] = ANY | {

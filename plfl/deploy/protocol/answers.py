@@ -42,7 +42,9 @@ ROOM = 1 << 20
 """Most bytes of an answer in addition to its arrays."""
 NEEDED = {"mae", "rmse", "mase"}
 """Scores that every client has."""
-SCORE = re.compile(r"(mae|rmse|mase|crps|scaled_crps|coverage|width)[_.a-z0-9]{0,20}")
+SCORE = re.compile(
+    r"(mae|n?rmse|(seasonal_)?mase|wape|(scaled_)?crps|coverage|width)[_.a-z0-9]{0,20}"
+)
 """Names of scores of the tasks."""
 LONGEST = 1 << 26
 """Most bytes of an array whose length is not known."""

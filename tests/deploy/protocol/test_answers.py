@@ -5,13 +5,11 @@ import json
 import pandas as pd
 import pytest
 
-from plfl.deploy.protocol.answers import NEEDED, SCORE, Description, read_scored
-from plfl.deploy.protocol.endpoints import Message, MessageError
-from plfl.experiments.train import train
+from plfl.deploy.protocol.answers import Description
+from plfl.deploy.protocol.endpoints import Message
 from plfl.results.collect import describe_clients
 from tests.helpers import forging
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
-from tests.helpers.refusals import naming
 
 HOSTILE, OTHERS = "102", [name for name in NAMES if name != "102"]
 KINDS = {"train": forging.TRAIN, "evaluate": forging.EVALUATE}
@@ -138,32 +136,12 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
         {"task": {"name": "quantiles", "conformal": "adaptive"}},
     ],
 )
-def test_the_scores_of_all_tasks_are_accepted(blocks):
-    of = study(federation={"rounds": 1}, **blocks)
-    cell = by_split(of)["P2"]
-    records = train(of, [cell], dataset(of))[cell].records
-    scores = {name for name in records if SCORE.fullmatch(name)}
-    assert scores >= NEEDED
-    others = {
-        "state",
-        "round",
-        "client",
-        "split",
-        "model",
-        "loss",
-        "seed",
-        "bytes_up",
-        "bytes_down",
-    }
-    assert not others & scores
-    facts = {"request": "1", "name": "101"}
-    test = records[(records["client"] == "101") & (records["split"] != "train")]
-    rows = test[["client", "split", "model", *scores]].to_dict("records")
-    answer = Message(facts | {"scores": rows}).pack()
-    read_scored(answer, "1", "101")
-    rows[0]["bytes_up"] = 0.0
-    with naming(MessageError, "bytes_up"):
-        read_scored(Message(facts | {"scores": rows}).pack(), "1", "101")
+def test_the_scores_of_all_tasks_are_accepted(blocks, tmp_path):
+    of = study(federation={"rounds": 1, "evaluate_every": 1}, **blocks)
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    records = deployed.run()
+    assert not deployed.server.history[0].refused
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
 
 
 def test_the_server_knows_what_describes_a_client():
