@@ -89,7 +89,7 @@ def test_a_folder_that_others_can_read_is_refused(tmp_path):
 def test_a_process_that_died_ends_the_server(tmp_path, monkeypatch):
     (tmp_path / "flower").mkdir()
     with Processes(tmp_path / "logs") as group:
-        server = ServerProcesses(group, tmp_path, SimpleNamespace(certificates=[tmp_path]))
+        server = ServerProcesses(group, tmp_path, SimpleNamespace(certificate=tmp_path))
         group.start("superlink", ["sleep", "60"])
         group.start("superexec", [sys.executable, "-c", "raise SystemExit('no room')"]).wait()
         with naming(
