@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
         needed = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
         if lacking := [f"--{name.replace('_', '-')}" for name in needed if submission[name] == ""]:
             raise PlflError(f"score: --submit needs {', '.join(lacking)}")
-    data = examples(study) if study.task.examples != "loads" else datasets(study)
+    data = datasets(study) if options.predictions else examples(study)
     if task:
         task.check(data)
         submission["version"] = task.version
@@ -102,16 +102,9 @@ def _of_predictions(
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
     from plfl.base.text import printed
-    from plfl.outside.leaderboard import row_of
-    from plfl.outside.score import score, score_labels
+    from plfl.outside.score import score
 
     submission["exchanged"] = submission["exchanged"] or "models"
-    if study.task.examples != "loads":
-        ((place, images),) = data.items()
-        scores = score_labels(images, place[1], options.predictions)
-        print("Error on the test set, mean over seeds, with its interval of 95 % over seeds")
-        print("{score:.4f} [{low:.4f}, {high:.4f}]".format(**scores))
-        return [row_of(submission, **scores)]
     scored = score(study, options.predictions, options.results, data, metric)
     name = metric.replace("_", " ").replace("mase", "MASE").replace("crps", "CRPS")
     print(

@@ -18,7 +18,6 @@ from plfl.baselines import BASELINE
 from plfl.baselines.further import Further
 from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
-from plfl.data.examples import Examples
 from plfl.experiments import baselines
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
@@ -124,40 +123,12 @@ def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
     return errors.assign(error=errors[OF_DAYS[metric]])
 
 
-def score_labels(examples: Examples, state: str, file: Path) -> dict[str, Any]:
-    """Score a Parquet or CSV file of predicted classes: `seed`, `image` (its number in the test
-    set, from 0) and `label`.
-
-    Returns:
-        The scores in a row of a leaderboard: the fraction of wrong predictions, with its interval
-        over seeds.
-
-    Raises:
-        DataError: a prediction is missing, or there are several for one image.
-    """
-    truth = examples.targets[examples.starts(0, "test") + examples.look_back - 1]
-    table = _table(file, ["seed", "image", "label"])
-    seeds = sorted(table["seed"].unique().tolist())
-    index = pd.MultiIndex.from_product([seeds, range(len(truth))], names=["seed", "image"])
-    given = table.set_index(["seed", "image"])["label"]
-    if len(given) != len(index) or not given.index.sort_values().equals(index):
-        raise DataError(
-            f"{file}: needs a row for each seed and each of the {len(truth)} images of the test set"
-        )
-    wrong = given.reindex(index).to_numpy().reshape(len(seeds), -1) != truth
-    piece = WeeklyScores(state, "", ("",), wrong.mean(axis=1)[None, :, None])
-    found_error = pooled([YOURS], [piece], shared=True)
-    low, high = found_error.interval
-    return {
-        "score": found_error.effect,
-        "low": low,
-        "high": high,
-        "seeds": len(seeds),
-        "predictions": sha256(file),
-    }
-
-
-def _table(file: Path, needed: Sequence[str]) -> pd.DataFrame:
+def _read(file: Path, study: Study) -> pd.DataFrame:
+    task = study.task
+    needed = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
+    needed += ["origin"] * bool(study.axes)
+    if isinstance(task, Quantiles):
+        needed += [f"forecast_{100 * level:g}" for level in task.levels]
     try:
         table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
@@ -166,16 +137,6 @@ def _table(file: Path, needed: Sequence[str]) -> pd.DataFrame:
         raise DataError(f"{file}: cannot be read ({error}); write Parquet or .csv") from None
     if lacking := [name for name in needed if name not in table]:
         raise DataError(f"{file}: has no column {', '.join(lacking)}; docs/benchmark.md lists them")
-    return table
-
-
-def _read(file: Path, study: Study) -> pd.DataFrame:
-    task = study.task
-    needed = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
-    needed += ["origin"] * bool(study.axes)
-    if isinstance(task, Quantiles):
-        needed += [f"forecast_{100 * level:g}" for level in task.levels]
-    table = _table(file, needed)
     origins = table["origin"].astype(str).str[:10] if study.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -100,21 +99,6 @@ def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
     assert Path("leaderboard/sample.csv").read_text() == whole
     told = invoke("score", "sample", "naive.parquet", "--submit", "--method", "x", status=2).err
     assert "--trials, --bytes-up, --bytes-down" in told
-
-
-def test_labels_of_images_are_scored(here, invoke):
-    (images,) = examples(task_of(ROOT / "tasks" / "label-skew.yaml").parsed).values()
-    truth = images.targets[images.starts(0, "test")]
-    rows = {"image": np.arange(len(truth)), "label": truth}
-    given = pd.concat([pd.DataFrame(rows | {"seed": seed}) for seed in range(5)])
-    given.loc[(given["seed"] == 3) & (given["image"] < 100), "label"] += 1
-    given.to_parquet("labels.parquet")
-    said = ["--method", "mine", "--trials", "1", "--bytes-up", "9", "--bytes-down", "9"]
-    assert main(["score", "label-skew", "labels.parquet", "--submit", *said]) == 0
-    row = pd.read_csv("leaderboard/label-skew.csv").set_index("method").loc["mine"]
-    assert row["score"] == pytest.approx(100 / len(truth) / 5, abs=1e-6)
-    given.iloc[1:].to_parquet("labels.parquet")
-    assert "each of the 398 images" in invoke("score", "label-skew", "labels.parquet", status=2).err
 
 
 def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
