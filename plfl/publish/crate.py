@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
@@ -55,6 +55,19 @@ class Citation(BaseModel):
     """Persons, with their names and perhaps `orcid`, or organisations."""
     license: str
     """An identifier of the SPDX list, such as `CC-BY-4.0`."""
+
+    @field_validator("authors")
+    @classmethod
+    def _named(cls, authors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if not all(map(_name, authors)):
+            raise ValueError("each needs a name")
+        return authors
+
+
+def _name(author: dict[str, Any]) -> str:
+    """The name of a person or an organisation."""
+    parts = map(author.get, ("given-names", "name-particle", "family-names"))
+    return " ".join(str(part) for part in parts if part) or str(author.get("name") or "")
 
 
 def read_citation(path: Path) -> Citation:
@@ -202,18 +215,17 @@ def _describe(
 
     authors = []
     for author in citation.authors:
-        person = [author.get("given-names"), author.get("family-names")]
-        name = " ".join(filter(None, person)) or str(author.get("name"))
-        kind = "Person" if any(person) else "Organization"
+        name = _name(author)
+        kind = "Person" if "family-names" in author else "Organization"
         authors.append(add(author.get("orcid") or f"#{name}", kind, name=name))
     files = {}
     kinds = {".py": "Python file that the study names", ".safetensors": "trained models"}
+    kinds |= dict.fromkeys((".pdf", ".png", ".svg"), "a figure of the report")
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
-        known = DESCRIPTIONS.get(path.name) or kinds.get(path.suffix)
         about_file = {
             "name": name,
-            "description": known or f"figure {path.stem}, see the report",
+            "description": DESCRIPTIONS.get(path.name) or kinds.get(path.suffix) or name,
             "encodingFormat": mimetypes.guess_type(name)[0] or "application/octet-stream",
             "sha256": sha256(path),
         }

@@ -235,6 +235,7 @@ def test_the_command(results, here, invoke):
     [
         ("title: a\nlicense: MIT", "authors"),
         ("authors: [{name: a}]", "title"),
+        ("title: a\nauthors: [{affiliation: a}]\nlicense: MIT", "each needs a name"),
         ("- a", "the file"),
         ("a: [", "cannot be used"),
     ],
