@@ -54,7 +54,6 @@ STATUS = 60.0
 """Seconds between two questions to Flower whether the ServerApp still runs."""
 FORWARD = 120.0
 """Seconds within which a SuperLink has to answer a request."""
-AGAIN = "start the server again: it continues after the last completed round"
 PLAIN = {*ascii_letters, *digits, *"/-_"}
 """Characters of the paths that the gate passes on."""
 FLEET = "/v1/fleet/"
@@ -97,29 +96,14 @@ class ServerProcesses:
         self.group.start("superexec", command, self._environment)
         self.run = flower.start_run(self.link, self.home)
 
-    def check(self) -> None:
-        """Check that the processes still run.
-
-        Raises:
-            PlflError: one has ended.
-        """
-        try:
-            for name in ("superlink", "superexec"):
-                self.group.check(name)
-        except PlflError as error:
-            raise PlflError(f"{error}\n{AGAIN}") from None
-
     def check_rounds(self) -> None:
-        """Check that the ServerApp still runs, or has written its outcome.
-
-        Raises:
-            PlflError: it has ended without one.
-        """
+        """Check that the ServerApp still runs, or has written its outcome; PlflError if it has
+        ended without one."""
         state = flower.status(self.run, self.home)
         if state.startswith("finished") and not (self.folder / OUTCOME).exists():
             raise PlflError(
                 f"the ServerApp ended ({state}); {self.group.log('superexec')} ends with\n"
-                f"{self.group.tail('superexec')}\n{AGAIN}"
+                f"{self.group.tail('superexec')}"
             )
 
 
@@ -205,7 +189,8 @@ def _watch(
             for note in result["notes"]:
                 log.warning("%s", note)
             return
-        processes.check()
+        for name in ("superlink", "superexec"):
+            processes.group.check(name)
         if time.monotonic() - asked > STATUS:
             processes.check_rounds()
             asked = time.monotonic()
