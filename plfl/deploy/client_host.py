@@ -134,8 +134,7 @@ def _run_supernode(
                 f"the server at {link.address} refuses it: it does not know the client's key or "
                 f"another process uses this key, or it has another certificate than {link.trusted} "
                 "or another address than that has; copy both folders that the same `plfl deploy "
-                f"keys` created, with the address as --host. {processes.log('supernode')} ends with"
-                f"\n{output}"
+                f"keys` created, with the address as --host. See {processes.log('supernode')}"
             )
         time.sleep(1)
 

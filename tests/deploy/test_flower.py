@@ -56,9 +56,9 @@ def test_who_has_no_right_gets_nothing(tmp_path):
         processes.start("keyless", keyless, flower.environment(tmp_path / "keyless"))
         codes = {name: process.wait(LIMIT) for name, process in processes.running.items()}
         assert codes == {"misled": 2, "stranger": 2, "keyless": 1}
-        assert "CERTIFICATE_VERIFY_FAILED" in processes.tail("misled")
-        assert f"client {NAME}: the server" in processes.tail("stranger", 30)
-        assert "refuses it" in processes.tail("stranger", 30)
+        for name in ("misled", "stranger"):
+            assert f"client {NAME}: the server" in processes.tail(name)
+            assert "refuses it" in processes.tail(name)
         assert "[code: 2001]" in processes.tail("keyless", 500)
         server.group.check("superlink")
         # What wants no credentials is not passed on, neither here nor in disguise.
