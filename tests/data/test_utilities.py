@@ -153,6 +153,15 @@ def test_rows_of_days_when_clocks_change(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, loads)
 
 
+def test_numbered_columns_of_days_are_refused_in_one_line(tmp_path: Path) -> None:
+    table = pd.DataFrame(LOADS.reshape(-1, 24), pd.date_range("2023-01-10", periods=40, name="Tag"))
+    table.set_axis([f"V{number + 1}" for number in table], axis=1).to_csv(
+        path := tmp_path / "a.csv"
+    )
+    with naming(DataError, "1 problem", "a day apart", "by times such as 00:00"):
+        read(path)
+
+
 @pytest.mark.parametrize("form", ["wide", "long"])
 def test_registers_of_one_meter_are_added(form: str, tmp_path: Path) -> None:
     night = np.where(HOURS.hour < 7, LOADS, 0.0)

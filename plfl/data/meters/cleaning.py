@@ -297,6 +297,11 @@ class _Readings:
     def _interval(self) -> int:
         """The most common step between readings, in minutes."""
         step = _usual(pd.DatetimeIndex(self.known.index)) or 0
+        if step == 24 * 60:
+            raise DataError(
+                f"{self.here.line(self.known, 0)}: its readings are a day apart; if each row has "
+                "the readings of a day, name its columns by times such as 00:00 and 00:15"
+            )
         if step > max(_INTERVALS) or step != round(step):
             raise DataError(
                 f"{self.here(self.known, 0)}: its readings are {step:g} minutes apart; "
