@@ -81,9 +81,6 @@ def add(commands: Commands) -> None:
     about = "compare a small federation with the simulator, bit by bit"
     check = single.add_parser("check", help=about)
     check.set_defaults(run=_check)
-    text = "number of %s; default: %%(default)s"
-    check.add_argument("--clients", type=int, default=3, help=text % "clients")
-    check.add_argument("--rounds", type=int, default=2, help=text % "rounds")
 
 
 def _add_study(parser: argparse.ArgumentParser) -> None:
@@ -198,10 +195,10 @@ def _keys(options: argparse.Namespace) -> None:
     _say("\n".join(f"{path}: copy this folder to its host" for path in made) or "nothing to create")
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(_options: argparse.Namespace) -> None:
     from plfl.deploy.local import check
 
-    check(options.clients, options.rounds, _say)
+    check(clients=3, rounds=2, report=_say)
 
 
 def _say(line: str) -> None:

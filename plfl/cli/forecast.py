@@ -75,8 +75,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--to", type=Path, required=True, metavar="PATH", help=text)
     parser.add_argument("--client", help="name of the meter; default: all")
     parser.add_argument("--variant", default="", help="label of a variant of the study")
-    text = "of clients: all readings before the test set, although `windows.history` is shorter"
-    parser.add_argument("--whole", action="store_true", help=text)
 
 
 def _add_with(parser: argparse.ArgumentParser) -> None:
@@ -224,7 +222,7 @@ def _clients(options: argparse.Namespace) -> None:
     from plfl.cli.score import opened
     from plfl.outside import clients
 
-    written = clients.export(opened(options)[0], options.to, options.whole)
+    written = clients.export(opened(options)[0], options.to)
     print(
         f"wrote {len(written) - 1} files .npz and {clients.TABLE} to {options.to}; "
         "docs/benchmark.md says what they hold"

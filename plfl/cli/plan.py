@@ -175,7 +175,7 @@ def methods(options: argparse.Namespace) -> None:
 def _algorithms() -> dict[str, dict[str, Any]]:
     """The algorithms by the key of a study that names them, and by name: their `origin`, a package
     or a plug-in; the `citation` of their file; the `floats` of methods that say them (see
-    `plfl.config.rules.Sizes`); and the `parameters`, each with a `default` and a `meaning`."""
+    `plfl.config.rules.Sizes`); and the defaults of their `parameters`."""
     from plfl import methods as of_methods
     from plfl import plugins
     from plfl.config.rules import MethodRules
@@ -194,14 +194,7 @@ def _algorithms() -> dict[str, dict[str, Any]]:
         sent = block().sends if issubclass(block, MethodRules) and "sends" in vars(block) else None
         if sent:
             found["floats"] = {when: n for when, n in sent._asdict().items() if n != "0"}
-        meanings = block.meanings()
-        found["parameters"] = {
-            name: {
-                "default": field.get_default(call_default_factory=True),
-                "meaning": " ".join(meanings.get(name, "").split()),
-            }
-            for name, field in block.model_fields.items()
-        }
+        found["parameters"] = block().model_dump(mode="json")
         return found
 
     rooms = {"method": of_methods, "server_opt": server, "client_opt": client}

@@ -28,7 +28,6 @@ from plfl.experiments.stored_baselines import boosting_of, fit
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
-from plfl.layout import GROUPS
 from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
 from plfl.study import Cell, Study
@@ -159,18 +158,9 @@ class OwnSteps:
         study = self.trainer.study
         if not study.model.only_method:
             return [*PASSES]
-        most = sum(self._own_trees.values())
+        is_own = self.trained[study.layout.mask(["head"])].all()
+        most = study.layout.shapes["head.value"][1] if is_own else 0
         return [*range(0, most + 1, max(1, most // MOST_TRIED))]
-
-    @property
-    def _own_trees(self) -> dict[str, int]:
-        """The number of trees of each group that is trained."""
-        layout = self.trainer.study.layout
-        return {
-            group: layout.shapes[f"{group}.value"][1]
-            for group in GROUPS
-            if self.trained[layout.mask([group])].all()
-        }
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
@@ -180,9 +170,7 @@ class OwnSteps:
         method = study.method(self.cell)
         if isinstance(method, Boosting):
             number = min(epochs, self._numbers[-1])
-            return method.own_trees(
-                data, study.layout, row, number, whole="body" in self._own_trees
-            )
+            return method.own_trees(data, study.layout, row, number)
         return calibrate(
             row, data, trained, study.client_optimiser(self.cell), Calibration(epochs=epochs)
         )

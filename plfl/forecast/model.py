@@ -129,8 +129,8 @@ class ForecastModel(Contents):
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
-        Inputs that are outside of the client's training set are reported in the log and in the
-        column `outside`: there the model extrapolates.
+        Inputs that are outside of the client's training set, where the model extrapolates, are
+        reported in the log.
 
         Args:
             frame: its readings, indexed by naive standard time at the ends of the intervals,
@@ -143,7 +143,7 @@ class ForecastModel(Contents):
         Returns:
             A row for every reading with enough readings before it and no gap in the model's inputs,
             indexed by the `timestamp` that the forecast is for, `windows.look_ahead` rows later:
-            `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
+            `forecast` (kWh per interval) and `made_at` (the last reading that it uses).
             The last `look_ahead` rows are after the last reading. With several horizons, a reading
             has a row for each of them. With quantiles, `forecast` is the median, and `forecast_5`
             the 5 % quantile; with intervals of point forecasts, `forecast_lower` and
@@ -168,12 +168,11 @@ class ForecastModel(Contents):
         last, starts, predictions = last[known], starts[known], predictions[known]
         if (widths := self._widths(client, model)) is not None:
             predictions = task.widened(dataset, 0, starts, predictions, widths)
-        outside = self._outside(later[: len(frame)], client)[last]
+        self._report_outside(later[: len(frame)], client)
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},
             "made_at": later.index[last.repeat(horizons)],
-            "outside": outside.repeat(horizons),
         }
         return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
 
@@ -422,24 +421,19 @@ class ForecastModel(Contents):
                     f"them by {factor:g}, or say so with --read-as {unit}"
                 )
 
-    def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:
-        """Whether the look-back that ends with a row (R,) is outside of the training data."""
+    def _report_outside(self, table: pd.DataFrame, client: str) -> None:
+        """Report values that are outside of the client's training data."""
         scaling = self.scalings[client]
-        stray = np.zeros(len(table), bool)
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
             values = table[name].to_numpy(float)
             outside = (values < low) | (values > high)
-            if name in CALENDAR or not outside.any():
-                continue
-            log.warning(
-                "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
-                "%.4g, first at %s",
-                *(client, outside.sum(), len(outside), name, low, high),
-                table.index[int(outside.argmax())],
-            )
-            stray |= outside
-        within = pd.Series(stray).rolling(self.study.windows.look_back, min_periods=1)
-        return within.max().to_numpy(bool)
+            if name not in CALENDAR and outside.any():
+                log.warning(
+                    "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
+                    "%.4g, first at %s",
+                    *(client, outside.sum(), len(outside), name, low, high),
+                    table.index[int(outside.argmax())],
+                )
 
 
 def load(path: str | PathLike[str]) -> ForecastModel:

@@ -46,9 +46,9 @@ class Form:
         """The table of forecasts, as `ForecastModel.predict` returns them by client, with offsets
         if they are known, and the names of their forecasters.
 
-        Long: `timestamp`, `client`, `forecast` and any quantiles, `made_at`, `outside`, `unit`,
-        `timezone`, `stamp`, `forecaster`. Wide: a column for each meter and quantile, whose name
-        has the unit and the forecaster. DataError: the time zone is unknown, or that of the stamps
+        Long: `timestamp`, `client`, `forecast` and any quantiles, `made_at`, `unit`, `timezone`,
+        `stamp`, `forecaster`. Wide: a column for each meter and quantile, whose name has the unit
+        and the forecaster. DataError: the time zone is unknown, or that of the stamps
         is; a wide table would need several forecasts in a cell.
         """
         zones = {_stamps(table).tz for table in forecasts.values()}

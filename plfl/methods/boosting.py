@@ -184,17 +184,11 @@ class Boosting(Method):
         return self.own_trees(f.client_data, f.layout, rows, number)
 
     def own_trees(
-        self,
-        data: "ClientData",
-        layout: ParameterLayout,
-        rows: Tensor,
-        number: int,
-        whole: bool = False,
+        self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
     ) -> Tensor:
-        """Models (N, P) with trees that each client grows alone: in the head, or from the first
-        tree on, if it is the `whole` model."""
+        """Models (N, P) with trees in the head that each client grows alone."""
         forester, grown = self.forester(data, layout), rows.cpu().clone()
-        first = 0 if whole else layout.shapes["body.value"][1]
+        first = layout.shapes["body.value"][1]
         for tree in range(first, first + number):
             forester.add(grown, range(len(rows)), tree, None)
         return grown.to(rows)

@@ -234,7 +234,7 @@ def covariate_names(windows: Windows) -> tuple[str, ...]:
     )
 
 
-def export(study: Study, folder: Path, whole: bool = False) -> list[Path]:
+def export(study: Study, folder: Path) -> list[Path]:
     """Write `NAME.npz` for each client, below a folder for each of several origins, and all windows
     of all clients as `clients.parquet`.
 
@@ -244,7 +244,7 @@ def export(study: Study, folder: Path, whole: bool = False) -> list[Path]:
     """
     written: list[Path] = []
     tables: list[pd.DataFrame] = []
-    for client in clients(study, whole):
+    for client in clients(study):
         written.append(folder / client.origin / f"{client.name}.npz")
         with atomic(written[-1]) as temporary:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})

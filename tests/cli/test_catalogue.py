@@ -28,10 +28,7 @@ def test_every_algorithm_is_listed_once_with_what_it_is(invoke: Any) -> None:
     for key, entries in listed.items():
         for name, entry in entries.items():
             assert entry["citation"].endswith("."), name
-            parameters = entry["parameters"]
-            assert all(parameter["meaning"].endswith(".") for parameter in parameters.values())
-            defaults = {name: parameter["default"] for name, parameter in parameters.items()}
-            assert defaults == every[key][name]().model_dump(mode="json")
+            assert entry["parameters"] == every[key][name]().model_dump(mode="json")
     assert "Ozfatura" in listed["federation"]["calibration"]["citation"]
     of_methods = listed["method"]
     assert of_methods["ditto"]["origin"] == "plfl"

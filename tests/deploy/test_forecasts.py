@@ -64,7 +64,6 @@ def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment, tmp_pa
         assert rows["timestamp"].tolist() == [stamp.isoformat() for stamp in wanted.index]
         for column in ("forecast", "forecast_10", "forecast_90"):
             assert rows[column].tolist() == pytest.approx(wanted[column].tolist(), rel=1e-6)
-        assert rows["outside"].tolist() == wanted["outside"].tolist()
         assert get(address.replace("forecasts", "series.parquet"))[0] == 404
         table[:200].rename_axis("timestamp").to_csv(readings)  # it is read again
         made_at = {row["made_at"] for row in json.loads(get(address)[1])["forecasts"]}

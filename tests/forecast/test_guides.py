@@ -70,7 +70,6 @@ def test_the_commands_and_the_program_of_the_guide_run(tmp_path, capsys, invoke,
     assert capsys.readouterr().out == ""
     written = pd.read_csv("next.csv")
     assert list(written) == columns.split(",") and len(written) == 14 * 96 - 11
-    assert written["outside"].sum() == 14
 
     Path("museum.csv").write_bytes(Path("meters/a.csv").read_bytes())
     of_museum = invoke(*cold_start).out
@@ -84,7 +83,7 @@ def test_the_commands_and_the_program_of_the_guide_run(tmp_path, capsys, invoke,
     expected = names["forecasts"]["forecast"]
     np.testing.assert_allclose(names["loads"], expected, rtol=1e-5)
     assert names["columns"] == ["load", "time_index", "weekday"]
-    assert list(names["forecasts"]) == ["forecast", "made_at", "outside"]
+    assert list(names["forecasts"]) == ["forecast", "made_at"]
     assert "-fedavg-10 ['a', 'b', 'school'] ['load'] 12" in capsys.readouterr().out
 
 
