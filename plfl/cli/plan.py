@@ -91,23 +91,18 @@ def run(options: argparse.Namespace) -> None:
     speed = measured_speed(next(iter(study.variants.values())))
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
-    engines = {choose(placed(v), v.model.kernel_form) for v in study.variants.values()}
-    on_gpu = any(device == "cuda" for _, device in engines)
-    trained_by = " and ".join(f"{engine} engine on {device}" for engine, device in sorted(engines))
-    chains = [chain for variant in study.variants.values() for chain in variant.channel.chains]
-    # What methods send besides adds to the parameters; range coding makes these smaller.
-    least = "about" if any(chain and chain.entropy for chain in chains) else "at least"
+    devices = {choose(placed(v), v.model.kernel_form)[1] for v in study.variants.values()}
+    on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.of(study.data).assumed
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
-        f"{total['client_steps']:,.0f} client-steps, {least} {_short(total['megabytes'])} MB "
+        f"{total['client_steps']:,.0f} client-steps, about {_short(total['megabytes'])} MB "
         "between clients and servers\n"
         f"training and baselines take {' to '.join(map(duration, span))} in one job"
-        + ("" if on_gpu else f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores")
-        + f", besides the start of jobs, figures and pages ({trained_by}, "
-        f"{_short(speed)} client-steps/s measured now"
-        f"{f', for {assumed}' if assumed else ''})\n"
+        + ("" if "cuda" in devices else on_cores)
+        + ", besides the start of jobs, figures and pages "
+        f"({_short(speed)} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
     if note := undecidable(study):

@@ -7,7 +7,6 @@ from.
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from plfl import __version__, plugins
@@ -17,10 +16,8 @@ from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
 from plfl.experiments.stored_baselines import Arrays
-from plfl.results.records import MODELS, ConformalWidths, Model, Models
+from plfl.results.records import ConformalWidths, Model, Models
 from plfl.study import FORMAT, Cell, Study
-
-_Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
 
 
 class Header(BaseModel):
@@ -45,23 +42,14 @@ class Header(BaseModel):
     """Minutes between readings."""
     clients: dict[str, dict[str, Any]]
     """The results of `Scaling.stored` by name, in the order of the rows."""
-    widths: dict[Model, _Lists] = {}
-    """The widths of the clients' intervals by model, if the task has widths."""
-
-    def arrays(self) -> ConformalWidths:
-        """The widths of the models."""
-        return {name: np.array(self.widths[name], float) for name in MODELS if name in self.widths}
+    widths: dict[Model, list[Any]] = {}
+    """The widths of the clients' intervals by model, as nested lists, if the task has widths."""
 
 
 def describe(study: Study, cell: Cell, dataset: Dataset, widths: ConformalWidths) -> dict[str, Any]:
     """The header of a file with the models of a cell, which trained on a dataset."""
     columns, scalings = dataset.columns.tolist(), windows.scalings(dataset)
     return Contents(study, cell, columns, dataset.interval, scalings, {}, widths).header
-
-
-def baseline_cell(state: str, name: str) -> Cell:
-    """What stands for a cell in a file with a baseline: the labels of summary.csv."""
-    return Cell(state, BASELINE, name, "none", "none", 0)
 
 
 @dataclass(frozen=True)

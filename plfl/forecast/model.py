@@ -29,7 +29,6 @@ from plfl.data.windows import NUMBERS, Scaling, build_later
 from plfl.experiments.stored_baselines import Arrays, restore, storable
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
-from plfl.layout import WindowShape
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
 from plfl.tasks import task_of
@@ -183,7 +182,8 @@ class ForecastModel(Contents):
         widths; NaN where a baseline lacks a reading."""
         task = task_of(self.study)
         if not self.baseline:
-            engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
+            network = network_of(self.study, self.study.window_shape)
+            engine = make_engine(Compute(device="cpu"), network, dataset)
             row = self._row(client, model)
             (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
             return task.predictions(dataset, 0, starts, outputs.double().numpy())
@@ -279,7 +279,7 @@ class ForecastModel(Contents):
         if self.baseline:
             forecaster = of_baseline(self, client)
         else:
-            module = network_of(self.study, self.shape).module()
+            module = network_of(self.study, self.study.window_shape).module()
             torch.nn.utils.vector_to_parameters(self._row(client, model), module.parameters())
             forecaster = ScaledNetwork(self, scaling, module)
         about = {
@@ -300,12 +300,6 @@ class ForecastModel(Contents):
     def _later(self) -> int:
         """Rows after the last reading that a forecast reads."""
         return self.study.windows.farthest if self._knows_future else 0
-
-    @property
-    def shape(self) -> WindowShape:
-        """The shape of a window that the models read."""
-        windows = self.study.windows
-        return WindowShape(len(self.columns), windows.look_back, windows.covariates_width)
 
     def _windows(
         self, frame: pd.DataFrame, client: str, early: bool = False
@@ -487,7 +481,8 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
             f"{header.version}, or train it again"
         )
     scalings = {name: Scaling.of(**stored) for name, stored in header.clients.items()}
-    widths, width = header.arrays(), study.window_shape.inputs
+    widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
+    width = study.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells
         or (is_baseline and header.cell.method in storable(study.baselines.names)),

@@ -14,7 +14,7 @@ from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
-from plfl.forecast.contents import baseline_cell, describe
+from plfl.forecast.contents import describe
 from plfl.results.records import TRAINED, ConformalWidths, Models, write_csv, write_models
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
@@ -91,7 +91,8 @@ def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: P
             for i in range(len(dataset.clients))
         ]
         widths = {"local": np.stack(each)}
-    about = describe(study, baseline_cell(state, name), dataset, widths)
+    labels = Cell(state, BASELINE, name, "none", "none", 0)  # those of summary.csv
+    about = describe(study, labels, dataset, widths)
     arrays = {f"{i}.{key}": x for i, kept in enumerate(fitted) for key, x in kept.items()}
     write_models(file, arrays, about)
 
