@@ -150,7 +150,7 @@ def test_readings_after_those_of_the_study_are_scored_and_forecast(project, monk
     (row,) = pd.read_csv(io.StringIO(said.out)).to_dict("records")
     assert row["first"] == "2024-01-15 00:15:00" and row["forecasts"] == len(later)
     assert row["naive_day"] > 0 and row["past_mase"] > 0
-    assert f"<!-- {row['forecaster']}" in Path("weeks.svg").read_text(encoding="utf-8")
+    assert "<!-- a -->" in Path("weeks.svg").read_text(encoding="utf-8")
 
 
 def test_programs_are_of_what_forecasts(project, monkeypatch, capsys, invoke):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,39 +70,33 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.out, text)
         print(f"wrote {options.out}", file=sys.stderr)
     if options.plot is not None:
-        weeks = {client: (past, now) for client, (_, past, now) in scored.items()}
-        _draw(rows, weeks, options.plot)
+        _draw({client: (past, now) for client, (_, past, now) in scored.items()}, options.plot)
         print(f"wrote {options.plot}", file=sys.stderr)
     return INCOMPLETE if problems else 0
 
 
-def _draw(
-    rows: Sequence[Mapping[str, Any]],
-    weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]],
-    path: Path,
-) -> None:
-    """Draw a panel for each row of the table and write the figure. `weeks`: the weekly MASE of each
-    client in the test set and in the new readings, by its first day."""
-    from plfl.report.figures.style import ACCENT, COLOURS, PAGE, REFERENCE, fit, panels, style
+def _draw(weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]], path: Path) -> None:
+    """Draw a panel for each client and write the figure. `weeks`: the weekly MASE of each client in
+    the test set and in the new readings, by its first day."""
+    import matplotlib
+    import pandas as pd
+    import seaborn as sns
 
-    lines = -(-len(rows) // COLUMNS)
+    from plfl.report.figures.style import style
+
+    matplotlib.use("agg")
+    parts = {
+        (client, name): mase
+        for client, both in weeks.items()
+        for name, mase in zip(("test set", "new readings"), both, strict=True)
+    }
+    y = "MASE of a week"
+    table = pd.concat(parts, names=["meter", "readings", "week"]).rename(y).reset_index()
     with style():
-        size = PAGE, 0.4 + 1.5 * lines
-        figure, axes = panels(lines, COLUMNS, size, sharex=True, sharey=True)
-        for axis, row in zip(axes.flat, rows, strict=False):
-            past, now = weeks[str(row["client"])]
-            axis.axhline(1, **REFERENCE)
-            axis.plot(past.index, past, marker="o", color=COLOURS[4], label="test set")
-            axis.plot(now.index, now, marker="s", color=COLOURS[0], label="new weeks")
-            drifted = row["drift_low"] > 0
-            grown = f", grown by {row['drift']:.2f}" if drifted else ""
-            title = f"{fit(str(row['client']), 44)}\n{fit(row['forecaster'] + grown, 44)}"
-            axis.set_title(title, color=ACCENT if drifted else "black")
-            axis.tick_params(axis="x", rotation=45)
-        for axis in axes.flat[len(rows) :]:
-            axis.set_visible(False)
-        for axis in axes[:, 0]:
-            axis.set_ylabel("MASE of a week")
-        axes.flat[0].legend()
+        grid = sns.relplot(
+            table, x="week", y=y, hue="readings", kind="line", marker="o", col="meter",
+            col_wrap=min(COLUMNS, len(weeks)), height=2, aspect=1.2,
+        )  # fmt: skip
+        grid.refline(y=1).set_titles("{col_name}").tick_params(axis="x", rotation=45)
         with atomic(path) as temporary:
-            figure.savefig(temporary)
+            grid.savefig(temporary)

@@ -102,10 +102,6 @@ def train_cell(options: argparse.Namespace) -> None:
         raise PlflError(
             f"--models: the task {study.task.name} does not forecast loads; leave it out"
         )
-    for file in filter(None, (options.records, options.models)):
-        if not file.parent.is_dir():
-            raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
-
     from plfl.data import sources
     from plfl.data.dataset import Dataset
     from plfl.experiments.train import train

@@ -64,12 +64,14 @@ class Form:
             return whole.assign(**named, forecaster=whole["client"].map(forecasters))
         if whole.duplicated(["client", "timestamp"]).any():
             raise DataError("--wide: a time has several forecasts (--all); leave one of them out")
-        wide = pd.DataFrame(index=pd.Index(sorted({*whole["timestamp"]}), name="timestamp"))
-        for client, rows in whole.set_index("timestamp").groupby("client", sort=False):
-            for column in _loads(rows):
-                quantile = column.removeprefix("forecast")
-                name = f"{client}{quantile} ({self.unit_of_loads}, {forecasters[str(client)]})"
-                wide[name] = rows[column]
+
+        def name(column: tuple[str, str]) -> str:
+            client, quantile = column[0], column[1].removeprefix("forecast")
+            return f"{client}{quantile} ({self.unit_of_loads}, {forecasters[client]})"
+
+        wide = whole.pivot(index="timestamp", columns="client", values=_loads(whole))
+        wide = wide.swaplevel(axis=1).sort_index(axis=1)
+        wide.columns = wide.columns.map(name)
         return wide.reset_index(names=f"timestamp ({self.stamp}, {where})")
 
     def _of(self, client: str, table: pd.DataFrame, zone: tzinfo | None) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> 
         assert ("hardly ever decreases" in caplog.text) == warned
 
 
-def test_mistakes(model: str, capsys: pytest.CaptureFixture[str], invoke) -> None:
+def test_mistakes(model: str, invoke) -> None:
     mistakes = {
         (model, "meters/a.csv", "--save", "x"): "--save: only with --new",
         (model, "none.csv"): "none.csv: the file does not exist",
@@ -68,8 +68,6 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str], invoke) -> Non
     }
     for arguments, message in mistakes.items():
         assert message in invoke("forecast", *arguments, status=2).err
-    assert cli.main(["run", "my.yaml", CELL, "--models", "none/m.safetensors"]) == 2
-    assert "folder none" in capsys.readouterr().err
 
 
 def test_all_meters_of_a_folder_and_an_exit_status_for_those_that_fail(model, capsys, invoke):

@@ -98,7 +98,6 @@ def test_data_check_finds_what_a_study_would_refuse(project, blocks, message, in
         (["ui"], "mlruns.db: there is no such database"),
         (["track", "my.yaml"], "my.yaml: holds no study"),
         (["init", "dem"], "did you mean 'demo'?"),
-        (["run", "my.yaml", CELL, "--records", "none/r.parquet"], "none does not exist; create it"),
     ],
 )
 def test_mistakes_end_with_a_message(project, arguments, message, invoke):

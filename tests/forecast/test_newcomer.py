@@ -147,7 +147,7 @@ def test_intervals_get_the_mean_widths_of_the_others(task: dict, ends: list[str]
     for widths in new.widths.values():
         np.testing.assert_array_equal(widths, [expected])
     found = new.predict(newcomer())
-    assert list(found.columns[:-2]) == ["forecast", *(f"forecast_{end}" for end in ends)]
+    assert list(found.columns[:-1]) == ["forecast", *(f"forecast_{end}" for end in ends)]
     low, high = found[f"forecast_{ends[0]}"], found[f"forecast_{ends[-1]}"]
     assert (low <= found["forecast"]).all() and (found["forecast"] <= high).all()
     new.save("new.safetensors")
