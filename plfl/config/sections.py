@@ -158,7 +158,7 @@ class Meters(Section):
     over missing readings of up to `max_gap` minutes."""
     add: str | None = None
     """Registers whose names are equal once the match of this regular expression is removed, such as
-    ` T[12]$` for day and night, are added. A reading that one lacks is missing. Empty: none."""
+    ` T[12]$` for day and night, are added. A reading that one lacks is missing."""
     decimal: Literal[".", ","] | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
