@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from plfl.base.files import atomic, digest, sha256, write_text
@@ -122,6 +123,7 @@ class Checkpoint:
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
     flat = {"local": f.local}
+    flat["computing"] = torch.tensor(f.clock.computing, dtype=torch.float64)
     for part in PARTS:
         kept = getattr(f, part)
         for name, value in vars(kept).items() if kept is not None else ():
@@ -136,6 +138,7 @@ def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
     # Bytes and time of before round 1 are in the saved records: drop the new federation's counts.
     f.clock.close_round(f.channel.close_round(), [])
+    f.clock.computing = float(saved["computing"])
     f.local = saved["local"].to(f.local.device)
     f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
     for path, x in saved.items():

@@ -53,7 +53,10 @@ class Clock:
         """Seconds (N,) to download a byte."""
         self.up_seconds = _of_byte(self._each("up_mbit", s.up_mbit, s.link_spread))
         """Seconds (N,) to upload a byte."""
+        self.computing = 0.0
+        """Seconds (N,) for which each participant of the last round computed."""
         self._work = np.zeros(len(self._everyone))
+        self._ahead = np.zeros(len(self._everyone))
         self._before: Traffic = {}
         self._spent_before = np.zeros((3, len(self._everyone)))
 
@@ -95,6 +98,11 @@ class Clock:
         """Charge `clients` (n,) with further work (n,), in local steps of one minibatch."""
         self._work[clients] += steps
 
+    def send_ahead(self, clients: NDArray[np.int64], size: int) -> None:
+        """Note that `size` bytes of what each of `clients` (n,) downloads in this round were sent
+        while the participants of the round before computed."""
+        self._ahead[clients] += size
+
     def wait_for_all(self, traffic: Traffic) -> None:
         """End the phase before round 1, with this `traffic`, when all clients have finished."""
         self._before = traffic
@@ -111,6 +119,9 @@ class Clock:
         group before have finished. The phase before round 1 counts as part of round 1."""
         before, self._before = self._before, {}
         spent = self._spent({kind: some - before.get(kind, 0) for kind, some in traffic.items()})
+        ahead, self._ahead = self._ahead, np.zeros_like(self._ahead)
+        spent[0] -= np.minimum(ahead * self.down_seconds, self.computing)
+        self.computing = float(sum(spent[1][some].max() for some in groups if len(some)))
         whole = float(sum(spent.sum(0)[clients].max() for clients in groups if len(clients)))
         earlier, self._spent_before = self._spent_before, np.zeros_like(spent)
         whole += float(earlier.sum(0).max())

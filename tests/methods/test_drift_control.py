@@ -32,6 +32,7 @@ from tests.helpers.problems import (
     QuadraticData,
     in_turns,
     server_path,
+    simulated,
     trajectory,
 )
 
@@ -126,6 +127,32 @@ def test_tracking_clients_know_the_momentum_unless_they_missed_it():
     same(*paths.values())
     down = [step.report.traffic["bytes_down"].tolist() for step in paths["tracking"][1:]]
     assert down == [[8, 8], [8, 0], [8, 16], [0, 0], [8, 8], [0, 8], [16, 8]]
+
+
+def test_a_download_behind_the_computation_by_hand():
+    """Three numbers of 8 bytes come down at 8 B/s. Two of them take 2 s. These are behind the 5 s
+    for which client 1 computes in a round, but not all of them behind the 1 s of client 0."""
+    turns = [0], [0], [1], [0, 1]
+    timed = simulated(step_seconds=[0.5, 2.5], down_mbit=64e-6, up_mbit=64e-6)
+    paths = {
+        downlink: trajectory(
+            SGD,
+            FedAvg(lr=0.7),
+            in_turns(FedADC(beta_l=0.5, downlink=downlink), *turns),
+            rounds=len(turns),
+            made=timed,
+        )
+        for downlink in ("momentum", "overlapped")
+    }
+    for one, other in zip(*paths.values(), strict=True):
+        assert torch.equal(one.x, other.x)
+        assert torch.equal(one.local, other.local)
+    plain, overlapped = ([s.report for s in steps[1:]] for steps in paths.values())
+    assert [r.times.round for r in plain] == [2 + 1 + 1, 2 + 1 + 1, 2 + 5 + 1, 2 + 5 + 1]
+    # After the first round: 1 s for D̄, and what of the 2 s is left.
+    assert [r.times.round for r in overlapped] == [4, 1 + 1 + 1 + 1, 1 + 1 + 5 + 1, 1 + 5 + 1]
+    assert overlapped[3].times.download.tolist() == [1, 1]
+    assert [r.traffic["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
 
 
 class SizedSgd(Sgd):

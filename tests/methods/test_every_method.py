@@ -65,6 +65,7 @@ CASES: dict[str, Case] = {
     "fedgkd": Case({"lam": 2}),
     "fedadc nesterov": Case({"beta_l": 0.5, "variant": "nesterov"}, down=2),
     "fedadc tracking": Case({"downlink": "tracking"}),
+    "fedadc overlapped": Case({"downlink": "overlapped"}),
     "fedadc_dm": Case({}, DAMPENED, down=2),
     "fafed": Case({}, down=3, up=3, once=(0, 2)),
     "fedsplit": Case({"s": 0.5}),
@@ -85,8 +86,8 @@ CASES: dict[str, Case] = {
     "fedala": Case({"subset": "shared"}),
 }
 """By the name of the method and a word on the case."""
-BY_ABSENCE = ("fedadc tracking",)
-"""What it sends depends on who was there before."""
+BY_ABSENCE = ("fedadc tracking", "fedadc overlapped")
+"""What these send depends on who was there before."""
 IN_TURNS = ("fedcluster", "fedsc")
 """These train one client after another."""
 every = pytest.mark.parametrize("name", CASES)
