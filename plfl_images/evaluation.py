@@ -1,5 +1,6 @@
 """Evaluates models on the held-out images, which all clients share."""
 
+import hashlib
 from typing import cast
 
 import numpy as np
@@ -94,21 +95,14 @@ def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:
     """The k different models (k, P) among the rows `rows` (N, P), and for each row the number (N,)
     of its model.
 
-    A model that the server sends to all clients is one row in memory. Otherwise only rows with
-    equal sums of their bits are compared, because sorting the rows would need several times their
-    memory.
+    A model that the server sends to all clients is one row in memory.
     """
     if rows.stride(0) == 0:
         return rows[:1], np.zeros(len(rows), np.int64)
-    bits = rows.view(torch.int32)
-    firsts: dict[int, list[int]] = {}
-    kept: list[int] = []
-    which = np.empty(len(rows), np.int64)
-    for i, total in enumerate(bits.sum(dim=1).tolist()):
-        alike = firsts.setdefault(total, [])
-        k = next((k for k in alike if torch.equal(bits[kept[k]], bits[i])), len(kept))
-        if k == len(kept):
-            alike.append(k)
-            kept.append(i)
-        which[i] = k
-    return rows if len(kept) == len(rows) else rows[kept], which
+    firsts: dict[str, int] = {}
+    digests = [hashlib.sha256(row.cpu().numpy()).hexdigest() for row in rows]
+    for i, digest in enumerate(digests):
+        firsts.setdefault(digest, i)
+    numbers = {digest: k for k, digest in enumerate(firsts)}
+    which = np.array([numbers[digest] for digest in digests])
+    return rows if len(firsts) == len(rows) else rows[[*firsts.values()]], which

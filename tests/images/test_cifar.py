@@ -1,4 +1,4 @@
-"""CIFAR's binary archives and folders of PNG files, made small."""
+"""CIFAR's binary archives, made small."""
 
 import hashlib
 import io
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from plfl.base.errors import DataError
 from plfl_images.data import cifar
@@ -77,53 +76,3 @@ def test_a_download_is_verified(tmp_path: Path) -> None:
     archive, path, _ = made(source, "cifar100")
     fetched = cifar.fetch(replace(archive, url=path.as_uri()), tmp_path / "data")
     assert fetched.read_bytes() == path.read_bytes()
-
-
-def drawn(folder: Path) -> tuple[cifar.Archive, np.ndarray]:
-    """A folder of PNG files: two classes of three images to train on and one held out. Returns
-    also the pixels (2, 4, height, width, channels)."""
-    published = cifar.ARCHIVES["cifar10"]
-    pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 32, 32, 3), np.uint8)
-    for name, images in zip(("cat", "dog"), pixels, strict=True):
-        for i, image in enumerate(images):
-            path = folder / published.folder / ("test" if i == 3 else "train") / name / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
-    training = pixels[:, :3] / 255
-    moments = (tuple(of(training, (0, 1, 2, 3))) for of in (np.mean, np.std))
-    means, deviations = moments
-    made = replace(published, classes=2, counts=(6, 2), means=means, deviations=deviations)
-    return made, pixels
-
-
-def test_a_folder_of_images_is_gathered_once(tmp_path: Path) -> None:
-    archive, pixels = drawn(tmp_path)
-    path = cifar.fetch(archive, tmp_path)
-    pool = cifar.read(archive, path)
-    assert pool.labels.tolist() == [0, 0, 0, 1, 1, 1, 0, 1]
-    expected = np.concatenate([*pixels[:, :3], *pixels[:, 3:]]).transpose(0, 3, 1, 2)
-    assert np.array_equal(pool.pixels, expected) and pool.training == 6
-    (tmp_path / archive.folder).rename(tmp_path / "elsewhere")
-    assert cifar.fetch(archive, tmp_path) == path
-
-
-def black(folder: Path, mode: str) -> None:
-    Image.new(mode, (32, 32)).save(folder / "train/cat/0.png")
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        (lambda folder: (folder / "train/dog/1.png").unlink(), ["train: has 5 images", 6]),
-        (lambda folder: (folder / "train/cow").mkdir(), ["has 3 folders", "2 classes"]),
-        (lambda folder: (folder / "test/cat/3.png").write_bytes(b"GIF"), ["3.png", "cannot be"]),
-        (lambda folder: black(folder, "L"), ["0.png", "not a colour image"]),
-        (lambda folder: black(folder, "RGB"), ["means", "published"]),
-    ],
-)
-def test_other_images_than_the_published_are_refused(change, facts, tmp_path: Path) -> None:
-    archive, _ = drawn(tmp_path)
-    change(tmp_path / archive.folder)
-    with naming(DataError, tmp_path / archive.folder, *facts):
-        cifar.fetch(archive, tmp_path)
-    assert not list(tmp_path.glob("*.npz"))
