@@ -35,9 +35,7 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
 
 
 def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
-    sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, covariates={shape.covariates}"
-    if shape.outputs > 1:
-        sizes += f", outputs={shape.outputs}"
+    sizes = ", ".join(f"{name}={size}" for name, size in shape._asdict().items())
     try:
         module = initial_of(model, shape, 0)
         again = initial_of(model, shape, 0)

@@ -3,13 +3,11 @@
 Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into flat lists of
 operations. In every step, `vmap` and automatic differentiation would decide anew which operations
 to launch, which takes longer than the arithmetic of small models. The decisions depend only on
-shapes, so they are recorded once (`make_fx`) for each number of rows and of windows. Where PyTorch
-cannot trace a module, its rows are computed one after the other.
+shapes, so they are recorded once (`make_fx`) for each number of rows and of windows.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,13 +19,10 @@ from torch.func import functional_call, functionalize, vjp, vmap
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from plfl.base.errors import PlflError
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 
-log = logging.getLogger(__name__)
-
 Named = dict[str, Tensor]
-
-
 Call = Callable[..., Tensor]
 """Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences and covariates."""
 
@@ -93,10 +88,10 @@ def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:
 class PassState(NamedTuple):
     """What a backward pass needs from the forward pass."""
 
-    how: Traced | list[Named]
-    """The traced passes, or the parameters of each row."""
+    traced: Traced
+    """The passes."""
     tensors: list[Tensor]
-    """The tensors that the traced pass keeps, or the outputs of each row."""
+    """The tensors that the forward pass keeps."""
     penultimate: Tensor | None = None
     """Features (S, W, B), the inputs of the last layer, if the loss reads them."""
 
@@ -170,7 +165,7 @@ class ModuleNetwork:
     """A module whose own parameters are never used."""
     tells_features: bool = False
     """Whether the module returns the inputs of its last layer after its outputs."""
-    traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
+    traced: dict[tuple[Any, ...], Traced] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
 
     @classmethod
@@ -196,10 +191,11 @@ class ModuleNetwork:
         with torch.no_grad():
             # On a CPU row by row, so that no forecast depends on which other models forecast at the
             # same time.
-            views, one_window = self.layout.views(rows), (sequence[:, :1], covariates[:, :1])
-            if rows.device.type == "cpu" or not self._traced(1, *one_window):
-                return self._one_by_one(views, sequence, covariates)
-            return vmap(self._call)(views, sequence, covariates)
+            views = self.layout.views(rows)
+            if rows.device.type != "cpu":
+                return vmap(self._call)(views, sequence, covariates)
+            each = [{name: view[s] for name, view in views.items()} for s in range(len(rows))]
+            return torch.stack([*map(self._call, each, sequence, covariates)])
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
@@ -220,37 +216,18 @@ class ModuleNetwork:
             both, kept = self._with_features.forward_pass(rows, *inputs)
             outputs, read = both.tensor_split([self.shape.outputs], -1)
             return outputs, kept._replace(penultimate=read.mT)
-        views = self.layout.views(rows)
-        if traced := self._traced(len(rows), *inputs):
-            forecasts, tensors = traced.forward(*views.values(), *inputs)
-            return forecasts, PassState(traced, tensors)
-        with torch.inference_mode(False), torch.enable_grad():
-            leaves = [
-                {name: view[s].clone().requires_grad_() for name, view in views.items()}
-                for s in range(len(rows))
-            ]
-            given = zip(leaves, *(x.clone() for x in inputs), strict=True)
-            each = [self._call(*of_row) for of_row in given]
-        return torch.stack([forecasts.detach() for forecasts in each]), PassState(leaves, each)
+        traced = self._traced(len(rows), *inputs)
+        forecasts, tensors = traced.forward(*self.layout.views(rows).values(), *inputs)
+        return forecasts, PassState(traced, tensors)
 
     def backward_pass(
         self, rows: Tensor, kept: PassState, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        how, tensors, _ = kept
         if features:
             forecast = torch.cat([forecast, features["penultimate"].mT], -1)
-        views = self.layout.views(out)
-        if isinstance(how, Traced):
-            gradients = how.backward(*tensors, forecast)
-            for view, gradient in zip(views.values(), gradients, strict=True):
-                view.copy_(gradient)
-            return
-        leaves = [leaf for of_row in how for leaf in of_row.values()]
-        with torch.inference_mode(False):
-            slopes = iter(torch.autograd.grad(tensors, leaves, list(forecast.clone())))
-        for s, of_row in enumerate(how):
-            for name in of_row:
-                views[name][s] = next(slopes)
+        gradients = kept.traced.backward(*kept.tensors, forecast)
+        for view, gradient in zip(self.layout.views(out).values(), gradients, strict=True):
+            view.copy_(gradient)
 
     def _call(self, parameters: Named, *inputs: Tensor) -> Tensor:
         read: list[Tensor] = []
@@ -264,15 +241,8 @@ class ModuleNetwork:
                 hook.remove()
         return torch.cat([forecasts, *read], -1) if read else forecasts
 
-    def _one_by_one(self, parameters: Named, sequence: Tensor, covariates: Tensor) -> Tensor:
-        rows = [
-            self._call({n: p[s] for n, p in parameters.items()}, sequence[s], covariates[s])
-            for s in range(len(sequence))
-        ]
-        return torch.stack(rows)
-
-    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
-        """The passes of this many rows together; None where PyTorch cannot trace them."""
+    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced:
+        """The passes of this many rows together; PlflError: PyTorch cannot trace them."""
         key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
         if key not in self.traced:
             batch, shape = sequence.shape[1], self.shape
@@ -289,8 +259,9 @@ class ModuleNetwork:
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # whatever PyTorch cannot trace
-                if None not in self.traced.values():
-                    reason = str(error).split("\n")[0]
-                    log.info("%s: rows train one after the other: %s", self.model.summary, reason)
-                self.traced[key] = None
+                reason = str(error).split("\n")[0]
+                raise PlflError(
+                    f"{self.model.summary}: many models cannot train together ({reason}); remove "
+                    "control flow that depends on values, such as an `if` on a tensor"
+                ) from None
         return self.traced[key]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from plfl.base.errors import PlflError
 from plfl.base.files import sha256
@@ -16,39 +16,9 @@ from plfl.models import Model
 from plfl.plugins import import_file
 
 
-def given(shape: WindowShape) -> dict[str, int]:
-    """The arguments of every module; `outputs` only if there are several."""
-    sizes = shape._asdict()
-    if shape.outputs == 1:
-        del sizes["outputs"]
-    return sizes
-
-
-def _takes(forward: Any, arguments: int) -> bool:
-    """Whether it is a function that can be called with this many arguments."""
-    try:
-        inspect.signature(forward).bind(*range(arguments))
-    except TypeError:
-        return False
-    return True
-
-
-def _adapted(module: type[nn.Module], reads_covariates: bool) -> type[nn.Module]:
-    """The class, with a `forward` that returns one forecast per window (B,) where the class has (B,
-    1), and that leaves out covariates which the class does not read."""
-
-    def forward(self: nn.Module, sequence: Tensor, covariates: Tensor) -> Any:
-        inputs = (sequence, covariates) if reads_covariates else (sequence,)
-        forecasts = module.forward(self, *inputs)
-        is_column = isinstance(forecasts, Tensor) and forecasts.shape[1:] == (1,)
-        return forecasts[:, 0] if is_column else forecasts
-
-    return type(module.__name__, (module,), {"forward": forward, "__module__": module.__module__})
-
-
 class OwnModule(Model):
-    """A class of a Python file, which is called with `inputs`, `look_back`, `covariates`,
-    `arguments` and, if there are several, the number of `outputs`."""
+    """A class of a Python file, which is called with `inputs`, `look_back`, `covariates`, `outputs`
+    and `arguments`."""
 
     name = "own_module"
 
@@ -88,7 +58,7 @@ class OwnModule(Model):
             raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
 
     def build(self, shape: WindowShape) -> nn.Module:
-        built, sizes = self._class(), given(shape)
+        built, sizes = self._class(), shape._asdict()
         for name in sizes.keys() & self.arguments.keys():
             raise PlflError(f"model.arguments: {name} follows from the study; remove it")
         try:
@@ -100,10 +70,6 @@ class OwnModule(Model):
                 "model.arguments, or the arguments of __init__"
             ) from None
         module: nn.Module = built(**sizes, **self.arguments)
-        forward = getattr(module, "forward", None)
-        ignores = shape.covariates == 0 and not _takes(forward, 2) and _takes(forward, 1)
-        if ignores or (shape.outputs == 1 and _takes(forward, 2)):
-            module.__class__ = _adapted(type(module), not ignores)
         return module
 
     def _class(self) -> Any:

@@ -30,7 +30,7 @@ Path("ran").touch()
 
 
 class Net(nn.Module):
-    def __init__(self, inputs, look_back, covariates):
+    def __init__(self, inputs, look_back, covariates, outputs):
         super().__init__()
         self.layer = nn.Linear(inputs, 1)
 

@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from plfl.base.errors import PlflError
 from plfl.config.rules import DEFAULT, OWN, available_models
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import ModuleNetwork
 from plfl_images.models import ImageModel
+from tests.helpers.refusals import naming
 
 SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
 MODELS: list[Any] = [
@@ -45,18 +47,6 @@ class Recurrent(nn.Module):
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         out: Tensor = self.head(self.read(sequence)[0][:, -1])
         return out.squeeze(1)
-
-
-class Branching(nn.Module):
-    """What `vmap` cannot do for many models at once: control flow that depends on values."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(SHAPE.inputs, 1)
-
-    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
-        out: Tensor = self.head(sequence[:, -1]).squeeze(1)
-        return -out if bool((sequence > 9).any()) else out
 
 
 class InPlace(nn.Module):
@@ -102,7 +92,7 @@ def trained(network: ModuleNetwork, rows: Tensor, *given: Tensor) -> tuple[Tenso
 
 @pytest.mark.parametrize(
     "model",
-    [*MODELS, *map(of_class, (Convolution, Recurrent, Branching, InPlace))],
+    [*MODELS, *map(of_class, (Convolution, Recurrent, InPlace))],
     ids=lambda model: model.name,
 )
 def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
@@ -110,7 +100,6 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     forecasts, gradients = trained(network, rows, *given)
-    assert bool(network._traced(3, *given)) == (model.name != "Branching")
     torch.testing.assert_close(network.forecasts(rows, *given), forecasts)
     for s, row in enumerate(rows):
         module = network.module().double()
@@ -120,6 +109,25 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
         torch.testing.assert_close(forecasts[s], expected.detach(), rtol=1e-10, atol=1e-12)
         grads = [p.grad.flatten() for p in module.parameters() if p.grad is not None]
         torch.testing.assert_close(gradients[s], torch.cat(grads), rtol=1e-9, atol=1e-12)
+
+
+class Branching(nn.Module):
+    """Control flow that depends on values, which `vmap` cannot do for many models at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(SHAPE.inputs, 1)
+
+    def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
+        out: Tensor = self.head(sequence[:, -1]).squeeze(1)
+        return -out if bool((sequence > 9).any()) else out
+
+
+def test_a_module_that_cannot_be_traced_is_refused() -> None:
+    network = ModuleNetwork.of(of_class(Branching), SHAPE)
+    rows = network.initial(0).double()[None]
+    with naming(PlflError, "Branching", "control flow that depends on values"):
+        trained(network, rows, *inputs(1, 5))
 
 
 @BUILT_IN

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from plfl.base.errors import ConfigError
 from plfl.study import Study
@@ -14,7 +13,7 @@ import torch
 from torch import nn
 
 class Net(nn.Module):
-    def __init__(self, inputs, look_back, covariates, width=4):
+    def __init__(self, inputs, look_back, covariates, outputs, width=4):
         super().__init__()
         self.read = nn.Linear(inputs * look_back, width)
         self.out = nn.Linear(width, 1)
@@ -41,29 +40,6 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
     assert Study.parse(other.model_dump(mode="json"), "again") == other
 
 
-ALONE = GOOD.replace("sequence, covariates)", "sequence)")
-COLUMN = GOOD.replace("[:, 0]", "")
-
-
-@pytest.mark.parametrize("content", [ALONE, COLUMN, ALONE.replace("[:, 0]", "")])
-def test_a_module_may_read_the_sequence_alone_and_return_a_column(tmp_path, content):
-    built = []
-    for text in (GOOD, content):
-        own = study(tmp_path, text)
-        built.append(own.model.build(own.window_shape))
-    built[1].load_state_dict(built[0].state_dict())
-    sequence, covariates = torch.rand(3, 12, 1), torch.empty(3, 0)
-    assert torch.equal(built[1](sequence, covariates), built[0](sequence, covariates))
-
-
-def test_a_module_must_read_covariates_that_there_are(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(ALONE, encoding="utf-8")
-    windows = {"covariates": [{"name": "calendar"}]}
-    model = {"module": f"{tmp_path}/mine.py:Net"}
-    with pytest.raises(ConfigError, match="covariates"):
-        Study.parse({"data": {"source": "sample"}, "windows": windows, "model": model}, "here")
-
-
 def test_another_content_is_another_training(tmp_path: Path) -> None:
     before = study(tmp_path)
     cell = before.cells[0]
@@ -80,9 +56,9 @@ BROKEN = {
     "it defines no torch.nn.Module": "Other = 3",
     "cannot be imported: SyntaxError": "class Net",
     "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
-    "is int, not a torch.nn.Module": "def Net(inputs, look_back, covariates): return 3",
+    "is int, not a torch.nn.Module": "def Net(inputs, look_back, covariates, outputs): return 3",
     "cannot be called with inputs, look_back, covariates": GOOD.replace("look_back, c", "back, c"),
-    "cannot be built with inputs=1, look_back=12, covariates=0: NameError": GOOD.replace(
+    "cannot be built with inputs=1, look_back=12, covariates=0, outputs=1: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
     "returns (3, 4) for sequence (3, 12, 1) and covariates (3, 0)": GOOD.replace(
@@ -122,7 +98,7 @@ BROKEN = {
     ),
     "forecasts have no gradient": GOOD.replace(FORWARD, FORWARD + ".detach()"),
     "has no parameters": "from torch import nn\nclass Net(nn.Module):\n"
-    "    def __init__(self, inputs, look_back, covariates): super().__init__()",
+    "    def __init__(self, inputs, look_back, covariates, outputs): super().__init__()",
     "has parameters of type torch.float64": GOOD.replace("width, 1)", "width, 1).double()"),
     "initial parameters differ": "import random\n"
     + GOOD.replace("width, 1)", "width, 1)\n        self.out.weight.data *= random.random()"),
