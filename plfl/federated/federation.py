@@ -7,14 +7,12 @@ models together. They do not influence each other.
 
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from plfl import plugins
-from plfl.base.errors import PlflError
 from plfl.config.sections import ChannelSettings, FederationSettings
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
@@ -31,7 +29,6 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, ServerState
 from plfl.training.task import Average, Moments
 
-Kind = TypeVar("Kind")
 OptState = Literal["reset", "keep", "keep_personal"]
 """What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
 
@@ -145,7 +142,7 @@ class Federation:
             self.privacy = Privacy(settings, len(names), self.seed, self.x0)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
-            self.state = self._returned("init", MethodState, self.method.init(self))
+            self.state = self.method.init(self)
             if rule.needs_labels:
                 has_label = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
                 (received,) = self.channel.send_extras("up", self.everyone, [has_label])
@@ -264,19 +261,7 @@ class Federation:
             return self.method.without_server(self, clients)
         if self.coder is not None:
             self.coder.begin(t)
-        asked = self.method.broadcast(self, self.state, t, clients)
-        return self._returned("broadcast", TrainInstructions, asked)
-
-    def _returned(self, hook: str, kind: type[Kind], value: object) -> Kind:
-        """What a hook of the method returned, which is of this `kind` unless its author erred."""
-        if not isinstance(value, kind):
-            cls = type(self.method)
-            plugin = plugins.of(cls)
-            raise PlflError(
-                f"{plugin.origin if plugin else cls.__module__}: {cls.__name__}.{hook} returned "
-                f"{type(value).__name__}; let it return {kind.__name__}"
-            )
-        return value
+        return self.method.broadcast(self, self.state, t, clients)
 
     def send_parameters(self, clients: Tensor) -> Tensor:
         """Send `clients` (n,) the server's parameters, and the clipping bound if there is one;

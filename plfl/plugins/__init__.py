@@ -10,7 +10,6 @@ somebody else: their study is data, and the files that it names run only if the 
 
 import importlib.metadata
 import importlib.util
-import inspect
 import os
 import sys
 import traceback
@@ -263,32 +262,20 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
-    """Refuse functions that plfl cannot call, or would never call, and those that are missing."""
+    """Refuse functions that plfl would never call, and those that are missing."""
     if missing := sorted(cls.__abstractmethods__):
         raise PlflError(
             f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define it, or "
             "derive the class from one that does"
         )
-    bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
-    called = [name for name in bases if not name.startswith("_")]
-    functions = {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType)}
-    for name in functions.keys() - bases:
-        if not name.startswith("_") and (meant := get_close_matches(name, called, 1, 0.85)):
+    called = {name for base in cls.__mro__[1:] for name in vars(base) if name[0] != "_"}
+    own = {name for name, value in vars(cls).items() if isinstance(value, FunctionType)}
+    for name in own - called:
+        if name[0] != "_" and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(
                 f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
                 f"it is a function of your own, call it _{name}"
             )
-    for name in functions.keys() & called:
-        if not isinstance(bases[name], FunctionType):
-            continue
-        given = [*inspect.signature(bases[name]).parameters]
-        try:
-            inspect.signature(functions[name]).bind(*given)
-        except TypeError:
-            raise PlflError(
-                f"{origin}: plfl calls {cls.__name__}.{name} with ({', '.join(given)}); give it "
-                "these parameters"
-            ) from None
 
 
 def _room(cls: type[Algorithm]) -> str:

@@ -31,8 +31,6 @@ from plfl.study import combinations
 from plfl.study.axes import Axis, parsed
 from plfl.study.combinations import Candidate
 
-Refused = Mapping[tuple[str, str, str], str]
-"""The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
 PRIVACY = "federation.privacy"
 
 
@@ -115,44 +113,27 @@ def _parts_of(
         yield part, [*known, "*"]
 
 
-def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
-    """Report methods that cannot train with an optimiser, unless `grid.refused` skips them."""
-    if grid.refused == "error":
-        for (method, *optimisers), reason in refused.items():
-            yield f"grid: {method} does not work with {' and '.join(optimisers)}: {reason}"
-        return
-    pairs = len(grid.client_opt) * len(grid.server_opt)
+def of_combinations(
+    grid: Grid, refused: Mapping[tuple[str, ...], str], partners: str, count: int
+) -> Iterator[str]:
+    """Report methods that do not work with their `partners`, of which each has a `count`, unless
+    `grid.refused` skips such combinations, and some are left. `refused`: the reasons, by the names
+    of the method and of the partner."""
     for method in grid.method:
-        reasons = [reason for names, reason in refused.items() if names[0] == method]
-        if len(reasons) == pairs:
-            listed = "; ".join(dict.fromkeys(reasons))
-            yield f"grid: {method} does not work with any of the optimisers: {listed}"
-
-
-def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Report methods that cannot train with a sharing scheme, unless `grid.refused` skips them."""
-    if grid.refused == "error":
-        for (method, scheme), reason in unshareable.items():
-            yield (
-                f"grid: {method} does not work with the sharing scheme {scheme}: {reason}; remove "
-                "one of them, or set grid.refused to skip"
-            )
-        return
-    for method in grid.method:
-        reasons = [unshareable.get((method, scheme)) for scheme in grid.sharing]
-        if all(reasons):
-            listed = "; ".join(dict.fromkeys(filter(None, reasons)))
-            yield f"grid: {method} does not work with any of the sharing schemes: {listed}"
+        reasons = {names[1:]: reason for names, reason in refused.items() if names[0] == method}
+        if grid.refused == "error":
+            for names, reason in reasons.items():
+                yield f"grid: {method} does not work with {' and '.join(names)}: {reason}"
+        elif len(reasons) == count:
+            listed = "; ".join(dict.fromkeys(reasons.values()))
+            yield f"grid: {method} does not work with any of the {partners}: {listed}"
 
 
 def of_data(data: Data) -> Iterator[str]:
-    """Check states, buildings, folders, features and the columns of own meters."""
+    """Check states, buildings, features and the columns of own meters."""
     for state in data.buildings:
         if state not in data.states:
             yield f"data.buildings.{state}: not one of data.states {data.states}; add or remove it"
-    for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
-        if "\0" in str(folder):
-            yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
     if data.resample and data.resample <= data.read_interval:
         yield (
             f"data.resample: {data.resample} minutes are not more than the {data.read_interval} "
@@ -215,16 +196,6 @@ def of_local_work(federation: FederationSettings) -> Iterator[str]:
         )
     if steps is None and epochs is None:
         yield "federation.local_steps: is null, and so is local_epochs; set one of them"
-
-
-def of_loss(loss: str, task: TaskRules) -> Iterator[str]:
-    """Report a loss that the task does not use."""
-    default = FederationSettings.model_fields["loss"].default
-    if task.own_loss and loss != default:
-        yield (
-            f"federation.loss: {loss!r} has no effect, as the task {task.name} trains with "
-            f"{task.own_loss}; remove it"
-        )
 
 
 def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:
@@ -380,11 +351,7 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
 
 
 def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
-    """Report an engine that does not know the model."""
-    if compute.engine == "fused" and model.kernel_form is None:
-        yield (
-            f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
-        )
+    """Report a device on which the model cannot grow."""
     if compute.device == "cuda" and model.only_method:
         yield f"compute.device: the model {model.name} grows on the CPU; set cpu or auto"
 
@@ -528,19 +495,12 @@ def sends_only_updates(method: MethodRules) -> bool:
     return kept and bool(vars(cls).get("updates_only"))
 
 
-def of_private_schemes(
-    grid: Grid, shared: Mapping[str, list[str]], joining: Container[str]
-) -> Iterator[str]:
-    """Report sharing schemes of the grid for which ε is unknown. `shared`: the patterns of each
-    scheme; `joining`: those in which clients join after the rounds."""
+def of_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[str]:
+    """Report sharing schemes of the grid for which ε is unknown: those of `joining`, in which
+    clients join after the rounds."""
     for name in grid.sharing:
         if name in joining:
             yield (
                 f"sharing.{name}: with `join`, clients send raw data or train in several "
                 f"federations, which {PRIVACY} does not count; remove one of them"
             )
-    if not any(shared[name] for name in grid.sharing):
-        yield (
-            f"{PRIVACY}.clip: has no effect, as {', '.join(grid.sharing)} share nothing; remove "
-            "the block, or add a sharing scheme that shares parameters"
-        )

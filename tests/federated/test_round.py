@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from plfl.base.errors import PlflError
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
@@ -48,32 +47,15 @@ def test_keep_personal_forgets_the_shared_moments():
     assert torch.equal(both, linear((True, True), Adam(), opt_state="reset")[-1].local)
 
 
-class Returning(FedOpt):
-    """A method whose functions return, or pass on, what the round cannot use."""
+class OneUpdate(FedOpt):
+    """A method that gives the server one update for all clients."""
 
-    name = "returning"
-
-    given: str
-
-    def init(self, f):
-        return {} if self.given == "init" else super().init(f)
-
-    def broadcast(self, f, state, t, clients):
-        instructions = super().broadcast(f, state, t, clients)
-        return None if self.given == "broadcast" else instructions
+    name = "one_update"
 
     def aggregate(self, f, state, t, clients, result):
         f.server.receive(clients, result.update.mean(0), f.weights_of(clients), t)
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "problem"),
-    [
-        ("init", PlflError, "Returning.init returned dict"),
-        ("broadcast", PlflError, "Returning.broadcast returned NoneType"),
-        ("one update", ValueError, r"shapes \(2, 1\) and \(2,\), not \(1,\)"),
-    ],
-)
-def test_what_a_method_gives_the_round_is_checked(given, error, problem):
-    with pytest.raises(error, match=problem):
-        trajectory(Sgd(lr=0.1), AVG, Returning(given=given))
+def test_the_server_needs_an_update_of_each_client():
+    with pytest.raises(ValueError, match=r"shapes \(2, 1\) and \(2,\), not \(1,\)"):
+        trajectory(Sgd(lr=0.1), AVG, OneUpdate())

@@ -151,10 +151,8 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     project.write("taken.py", example("CONTRIBUTING.md").replace('"signum"', '"adam"'))
     misspelt = example("CONTRIBUTING.md").replace('"signum"', '"sign"').replace("init(", "initt(")
     project.write("misspelt.py", misspelt)
-    older = example("docs/add-an-algorithm.md").replace(" state: State,", "")
-    project.write("older.py", older.replace('"clipped"', '"older"'))
     project.write("lacking.py", example("CONTRIBUTING.md").replace("step(", "step_of_mine("))
-    names = ["signum", "older", "lacking", "misspelt", "broken", "wrong", "empty", "twin", "taken"]
+    names = ["signum", "lacking", "misspelt", "broken", "wrong", "empty", "twin", "taken"]
     told = (
         "plugins: mine/broken.py, line 2 cannot be imported: NameError: name 'unknown'",
         "plugins: mine/wrong.py, line 1 cannot be imported: SyntaxError: ",
@@ -163,7 +161,6 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "mine/taken.py defines the local optimiser adam, as plfl does; rename one",
         "plugins: mine/none.py: the file does not exist; correct the path",
         "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
-        "mine/older.py: plfl calls Clipped.aggregate with (self, f, state, t, clients, result)",
         "mine/lacking.py: Signum lacks step",
         "plugins: mine/notes.txt is not a Python file",
     )

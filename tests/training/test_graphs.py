@@ -4,11 +4,6 @@ Operations on the CPU are recorded and replayed as a GPU does with a CUDA graph:
 again, and what makes Python wait for a value cannot be recorded.
 """
 
-from collections import Counter
-from contextlib import contextmanager
-from typing import ClassVar
-from unittest.mock import MagicMock
-
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from plfl.models.mlp import Mlp
 from plfl.tasks.losses import POINT, Pinball
-from plfl.training.gpu import PLAIN, Graphs, repeat
+from plfl.training.gpu import repeat
 from plfl.training.stacked import Stacked
 from tests.helpers.elsewhere import WAITING
 from tests.helpers.tasks import changed, copied, everything
@@ -129,48 +124,6 @@ def test_recorded_steps_of_every_loss_are_the_plain_ones(loss):
     outputs = 3 if isinstance(loss, Pinball) else 1
     network = Mlp(hidden=(6,)).network(SHAPE._replace(outputs=outputs))
     replayed(network, changed(task(network, OPTIMISERS[0]), loss=loss))
-
-
-class Graph:
-    """A CUDA graph, as far as its memory is concerned: what all graphs have left is refused."""
-
-    users: ClassVar[Counter[int]] = Counter()
-
-    def capture_begin(self, pool=None):
-        self.own = id(self) if pool is None else pool
-        if pool is not None and not self.users[pool]:
-            raise RuntimeError("use_count > 0 INTERNAL ASSERT FAILED")
-        self.users[self.own] += 1
-
-    def capture_end(self):
-        pass
-
-    def pool(self):
-        return self.own
-
-    def replay(self):
-        pass
-
-    def __del__(self):
-        self.users[self.own] -= 1
-
-
-@contextmanager
-def capturing(graph, stream):
-    graph.capture_begin()
-    yield
-    graph.capture_end()
-
-
-def test_graphs_share_their_memory_one_after_the_other(monkeypatch):
-    monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
-    monkeypatch.setattr("torch.cuda.graph", capturing)
-    for name in ("Stream", "stream", "current_stream"):
-        monkeypatch.setattr(f"torch.cuda.{name}", MagicMock())
-    graphs, taken = Graphs(CPU), []
-    for _ in range(3):
-        graphs(lambda: taken.append(1), 7)
-    assert len(taken) == 3 * (PLAIN + 1), "all others are replayed"
 
 
 def test_a_step_that_waits_for_a_value_is_taken_as_it_is(caplog):
