@@ -13,18 +13,15 @@ The paper weighs clients by their training windows (`federation.weighting: sampl
 paper, the share `federation.participation` is drawn from each cluster, at least one client.
 
 Deviations: the equations follow a secondary summary of the paper. All clusters share one ServerOpt,
-which steps once per cycle. With `sample: clients` participants are drawn from all clients together,
-as for other methods; if a cluster then has no participants, its cycle is skipped.
+which steps once per cycle.
 """
 
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.errors import ConfigError
 from plfl.config.rules import Sizes
 from plfl.methods import ClusterState
 from plfl.methods.annotations import Federation
@@ -41,21 +38,12 @@ class FedCluster(FedOpt):
 
     clusters: int = Field(3, ge=1)
     """Number M of random clusters of nearly equal size (no default in the source)."""
-    given: list[list[str]] = Field([])
-    """Names of the clients in each cluster, instead of random clusters. They may include clients of
-    other states."""
     order: Literal["reshuffle", "fixed"] = "reshuffle"
     """The order σ: drawn anew in every round, or the order of the clusters."""
-    sample: Literal["clusters", "clients"] = "clusters"
-    """Whether the participants are drawn from each cluster (Chen et al.) or from all clients."""
 
     def init(self, f: Federation) -> ClusterState:
         import torch
 
-        labels = self._given(f) if self.given else self._random(f)
-        return ClusterState(torch.from_numpy(labels).to(f.local.device))
-
-    def _random(self, f: Federation) -> NDArray[np.int64]:
         from plfl.training.batches import stream
 
         check_count(f, self.clusters)
@@ -63,22 +51,10 @@ class FedCluster(FedOpt):
         shuffled = stream(f.seed, "/fedcluster", 0).permutation(by_name(f, f.everyone))
         for j, members in enumerate(np.array_split(shuffled, self.clusters)):
             labels[members] = j
-        return numbered(labels)
+        return ClusterState(torch.from_numpy(numbered(labels)).to(f.local.device))
 
-    def _given(self, f: Federation) -> NDArray[np.int64]:
-        listed = [name for members in self.given for name in members]
-        faults = [
-            f"client {name} is in {listed.count(name)} clusters; list it in exactly one"
-            for name in f.client_data.names
-            if listed.count(name) != 1
-        ]
-        if faults:
-            raise ConfigError("hyperparameters.method.fedcluster.given", faults)
-        of = {name: j for j, members in enumerate(self.given) for name in members}
-        return np.unique([of[name] for name in f.client_data.names], return_inverse=True)[1]
-
-    def strata(self, f: Federation, state: ClusterState) -> Tensor | None:
-        return state.cluster if self.sample == "clusters" else None
+    def strata(self, f: Federation, state: ClusterState) -> Tensor:
+        return state.cluster
 
     def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
         from plfl.training.batches import stream

@@ -15,18 +15,15 @@ The published server averages with the weights `federation.weighting: samples`.
 `federation.participation` is the paper's C: that fraction of each cluster, at least one client, is
 drawn for a round, so that every cluster takes part.
 
-The equations follow a secondary summary of the paper, which contradicts itself. `text` is what it
-describes, as above; `algorithm` is its Algorithm 1, in which all clusters train at once from x, so
-that they only decide who takes part: w ← w − η Σ |D_i| / n Δw, where η, in print the clients' own
-rate, is that of the ServerOpt.
-
-Deviations: the summary names the cosine similarity of updates once, but defines the distance of
-attributes, which is used here. The attribute is the frequency of each label, which clients encrypt
+Deviations: the equations follow a secondary summary of the paper, which contradicts itself. In its
+Algorithm 1 all clusters train at once from x, so that they only decide who takes part. The summary
+names the cosine similarity of updates once, but defines the distance of attributes, which is used
+here. The attribute is the frequency of each label, which clients encrypt
 for the server; here it is sent as it is, and for forecasts it is the frequency of each quantile bin
 of the training targets, with bins that all clients agree on.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +46,6 @@ class FedSC(FedOpt):
 
     clusters: int = Field(3, ge=1)
     """Number M of clusters (ours)."""
-    variant: Literal["text", "algorithm"] = "text"
-    """Clusters in turn, or all at once (Algorithm 1)."""
     bins: int = Field(10, ge=2)
     """Quantile bins of the targets: a client's attribute (ours)."""
 
@@ -67,8 +62,6 @@ class FedSC(FedOpt):
         return state.cluster
 
     def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
-        if self.variant == "algorithm":
-            return [present]
         cluster = state.cluster[present]
         return [present[cluster == j] for j in range(self.clusters)]
 

@@ -9,14 +9,13 @@ down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training w
 `model`:    K steps of its ClientOpt from θ_ĵ;  up: D, ĵ;  server: θ_j ← ServerOpt_j(θ_j, D̄_j),
             the mean over the participants that chose j
 `gradient`: one step of `sgd` with rate γ, so that D = −γ g;  the sum over the participants that
-            chose j is divided by all participants, or by all clients m as in the source's γ/m
-            (`divisor`), so that small clusters learn more slowly
+            chose j is divided by all participants, so that small clusters learn more slowly
 
 A model that nobody chose stays as it is. θ_1 is the study's initial model. The others are drawn
 from the same distribution with other seeds, because equal models would never separate.
 
-Deviations: by default `gradient` divides by the participants, since all m machines make γ smaller
-with partial participation. The paper evaluates F_i on all of a client's data, which for small
+Deviations: the source's `gradient` divides by all m machines, which makes γ smaller with partial
+participation. The paper evaluates F_i on all of a client's data, which for small
 models costs many times the work of a round. By default a client uses a sample of its windows, drawn
 anew in every round.
 """
@@ -49,8 +48,6 @@ class Ifca(Clustered):
     """Number of models k (Ghosh et al.: 2 and 4)."""
     averaging: Literal["model", "gradient"] = "model"
     """What is averaged: models after K local steps, or gradients."""
-    divisor: Literal["participants", "clients"] = "participants"
-    """Divides a sum of gradients; Ghosh et al.: all clients."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client compares the models (ours); null: all (Ghosh et al.)."""
 
@@ -108,9 +105,6 @@ class Ifca(Clustered):
         cluster = state.cluster[clients].int()
         D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
         weights = f.weights_of(clients) if self.averaging == "gradient" else None
-        if weights is not None and self.divisor == "clients":
-            everyone = f.weights_of_all()
-            weights = everyone[clients] / everyone.sum()
         self.receive(f, t, clients, cluster, D, weights)
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
