@@ -85,23 +85,11 @@ def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tens
             labels[sound] = k_means(f, clients[sound], rows[sound], min(clusters, left))
         return labels
     order = by_name(f, clients)
-    values = coordinates(rows).cpu().numpy()[order]
+    values = rows.double().cpu().numpy()[order]
     means = KMeans(clusters, n_init=10, tol=0, random_state=f.seed % 2**32)
     assigned = np.empty_like(order)
     assigned[order] = numbered(means.fit_predict(values))
     return torch.from_numpy(assigned).to(rows.device)
-
-
-def coordinates(rows: Tensor) -> Tensor:
-    """Points (n, at most n) with the same distances as `rows` (n, d), in fewer dimensions."""
-    import torch
-
-    centred = rows.double() - rows.double().mean(0)
-    if rows.shape[1] <= len(rows):
-        return centred
-    values, vectors = torch.linalg.eigh(centred @ centred.T)
-    points: Tensor = vectors * values.clamp(min=0).sqrt()
-    return points
 
 
 def numbered(labels: NDArray[Any]) -> NDArray[np.int64]:

@@ -165,22 +165,15 @@ class FedAC(Method):
 
 
 def components(rows: Tensor) -> Tensor:
-    """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d).
-
-    There are fewer if the rows span a smaller space. They are computed from the inner products of
-    the rows, (n, n), because there are far fewer rows than parameters.
-    """
+    """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d)."""
     import torch
+    from sklearn.decomposition import PCA
 
     count = min(10, len(rows) - 1, rows.shape[1])
-    centred = rows.double()
-    centred -= centred.mean(0)
-    values, vectors = torch.linalg.eigh(centred @ centred.T)
-    values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
-    kept = values > values[0] * 1e-12
-    by = (vectors[:, kept] / values[kept].sqrt()).T
-    components: Tensor = by.to(rows.dtype) @ centred.to(rows.dtype)
-    return components
+    fitted = PCA(count, svd_solver="full").fit(rows.double().cpu().numpy())
+    # The rows may span a smaller space.
+    kept = fitted.singular_values_ > 1e-6 * fitted.singular_values_[0]
+    return torch.from_numpy(fitted.components_[kept]).to(rows)
 
 
 def nearest(omega: Tensor, Omega: Tensor, M: Tensor) -> Tensor:

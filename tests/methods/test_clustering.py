@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.decomposition import PCA
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.trainer import network_of
@@ -19,8 +18,8 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
-from plfl_reproductions.methods.clusters import coordinates, k_means
-from plfl_reproductions.methods.fedac import FedAC, components, nearest, spread
+from plfl_reproductions.methods.clusters import k_means
+from plfl_reproductions.methods.fedac import FedAC, nearest, spread
 from plfl_reproductions.methods.fedcluster import FedCluster
 from plfl_reproductions.methods.fedsc import FedSC, linked
 from plfl_reproductions.methods.ifca import Ifca
@@ -367,19 +366,3 @@ def test_clients_that_diverged_have_no_place_among_the_others() -> None:
     assert k_means(f, clients, rows, 2).tolist() == [1, 0, 0, 0, 1, 0]
     likely = nearest(rows[[0, 2]], torch.tensor([[torch.nan, 1], [9, 8], [-9, 0]]), torch.eye(2))
     assert 0 not in likely.tolist()
-
-
-def test_components_are_those_of_a_principal_component_analysis() -> None:
-    rows = torch.from_numpy(np.random.default_rng(1).normal(size=(6, 40)) * np.arange(1, 41))
-    found = components(rows).numpy()
-    expected = PCA(5, svd_solver="full").fit(rows.numpy()).components_
-    np.testing.assert_allclose(np.abs((found * expected).sum(1)), 1, atol=1e-9)
-    np.testing.assert_allclose(found @ found.T, np.eye(5), atol=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(5, 300), (5, 3)])
-def test_coordinates_have_the_distances_of_the_rows(shape: tuple[int, int]) -> None:
-    rows = torch.from_numpy(np.random.default_rng(2).normal(size=shape))
-    points = coordinates(rows)
-    assert points.shape[1] <= 5
-    torch.testing.assert_close(torch.cdist(points, points), torch.cdist(rows, rows))
