@@ -73,9 +73,6 @@ class Classify(Task):
                 f"each are {shards} shards, no multiple of the {source.classes} classes of "
                 f"{data.source}; change one of the two"
             )
-        if windows != Windows():
-            keys = ", ".join(sorted(windows.model_fields_set))
-            yield f"windows: {keys} have no effect on images; remove them"
         if federation.keep == "best":
             yield (
                 "federation.keep: 'best' needs the local models after every evaluated round, but "
@@ -106,7 +103,7 @@ class Classify(Task):
             case CorrectedDistillation(weight=weight, temperature=T):
                 return Objective(softmax.Taught(1 - weight, weight * T * T, T))
             case NotTrueDistillation(label, weight, T):
-                return Objective(softmax.NotTrue(label, weight * T * T, T))
+                return Objective(softmax.Taught(label, weight * T * T, T, without_label=True))
             case Restriction():
                 return Objective(softmax.Restricted())
             case _:

@@ -43,20 +43,6 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Value:
     return divergence(logits, one_hot(labels, logits))
 
 
-def restricted(logits: Tensor, labels: Tensor, scale: Tensor) -> Value:
-    """FedRS (Li and Zhan, KDD 2021): cross entropy of scaled logits, α < 1 for missing classes."""
-    return divergence(logits, one_hot(labels, logits), 1.0, scale)
-
-
-def not_true(logits: Tensor, labels: Tensor, q: Tensor, temperature: float) -> Value:
-    """FedNTD (arXiv 2106.03097): KL(q ‖ softmax(z / T)) over all classes except the label.
-
-    `q` is `without_label` of the teacher. The gradient at the label is 0.
-    """
-    label = one_hot(labels, logits).bool()
-    return divergence(logits.masked_fill(label, -torch.inf), q, temperature)
-
-
 def without_label(taught: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """softmax(z_T / T) of a teacher over all classes except the label, where it is 0."""
     label = one_hot(labels, taught).bool()
@@ -133,41 +119,28 @@ class Taught(_Softmax):
     """Factor of the divergence."""
     temperature: float
     """T."""
+    without_label: bool = False
+    """Whether the divergence is over all classes except the label (FedNTD, arXiv 2106.03097); its
+    gradient there is 0."""
     name: str = "taught"
 
     def value(self, outputs: Tensor, targets: Tensor) -> Value:
-        hard = cross_entropy(outputs, targets[..., 0])
-        soft = divergence(outputs, targets[..., 1:], self.temperature)
-        return _sum(self.label, hard, self.teacher, soft)
-
-
-@dataclass(frozen=True)
-class NotTrue(_Softmax):
-    """label · CE + teacher · KL over the classes without the label, with q in the targets."""
-
-    label: float
-    """Factor of the cross entropy."""
-    teacher: float
-    """Factor of the divergence."""
-    temperature: float
-    """T."""
-    name: str = "not_true"
-
-    def value(self, outputs: Tensor, targets: Tensor) -> Value:
         labels = targets[..., 0]
-        soft = not_true(outputs, labels, targets[..., 1:], self.temperature)
-        return _sum(self.label, cross_entropy(outputs, labels), self.teacher, soft)
+        hard, logits = cross_entropy(outputs, labels), outputs
+        if self.without_label:
+            logits = outputs.masked_fill(one_hot(labels, outputs).bool(), -torch.inf)
+        soft = divergence(logits, targets[..., 1:], self.temperature)
+        loss = self.label * hard.loss + self.teacher * soft.loss
+        return Value(loss, self.label * hard.slope + self.teacher * soft.slope)
 
 
 @dataclass(frozen=True)
 class Restricted(_Softmax):
-    """Cross entropy of logits times the scales in the targets."""
+    """FedRS (Li and Zhan, KDD 2021): cross entropy of logits times the scales in the targets, α < 1
+    for missing classes."""
 
     name: str = "restricted"
 
     def value(self, outputs: Tensor, targets: Tensor) -> Value:
-        return restricted(outputs, targets[..., 0], targets[..., 1:])
-
-
-def _sum(a: float, first: Value, b: float, second: Value) -> Value:
-    return Value(a * first.loss + b * second.loss, a * first.slope + b * second.slope)
+        label = one_hot(targets[..., 0], outputs)
+        return divergence(outputs, label, scale=targets[..., 1:])

@@ -146,7 +146,6 @@ AWARE = {"selection": "data_aware", "participation": 1.0}
         ({"data": {"states": ["a", "b"]}}, "digits is one; give one name"),
         ({"data": {"skew": {"s": 1}, "clients": 7}}, "no multiple of the 10 classes"),
         ({"grid": {"method": ["moon"]}}, "features to penultimate"),
-        ({"windows": {"look_back": 4}}, "windows: look_back have no effect on images"),
         ({"federation": {"keep": "best"}}, "federation.keep: 'best' needs the local models"),
         ({"model": {"name": "lstm_mlp", "blocks": None}}, "model"),
         ({"federation": {"selection": "data_aware"}}, "3 of 10 clients (federation.participation)"),
