@@ -26,28 +26,17 @@ from plfl.config.messages import allowed, refusal
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm, Kind, Section
 
-
-@dataclass(frozen=True)
-class Feature:
-    """A column of a client's series."""
-
-    unit: str
-    meaning: str
-
-
-FEATURES: dict[str, Feature] = {
-    "load": Feature(
-        "kWh per interval", "electricity used in the interval that ends at the timestamp"
-    ),
-    "time_index": Feature("quarter-hours", "quarter-hour of the day at the timestamp, 0 to 95"),
-    "weekday": Feature("days", "day of the week, Monday = 0"),
-    "temperature": Feature("°C", "outdoor dry-bulb temperature"),
-    "wind_speed": Feature("m/s", "wind speed"),
-    "floor_area": Feature("ft²", "floor area of the building"),
-    "wall_area": Feature("m²", "area of the exterior walls"),
-    "window_area": Feature("m²", "area of the exterior windows"),
+FEATURES = {
+    "load": "kWh per interval",  # in the interval that ends at the timestamp
+    "time_index": "quarter-hours",  # of the day at the timestamp, 0 to 95
+    "weekday": "days",  # Monday = 0
+    "temperature": "°C",
+    "wind_speed": "m/s",
+    "floor_area": "ft²",
+    "wall_area": "m²",
+    "window_area": "m²",
 }
-"""All features by name, in the paper's order."""
+"""The units of all features by name, in the paper's order."""
 
 
 CALENDAR = ("time_index", "weekday")

@@ -217,7 +217,7 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
         raise DataError(message) from None
     if times.offset is None:
         exports.local[path] = []
-    units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
+    units = {role: FEATURES[role] for role in roles if role in FEATURES} | meters.units
     listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
     exports.forms[path] = f"weather, {listed}: {_form(table, of_station, times, station)}"
     return known[roles].sort_index()
