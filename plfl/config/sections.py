@@ -521,16 +521,6 @@ class Windows(Section):
     """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
     7]}`. Statistics that a transform estimates are never sent. Empty (paper): none."""
 
-    @field_validator("horizons", mode="before")
-    @classmethod
-    def _is_a_number(cls, value: object) -> object:
-        if isinstance(value, list):
-            raise ValueError(
-                "it is the number of targets, not a list of them; write how many rows are "
-                "forecast, such as 3, and the first of them as windows.look_ahead"
-            )
-        return value
-
     @field_validator("split")
     @classmethod
     def _adds_up(cls, split: tuple[float, float, float]) -> tuple[float, float, float]:

@@ -11,9 +11,9 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_origin
+from typing import Any
 
-from plfl.config.messages import allowed, blocks_at
+from plfl.config.messages import allowed
 from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
@@ -34,7 +34,6 @@ FIXED = {
     "data.folder": "does not affect the results",
 }
 """Keys and blocks that cannot be axes, and why."""
-_HINTS = {"model": "; for models with their own defaults, vary `model.name`"}
 _LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
@@ -125,14 +124,15 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
             defaults = defaults.get(name, {})
             at = getattr(at, name, None)
             # A mapping whose keys the user chooses, such as `sharing`, has no defaults by key.
-            block = block.setdefault(name, defaults if isinstance(at, dict) else {})
+            inner = block.get(name, defaults if isinstance(at, dict) else {})
+            block[name] = block = inner if isinstance(inner, dict) else {}
         block[key] = copy.deepcopy(axis.choices[place[axis.key]])
     return whole
 
 
 def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
-    """Why dotted keys of a grid cannot be axes of a `study`: the study has no such key, it cannot
-    vary, or a value has no label. The values themselves are checked with the variants."""
+    """Why dotted keys of a grid cannot be axes of a `study`: they begin with no key of the study,
+    cannot vary, or a value has no label. All else is checked with the variants."""
     for key in grid.model_extra or {}:
         yield from _problems(key, grid, tuning, study)
 
@@ -157,13 +157,6 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
     else:
         yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
         return
-    if blocks_at(key.split("."), study):
-        given = values.values() if isinstance(values, Mapping) else values
-        yield from (
-            f"{where}: {value!r} is no block of keys{_HINTS.get(key, '')}"
-            for value in given
-            if not isinstance(value, Mapping)
-        )
     if not labels:
         yield f"{where}: has no value; list one or more, or remove the axis"
     for label in labels:
@@ -183,26 +176,11 @@ def _labelled(values: Any) -> dict[str, Any]:
 
 
 def _unknown(key: str, study: type[Section]) -> str | None:
-    """What is wrong with a key that is neither one of the grid nor one of the study, or that cannot
-    be an axis."""
-    parts = key.split(".")
-    for depth, part in enumerate(parts):
-        blocks = blocks_at(parts[:depth], study)
-        known = list(dict.fromkeys(name for block in blocks for name in block.model_fields))
-        if part in known:
-            fields = [b.model_fields[part] for b in blocks if part in b.model_fields]
-            # The user chooses the keys of a mapping; those of a model depend on its name.
-            if part == "model" or any(get_origin(field.annotation) is dict for field in fields):
-                break
-            continue
-        if depth == 0 and len(parts) == 1:
-            return f"unknown key; {allowed(key, Grid.model_fields)}"
-        inside = ".".join(parts[:depth])
-        return (
-            f"is not a key of a study; {allowed(part, known, f' in `{inside}`' if inside else '')}"
-            if known
-            else f"is not a key of a study; `{inside}` is not a block of keys"
-        )
+    """What is wrong with a key that is neither one of the grid nor below one of the study, or that
+    cannot be an axis."""
+    first = key.split(".", maxsplit=1)[0]
+    if first not in study.model_fields:
+        return f"unknown key; {allowed(first, [*Grid.model_fields, *study.model_fields])}"
     for fixed, reason in FIXED.items():
         if key == fixed or key.startswith(f"{fixed}."):
             return f"cannot be an axis: `{fixed}` {reason}"

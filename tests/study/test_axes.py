@@ -88,7 +88,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
     ({"federation.rounds": [2, 2]}, "lists a value twice"),
     ({"windows.split": [[0.8, 0.1, 0.1]]}, "cannot be part of a name; give each value a label"),
-    ({"model": ["mlp"]}, "'mlp' is no block of keys; for models with their own defaults"),
+    ({"model": ["mlp"]}, "it is a block of keys, such as `model: {name: mlp}`"),
     ({"federation.rounds": [2], "federation": {"a": {}}}, "is a part of the axis 'federation'"),
     ({"federation.participation": [0.5, 3]}, "(in participation=3)"),
 ]

@@ -140,7 +140,7 @@ OF_KEYS: dict[str, Any] = {
 """Configurations with one key each that is not valid by itself, by that key."""
 OF_AXES: dict[str, Any] = {
     "grid.client_optimizer": {"grid": {"client_optimizer": ["sgd"]}},
-    "grid.federation.roundz": {"grid": {"federation.roundz": [1, 2]}},
+    "grid.fedration.rounds": {"grid": {"fedration.rounds": [1, 2]}},
 }
 OF_NAMES: dict[str, Any] = {
     "grid.sharing": {"grid": {"sharing": ["P2", "P9"]}},
