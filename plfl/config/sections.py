@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -675,11 +674,11 @@ class FederationSettings(Section):
 
     rounds: int = Field(40, ge=1)
     """Number of rounds (authors' code: 40)."""
-    local_steps: int | None = Field(125, ge=1)
-    """Minibatch steps per client and round (authors' code: 125). null: see `local_epochs`."""
+    local_steps: int = Field(125, ge=1)
+    """Minibatch steps per client and round (authors' code: 125)."""
     local_epochs: float | None = Field(None, gt=0)
-    """Passes E over the training windows per round, instead of `local_steps`: a client with n
-    windows takes E · ⌊n / batch_size⌋ steps, at least one."""
+    """Passes E over the training windows per round, which replace `local_steps`: a client with n
+    windows takes E · ⌊n / batch_size⌋ steps, at least one. null: `local_steps`."""
     batch_size: int = Field(16, ge=1)
     """Windows per minibatch (paper: 16)."""
     batches: Literal["draw", "epoch"] = "draw"
@@ -717,16 +716,10 @@ class FederationSettings(Section):
     simulation: Simulation = Simulation()
     privacy: PrivacySettings = PrivacySettings()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _epochs_replace_the_default(cls, raw: Any) -> Any:
-        epochs = raw.get("local_epochs") if isinstance(raw, Mapping) else None
-        return {"local_steps": None, **raw} if epochs is not None else raw
-
     @property
     def local_work(self) -> str:
         """The work of a client in a round, in words, such as `20 local steps`."""
-        if self.local_steps is not None:
+        if self.local_epochs is None:
             return f"{self.local_steps:,} local step{'s' * (self.local_steps != 1)}"
         return f"{self.local_epochs:g} local epoch{'s' * (self.local_epochs != 1)}"
 

@@ -33,9 +33,8 @@ def local_steps(study: Study) -> int:
     f = study.federation
     if study.model.only_method:
         return 1  # a tree
-    if f.local_steps is not None:
+    if f.local_epochs is None:
         return f.local_steps
-    assert f.local_epochs is not None
     windows = sources.of(study.data).counts(study.data, study.windows).train
     return steps_of(f.local_epochs, windows, f.batch_size)
 

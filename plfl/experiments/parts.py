@@ -90,8 +90,8 @@ class Plan:
 def _of_all(settings: FederationSettings, clients: int) -> FederationSettings:
     """The settings of the rounds for a single client that takes the steps of all clients, and whose
     optimiser is never reset."""
-    steps = settings.local_steps
-    changes = {"local_steps": steps and steps * clients, "opt_state": "keep", "participation": 1.0}
+    steps = settings.local_steps * clients
+    changes = {"local_steps": steps, "opt_state": "keep", "participation": 1.0}
     return settings.model_copy(update=changes | {"simulation": Simulation()})
 
 

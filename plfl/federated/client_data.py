@@ -67,20 +67,13 @@ class ClientData:
         """Local steps (n,) of `clients` in a round, by `federation.local_steps` or `local_epochs`;
         a method may ask for more or fewer."""
         settings = self.settings
-        if settings.local_steps is not None:
+        if settings.local_epochs is None:
             return torch.full((len(clients),), settings.local_steps, device=clients.device)
-        assert settings.local_epochs is not None
         counts = [
             batches.steps_of(settings.local_epochs, int(n), settings.batch_size)
             for n in self.windows[clients].tolist()
         ]
         return torch.tensor(counts, device=clients.device)
-
-    @property
-    def local_steps(self) -> int:
-        """Local steps of a round where all clients take equally many (`MethodRules.own_steps`)."""
-        assert self.settings.local_steps is not None
-        return self.settings.local_steps
 
     @cached_property
     def equal_steps(self) -> bool:

@@ -61,7 +61,7 @@ class Ditto(FedOpt):
         self, f: Federation, state: DittoState, t: int, clients: Tensor
     ) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
-        local_steps = f.client_data.local_steps
+        local_steps = f.settings.local_steps
         K = local_steps if self.steps is None else self.steps
         K_v = local_steps if self.personal_steps is None else self.personal_steps
 

@@ -195,7 +195,6 @@ class Study(Section):
         yield from checks.of_data(data)
         yield from task.problems(data, windows, federation)
         yield from checks.of_selection(task, data, federation)
-        yield from checks.of_local_work(federation)
         yield from checks.of_privacy(federation, data, algorithms)
         yield from checks.of_calibration(federation, task)
         yield from checks.of_methods(methods, self.model, task, federation)

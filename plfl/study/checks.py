@@ -31,6 +31,8 @@ from plfl.study import combinations
 from plfl.study.axes import Axis, parsed
 from plfl.study.combinations import Candidate
 
+Refused = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
+"""Why methods do not work with partners, by the names of the method and of the partner."""
 PRIVACY = "federation.privacy"
 
 
@@ -113,12 +115,9 @@ def _parts_of(
         yield part, [*known, "*"]
 
 
-def of_combinations(
-    grid: Grid, refused: Mapping[tuple[str, ...], str], partners: str, count: int
-) -> Iterator[str]:
+def of_combinations(grid: Grid, refused: Refused, partners: str, count: int) -> Iterator[str]:
     """Report methods that do not work with their `partners`, of which each has a `count`, unless
-    `grid.refused` skips such combinations, and some are left. `refused`: the reasons, by the names
-    of the method and of the partner."""
+    `grid.refused` skips such combinations, and some are left."""
     for method in grid.method:
         reasons = {names[1:]: reason for names, reason in refused.items() if names[0] == method}
         if grid.refused == "error":
@@ -184,18 +183,6 @@ def of_selection(task: TaskRules, data: Data, federation: FederationSettings) ->
             f"federation.selection: 'data_aware' is about labels, which data.source {data.source} "
             "does not have; set it to uniform"
         )
-
-
-def of_local_work(federation: FederationSettings) -> Iterator[str]:
-    """Report local steps and epochs that contradict each other."""
-    steps, epochs = federation.local_steps, federation.local_epochs
-    if steps is not None and epochs is not None:
-        yield (
-            f"federation.local_epochs: {epochs:g} epochs and {steps} local steps (local_steps) "
-            "exclude each other; remove one, or set it to null"
-        )
-    if steps is None and epochs is None:
-        yield "federation.local_steps: is null, and so is local_epochs; set one of them"
 
 
 def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:
@@ -330,24 +317,21 @@ def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
 
 
 def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
-    """Report patterns that match no parameter of the model, and parameters matched twice."""
+    """Report patterns that match no parameter of the model."""
     names = layout.names
     for scheme, patterns in sharing.items():
         where = f"sharing.{scheme}"
-        matched = {pattern: layout.matching(pattern) for pattern in patterns}
-        for pattern, matches in matched.items():
-            if not matches and pattern in GROUPS:
+        for pattern in patterns:
+            if layout.matching(pattern):
+                continue
+            if pattern in GROUPS:
                 yield (
                     f"{where}: {pattern!r} has no parameter: all are in the other group; correct "
                     "model.head, or list other patterns"
                 )
-            elif not matches:
+            else:
                 known = allowed(pattern, [*GROUPS, *names])
                 yield f"{where}: {pattern!r} matches no parameter; {known}"
-        for name in names:
-            hits = [pattern for pattern in patterns if name in matched[pattern]]
-            if len(hits) > 1:
-                yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
 def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:

@@ -67,7 +67,7 @@ class APFL(FedOpt):
         from plfl.training.task import sums
 
         instructions = super().broadcast(f, state, t, clients)
-        K = f.client_data.local_steps if self.steps is None else self.steps
+        K = f.settings.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> RoutineResult:
             w, v = session.learner(session.start), session.learner(state.v[session.clients])

@@ -92,7 +92,7 @@ class FedALA(FedOpt):
         import torch
 
         instructions = super().broadcast(f, state, t, clients)
-        K = f.client_data.local_steps if self.steps is None else self.steps
+        K = f.settings.local_steps if self.steps is None else self.steps
         mask = self._subset(f.shared.cpu().numpy(), f.layout)
         subset = torch.from_numpy(mask).to(f.local.device)
 

@@ -53,7 +53,7 @@ class FedRep(FedOpt):
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
-        K = f.client_data.local_steps
+        K = f.settings.local_steps
         body = -(-K // 5) if self.body_steps is None else self.body_steps
         head = max(0, K - body) if self.head_steps is None else self.head_steps
 

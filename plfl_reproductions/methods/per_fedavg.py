@@ -57,7 +57,7 @@ class PerFedAvg(FedOpt):
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
-        K = f.client_data.local_steps if self.steps is None else self.steps
+        K = f.settings.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> RoutineResult:
             learner = session.learner(session.start)

@@ -54,7 +54,7 @@ class PFedMe(FedOpt):
         import torch
 
         instructions = super().broadcast(f, state, t, clients)
-        R = f.client_data.local_steps if self.minibatches is None else self.minibatches
+        R = f.settings.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> RoutineResult:
             w = theta = session.start

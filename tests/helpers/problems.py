@@ -58,7 +58,9 @@ class Quadratic(Stacked):
     ) -> tuple[Tensor, PassState]:
         """Forecasts (S, B); the features are the same for all models."""
         forecasts = (rows * self.mix).sum(1, keepdim=True).expand(clients.shape)
-        return forecasts, PassState([], [clients], torch.ones(len(rows), 1, clients.shape[1]))
+        return forecasts, PassState(
+            self.network, [clients], torch.ones(len(rows), 1, clients.shape[1])
+        )
 
     def backward_pass(
         self, rows: Tensor, kept: PassState, forecast: Tensor, features: Any, out: Tensor

@@ -88,7 +88,6 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"model.name": "mlp", "sharing": {"P1": ["lstm.*"]}, "grid.sharing": ["P1"]},
         ("sharing.P1:", "'lstm.*'", "body, head, body.0.weight"),
     ),
-    ({"grid.sharing": ["P1"], "sharing": {"P1": ["body", "lstm.*"]}}, ("sharing.P1:", "twice")),
     ({"model.name": "gru", "grid.method": ["moon"]}, ("'moon'", "lstm_mlp")),
     ({"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]}, ("'fedgkd'",)),
     (covariates({"name": "level"}), ("model:", "lstm_mlp", "2 numbers")),
@@ -147,7 +146,7 @@ OF_NAMES: dict[str, Any] = {
     "task.name": {"task": {"name": "classify"}},
 }
 BETWEEN_KEYS: dict[str, Any] = {
-    "federation.local_epochs": {"federation": {"local_steps": 5, "local_epochs": 2}},
+    "model.output": {"windows": {"target": "change"}},
     "data.features": {"data": {"features": ["load", "temprature"]}},
     "tuning.search.client_opt.*.lr": {"tuning": {"search": {"client_opt.*.lr": [0.1, -0.1]}}},
     "grid.method": {
@@ -182,12 +181,12 @@ def test_what_does_not_fit_is_told_when_every_key_is_valid(key: str) -> None:
 
 
 def test_variants_are_checked_in_the_same_two_passes() -> None:
-    grid = {"federation.local_epochs": [2, 3], "federation.participation": [0.5, 3]}
-    raw = {"grid": grid, "federation": {"local_steps": 5}}
+    grid = {"windows.target": ["change"], "federation.participation": [0.5, 3]}
+    raw = {"grid": grid}
     (problem,) = problems(raw)
     assert problem.startswith("federation.participation: 3 ") and "participation=3" in problem
     grid["federation.participation"] = [0.5, 1]
-    assert [line.split(":")[0] for line in problems(raw)] == 2 * ["federation.local_epochs"]
+    assert [line.split(":")[0] for line in problems(raw)] == ["model.output"]
 
 
 def test_a_method_names_every_setting_that_it_does_not_work_with() -> None:
