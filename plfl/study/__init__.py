@@ -1,7 +1,6 @@
 """A study: its sections, its cells, and the settings that determine the numbers of each cell."""
 
 import itertools
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
@@ -58,8 +57,6 @@ FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
 PAPER_SCHEMES: dict[str, list[str] | Scheme] = {"P1": ["*"], "P2": ["body"], "P3": []}
 """The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
-MOST_VARIANTS = 10_000
-"""Largest number of variants of a study."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
 
@@ -221,12 +218,6 @@ class Study(Section):
         """Problems of the further axes, or else of the variants."""
         if problems := list(axes.problems(self.grid, self.tuning, type(self))):
             yield from problems
-            return
-        if (count := math.prod(len(axis.choices) for axis in self.axes)) > MOST_VARIANTS:
-            yield (
-                f"grid: its axes span {count:,} variants, more than {MOST_VARIANTS:,}; shorten "
-                "them, or divide the study"
-            )
             return
         of_keys: dict[str, list[str]] = {}  # the variants that have each problem
         between_keys: dict[str, list[str]] = {}

@@ -212,20 +212,3 @@ def test_refused_combinations_can_be_left_out() -> None:
         Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
     with pytest.raises(ConfigError, match="fedadc does not work with sgd and slowmo"):
         Study.parse({"grid": {**grid, "refused": "error"}}, "x")
-
-
-LONG = ("rounds", "local_steps", "batch_size")
-
-
-@pytest.mark.parametrize(
-    ("grid", "key"),
-    [
-        ({"seeds": list(range(200_000))}, "grid.seeds"),
-        ({f"federation.{key}": list(range(1, 201)) for key in LONG}, "grid"),
-    ],
-)
-def test_a_study_of_millions_of_trainings_is_refused(grid: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError) as found:
-        Study.parse({"grid": grid}, "study.yaml")
-    (problem,) = found.value.problems
-    assert problem.startswith(key) and len(problem) < 500
