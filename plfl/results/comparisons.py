@@ -29,7 +29,6 @@ from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
 from plfl.results.records import DAMAGE, REMEDY
-from plfl.results.scores import WeeklyScores, by_state
 from plfl.results.statistics import Comparison
 from plfl.results.tables import fitting
 from plfl.study import Study
@@ -101,26 +100,28 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
-    """What each client gains from the first set of forecasters.
+    """What each client gains from the first set of forecasters, in a study without further axes.
 
     Yields `state`, `client`; `mase_alone` and `mase_federated`, the errors of the second set and of
     the first; the `gain`, their difference, with its 95 % interval `low` to `high` over the weeks
     of the test set (NaN with fewer than `FEWEST`); the gain in `percent` of the error of the second
     set, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
-    alone = by_state([than.forecaster for _, than in contest.pairs])
-    saved = by_state(list(_in_energy(contest)))
-    for state, pieces in by_state(contest.pieces).items():
-        for i, client in enumerate(pieces.clients):
-            weekly = {state: pieces.weekly[[i]].mean(axis=1, keepdims=True)}
-            comparison = Comparison((), weekly, False, {state: pieces.weeks}, sampled=False)
+    for (better, than), piece in zip(contest.pairs, contest.pieces, strict=True):
+        clients = better.variant.tables.clients
+        about = clients[clients["state"] == piece.state].set_index("client")
+        # MASE is in units of the error of persistence, in kWh per interval.
+        energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+        for i, client in enumerate(piece.clients):
+            weekly = piece.weekly[[i]].mean(axis=1, keepdims=True)
+            comparison = Comparison((), {piece.state: weekly}, False, sampled=False)
             if not comparison.scored:
                 continue
-            before = float(alone[state].weekly[i].mean(axis=0).sum())
-            enough = sum(pieces.weeks) >= FEWEST
+            before = float(than.forecaster.of([client]).sum(axis=2).mean())
+            enough = weekly.shape[2] >= FEWEST
             low, high = comparison.interval if enough else (np.nan, np.nan)
             yield {
-                "state": state,
+                "state": piece.state,
                 "client": client,
                 "mase_alone": before,
                 "mase_federated": before - comparison.effect,
@@ -128,18 +129,8 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 "low": low,
                 "high": high,
                 "percent": 100 * comparison.effect / before if before else np.nan,
-                "kwh_a_month": float(saved[state].weekly[i].mean(axis=0).sum()),
+                "kwh_a_month": comparison.effect * float(energy[client]),
             }
-
-
-def _in_energy(contest: Contest) -> Iterator[WeeklyScores]:
-    """The gains in kWh per month; MASE is in units of the error of persistence."""
-    for gain, (better, _) in zip(contest.pieces, contest.pairs, strict=True):
-        clients = better.variant.tables.clients
-        about = clients[clients["state"] == gain.state].set_index("client").loc[list(gain.clients)]
-        factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
-        weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
-        yield WeeklyScores(gain.state, gain.origin, gain.clients, weekly)
 
 
 def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:

@@ -44,22 +44,14 @@ class WeeklyScores:
         return WeeklyScores(self.state, self.origin, common, left)
 
 
-@dataclass(frozen=True)
-class StateScores:
-    """The pieces of a state put together: the mean over the variants of each origin, and one origin
-    after the other."""
-
-    clients: list[str]
-    """The clients that all pieces have."""
-    weekly: Array
-    """Shape (clients, seeds, weeks); its sums over weeks are means over the origins."""
-    weeks: tuple[int, ...]
-    """The number of weeks of each origin."""
-
-
-def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
-    """The pieces of each state put together."""
-    scores = {}
+def pooled(
+    names: Sequence[str], pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
+) -> Comparison:
+    """The comparison over states and origins: in each state, of the clients that all pieces have,
+    the mean over the variants of each origin, and one origin after the other. `shared`: all clients
+    share one test set, so that nothing varies over clients and weeks."""
+    differences: dict[str, Array] = {}
+    weeks_of: dict[str, tuple[int, ...]] = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
         here = [piece for piece in pieces if piece.state == state]
         clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
@@ -69,27 +61,12 @@ def by_state(pieces: Sequence[WeeklyScores]) -> dict[str, StateScores]:
             weeks = range(min(table.shape[2] for table in of_origin))  # the last has any surplus
             whole = [np.add.reduceat(table, weeks, axis=2) for table in of_origin]
             tables.append(np.mean(whole, axis=0))
+        # Sums over weeks are means over the origins.
         weekly = np.concatenate(tables, axis=2) / len(tables)
-        scores[state] = StateScores(clients, weekly, tuple(table.shape[2] for table in tables))
-    return scores
-
-
-def pooled(
-    names: Sequence[str], pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
-) -> Comparison:
-    """The comparison over states and origins. `shared`: all clients share one test set, so that
-    nothing varies over clients and weeks."""
-    states = by_state(pieces)
-    return Comparison(
-        tuple(dict.fromkeys(names)),
-        {
-            state: scores.weekly.sum(axis=-1) if shared else scores.weekly
-            for state, scores in states.items()
-        },
-        trained,
-        {} if shared else {state: scores.weeks for state, scores in states.items()},
-        sampled=not shared,
-    )
+        differences[state] = weekly.sum(axis=-1) if shared else weekly
+        weeks_of[state] = tuple(table.shape[2] for table in tables)
+    cells, origins = tuple(dict.fromkeys(names)), {} if shared else weeks_of
+    return Comparison(cells, differences, trained, origins, sampled=not shared)
 
 
 @dataclass(frozen=True)

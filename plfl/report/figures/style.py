@@ -63,7 +63,6 @@ _METADATA: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
 }
 """Metadata that each format would contain by default; None removes it."""
-_SAMPLE_BAND = 0.2
 
 
 def style() -> AbstractContextManager[None]:
@@ -105,30 +104,17 @@ def log_if_wide(axes: Iterable[Axes], values: NDArray[Any], ratio: float) -> boo
     wide = bool(spanned > ratio)
     for axis in axes if wide else ():
         axis.set_yscale("log")
-        # Over a wider span, more labels would overlap.
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if spanned < 30 else (1, 3)))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
     return wide
 
 
 def mark_sample(figure: Figure) -> None:
-    """Write "sample data" into a band above the figure."""
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width, height + _SAMPLE_BAND)
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0, 0, 1, height / (height + _SAMPLE_BAND)))  # type: ignore[call-arg]
-    figure.text(
-        1 - 0.06 / width,
-        1 - 0.05 / (height + _SAMPLE_BAND),
-        "sample data",
-        ha="right",
-        va="top",
-        color=ACCENT,
-        weight="bold",
-        bbox={"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": ACCENT, "lw": 0.8},
-    )
+    """Write "sample data" above the figure."""
+    box = {"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": ACCENT, "lw": 0.8}
+    look: Any = {"size": 7, "color": ACCENT, "weight": "bold", "bbox": box}
+    figure.suptitle("sample data", x=0.98, ha="right", **look)
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
