@@ -21,7 +21,7 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import write_text
 from plfl.report import figures
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, method_label, spaced
+from plfl.results.words import spaced
 
 ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""
@@ -39,9 +39,7 @@ def templates(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"number": spaced, "score": score}
-    environment.globals |= {"with_interval": with_interval, "span": span}
-    environment.globals |= {"method_label": method_label, "baseline_label": baseline_label}
+    environment.globals |= {"number": spaced, "with_interval": with_interval}
     return environment
 
 
@@ -81,11 +79,6 @@ def with_interval(value: float, low: float, high: float, digits: int = 3) -> str
         return ""
     interval = "" if pd.isna(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]"
     return f"{value:+.{digits}f}{interval}"
-
-
-def span(low: float, high: float, sign: str = "+") -> str:
-    """A range in print: "-0.012 to +0.034"; empty if unknown. `sign`: as in a format string."""
-    return "" if pd.isna(low) else f"{low:{sign}.3f} to {high:{sign}.3f}"
 
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from plfl.baselines import BASELINE
-from plfl.report.rendering import score, span
+from plfl.report.rendering import score
 from plfl.results.overview import INTERVALS
 from plfl.study.axes import Axis
 
@@ -86,7 +86,7 @@ def _row(
         "" if pd.isna(row["cell"]) else row["cell"],
         is_baseline,
         "diverged" if lost else score(row["mase"], row["std"]),
-        span(row["low"], row["high"], ""),
+        "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
     )
 

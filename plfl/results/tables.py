@@ -77,16 +77,11 @@ class Tables:
         try:
             return Study.recorded(self.about.get("study"), str(path))
         except ConfigError as error:
-            if any("the file does not exist" in problem for problem in error.problems):
-                remedy = (
-                    "the study reads files of its own; run plfl in the folder in which it was run"
-                )
-            else:
-                remedy = (
-                    f"was made by plfl {self.about.get('version')}, this is {__version__}; run the "
-                    "study again, or use the version that made it"
-                )
-            raise ResultsError(f"{error}\n{path}: {remedy}") from None
+            raise ResultsError(
+                f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "
+                f"{__version__}; use that one, in the folder in which the study was run, or run it "
+                "again"
+            ) from None
 
     @property
     def is_sample(self) -> bool:

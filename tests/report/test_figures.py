@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,19 +21,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from plfl.base.errors import PlflError
 from plfl.report.figures import available, draw
 from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import MODELS
 from plfl.results.scores import scores
 from plfl.results.tables import Tables
-from plfl.results.words import baseline_label, shares
+from plfl.results.words import baseline_label
 from plfl.study import Study
 from tests.helpers import fake_results
 from tests.helpers.constructed import config as constructed
 from tests.helpers.fake_results import render
-from tests.helpers.refusals import naming
 
 EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
 LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
@@ -152,14 +149,6 @@ def test_files_are_the_same_to_the_byte_one_by_one_and_together_in_another_proce
     assert _digests(tmp_path / "there") == _digests(tmp_path / "here")
 
 
-def test_settings_of_the_user_do_not_change_a_figure(results: Results, tmp_path: Path) -> None:
-    folder = results("TINY").folder
-    render("fig2_bytes", folder, tmp_path / "plain")
-    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow", "savefig.dpi": 50}):
-        render("fig2_bytes", folder, tmp_path / "styled")
-    assert _digests(tmp_path / "plain") == _digests(tmp_path / "styled")
-
-
 def test_a_layout_that_differs_in_its_last_bits_gives_the_same_files(tmp_path: Path) -> None:
     files = []
     for name, noise in (("a", 0.0), ("b", 1e-13)):
@@ -167,11 +156,6 @@ def test_a_layout_that_differs_in_its_last_bits_gives_the_same_files(tmp_path: P
         figure.add_axes((0.1 + noise, 0.2, 0.7, 0.7)).plot([0, 1], [0, 1])
         files.append(save(figure, tmp_path / name))
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
-
-
-def test_an_unknown_figure_is_told(results: Results, tmp_path: Path) -> None:
-    with naming(PlflError, "'fig9'", "fig1_loads"):
-        render("fig9", results("TINY").folder, tmp_path)
 
 
 def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:
@@ -279,11 +263,6 @@ def test_the_least_error_of_each_panel_is_framed(drawn: Drawn) -> None:
         written = {(t.get_position()[1] - 0.5, t.get_position()[0] - 0.5): t for t in axis.texts}
         values = {at: float(t.get_text()) for at, t in written.items() if t.get_text() != "div."}
         assert values[row, column] == min(values.values())
-
-
-def test_the_heading_says_what_is_shared(results: Results) -> None:
-    assert shares(results("SMALL").study, "P2") == "body shared"
-    assert shares(results("METERS").study, "head") == "lstm.* and mlp.0.* shared"
 
 
 # The other figures
