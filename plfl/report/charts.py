@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from plfl.base.errors import ResultsError
-from plfl.results.records import CELL, MODELS, REMEDY
+from plfl.results.records import CELL, MODELS
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label, scheme
 from plfl.study import Cell
@@ -307,23 +306,16 @@ def curves(tables: Tables) -> pd.DataFrame:
     return table.assign(optimiser=[tables.client_side(*side) for side in sides])
 
 
-def forecasts(tables: Tables, cell: Cell, baseline: str | None, **client: str) -> pd.DataFrame:
-    """A week of all clients of a cell's state, or of one `client`: `client`, `stamp`, the lines
-    that there are, and the ends of intervals. ResultsError if the tables lack the week."""
+def forecasts(tables: Tables, cell: Cell, baseline: str | None) -> pd.DataFrame:
+    """A week of all clients of a cell's state: `client`, `stamp`, the lines that there are, and the
+    ends of intervals."""
     columns = [column for pair in tables.intervals.values() for column in pair]
     wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
-    week = tables.forecasts(wanted, **client, **asdict(cell))
-    about = "".join(f"client {name} and " for name in client.values())
-    if week.empty:
-        path = tables.folder / "forecasts.parquet"
-        raise ResultsError(f"{path}: has no rows for {about}cell {cell}; {REMEDY}")
+    week = tables.forecasts(wanted, **asdict(cell))
     if baseline is None:
         return week
-    equal = {"state": cell.state, "baseline": baseline, **client}
-    other = tables.baseline_forecasts(["client", "stamp", "forecast"], **equal)
-    if other.empty:
-        path = tables.folder / "baseline_forecasts.parquet"
-        raise ResultsError(f"{path}: has no rows for {about}baseline {baseline}; {REMEDY}")
+    columns = ["client", "stamp", "forecast"]
+    other = tables.baseline_forecasts(columns, state=cell.state, baseline=baseline)
     other = other.rename(columns={"forecast": "baseline"})
     return week.merge(other, on=["client", "stamp"], how="left")
 

@@ -38,25 +38,6 @@ SMALL: dict[str, Any] = {
 }
 """The paper's states and splits with few optimisers and clients."""
 
-LONG: dict[str, Any] = {
-    "name": "long-names",
-    "data": {
-        "source": "meters",
-        "states": ["Nordrhein_Westfalen_Mittelspannung", "NA"],
-        "clients": 1,
-    },
-    "sharing": {
-        "encoder_and_the_first_dense_layer": ["lstm.weight_*", "lstm.bias_*", "mlp.0.*"],
-        "everything_is_shared_in_this_one": ["*"],
-        "none": [],
-    },
-    "grid": {
-        "sharing": ["encoder_and_the_first_dense_layer", "everything_is_shared_in_this_one", "none"]
-    },
-    "federation": {"rounds": 3, "evaluate_every": 1},
-}
-"""Names that are long, or that a careless reader of tables takes for something else."""
-
 METERS: dict[str, Any] = {
     "name": "own-meters",
     "data": {

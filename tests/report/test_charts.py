@@ -1,7 +1,6 @@
 """The charts of the page show the numbers of the tables."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.base.errors import ResultsError
 from plfl.report import charts
 from plfl.report.charts import as_script, library
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.helpers.refusals import naming
 
 LOST = "CA-P1-fedopt-prox-fedavg-1"
 SEEDS = fake_results.SMALL | {
@@ -42,18 +39,6 @@ def test_every_chart_is_valid_and_finds_its_data(found: dict[str, Any]) -> None:
         assert spec["description"].endswith("."), name
         named = [layer.get("data", spec.get("data"))["name"] for layer in spec["layer"]]
         assert all(found["datasets"][data] for data in named), "each has rows"
-
-
-def _keys(part: Any) -> Iterator[str]:
-    """All keys of JSON values."""
-    for item in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from _keys(item)
-    yield from part if isinstance(part, dict) else ()
-
-
-def test_nothing_is_computed_in_the_browser(found: dict[str, Any]) -> None:
-    computing = {"aggregate", "joinaggregate", "regression", "loess", "quantile", "bin", "window"}
-    assert computing.isdisjoint(_keys(found["specs"]))
 
 
 def test_the_embedded_javascript_has_its_notice_of_copyright() -> None:
@@ -121,11 +106,3 @@ def test_without_readings_there_is_no_week(tmp_path: Path) -> None:
     forecasts = pd.read_parquet(tmp_path / "forecasts.parquet")
     forecasts[:0].to_parquet(tmp_path / "forecasts.parquet")
     assert "week" not in charts.charts(Tables(tmp_path))["specs"]
-
-
-def test_missing_forecasts_are_an_error(tmp_path: Path) -> None:
-    fake_results.write(tmp_path, fake_results.TINY)
-    table = pd.read_parquet(tmp_path / "baseline_forecasts.parquet")
-    table.assign(state="nowhere").to_parquet(tmp_path / "baseline_forecasts.parquet")
-    with naming(ResultsError, "baseline_forecasts.parquet", "has no rows"):
-        charts.charts(Tables(tmp_path))
