@@ -190,7 +190,7 @@ def _row(
     """A row, given the pieces and rows of summaries of each state and origin. `alike`: the number
     of clients, if they share one test set; otherwise 0."""
     shared = alike > 0
-    pooled_scores = pooled([submission["method"]], pieces, shared=shared)
+    pooled_scores = pooled(pieces, shared=shared)
     points = 100 if shared else 1
     (low, high), weekly = pooled_scores.interval, [np.round(piece.weekly, 9) for piece in pieces]
     counts = [alike or len(piece.clients) for piece in pieces]

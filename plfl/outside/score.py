@@ -264,13 +264,11 @@ def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     rows, yours = [], pieces[YOURS]
     for name, parts in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
-        alone = pooled([name], parts)
+        alone = pooled(parts)
         if len(parts) == len(yours) and alone.scored:
             row[metric], (row["low"], row["high"]) = alone.effect, alone.interval
             if name != YOURS:
-                lead = pooled(
-                    [YOURS, name], [_lead(a, b) for a, b in zip(yours, parts, strict=True)]
-                )
+                lead = pooled([_lead(a, b) for a, b in zip(yours, parts, strict=True)])
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
     table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])

@@ -124,7 +124,7 @@ def _compare(
     }
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    comparison = pooled([], [a.lead(b)], bool(trained))
+    comparison = pooled([a.lead(b)], bool(trained))
     row: dict[str, Any] = {name: table[name].mean() for name in means}
     return row | (told(comparison) if comparison.scored else {}), table
 

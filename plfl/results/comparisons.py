@@ -114,7 +114,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
         energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
         for i, client in enumerate(piece.clients):
             weekly = piece.weekly[[i]].mean(axis=1, keepdims=True)
-            comparison = Comparison((), {piece.state: weekly}, False, sampled=False)
+            comparison = Comparison({piece.state: weekly}, False, sampled=False)
             if not comparison.scored:
                 continue
             before = float(than.forecaster.of([client]).sum(axis=2).mean())

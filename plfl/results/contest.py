@@ -77,11 +77,6 @@ class Variant:
         )
 
     @property
-    def prefix(self) -> str:
-        """What its cells are called after, where variants are told apart."""
-        return f"{self.label}/" if self.label else ""
-
-    @property
     def columns(self) -> dict[str, str]:
         """The columns that mark its rows in joined tables."""
         return {"variant": self.label, **self.place}
@@ -182,15 +177,14 @@ class Contest:
     def comparison(self) -> Comparison:
         """The difference with its interval."""
         every = [candidate for both in self.pairs for candidate in both]
-        names = [f"{candidate.variant.prefix}{candidate.forecaster.shown}" for candidate in every]
         trained = any(not candidate.forecaster.is_baseline for candidate in every)
         shared = any(candidate.variant.shares_tests for candidate in every)
-        return pooled(names, self.pieces, trained, shared)
+        return pooled(self.pieces, trained, shared)
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""
         pieces = [pair[number].forecaster for pair in self.pairs]
-        return pooled([], pieces).effect if pooled([], pieces).scored else np.nan
+        return pooled(pieces).effect if pooled(pieces).scored else np.nan
 
     def wape(self, number: int) -> float:
         """The test WAPE of a side, mean over clients and seeds."""

@@ -143,7 +143,7 @@ def _further(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, f
 
 def _scored(forecaster: Forecaster) -> dict[str, Any]:
     trained = not forecaster.is_baseline
-    comparison = Comparison((), {forecaster.state: forecaster.weekly}, trained)
+    comparison = Comparison({forecaster.state: forecaster.weekly}, trained)
     row = {"cell": forecaster.shown, "validation_mase": forecaster.validation}
     if not comparison.scored:
         return row

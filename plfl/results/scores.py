@@ -45,7 +45,7 @@ class WeeklyScores:
 
 
 def pooled(
-    names: Sequence[str], pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
+    pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
 ) -> Comparison:
     """The comparison over states and origins: in each state, of the clients that all pieces have,
     the mean over the variants of each origin, and one origin after the other. `shared`: all clients
@@ -65,8 +65,8 @@ def pooled(
         weekly = np.concatenate(tables, axis=2) / len(tables)
         differences[state] = weekly.sum(axis=-1) if shared else weekly
         weeks_of[state] = tuple(table.shape[2] for table in tables)
-    cells, origins = tuple(dict.fromkeys(names)), {} if shared else weeks_of
-    return Comparison(cells, differences, trained, origins, sampled=not shared)
+    origins = {} if shared else weeks_of
+    return Comparison(differences, trained, origins, sampled=not shared)
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,6 @@ class VariancePart(NamedTuple):
 class Comparison:
     """The difference between two cells in some states, whose sign is tested."""
 
-    cells: tuple[str, ...]
-    """Names of the compared cells."""
     differences: Mapping[str, Array]
     """For each state, shape (clients, seeds, weeks): the share of each week in a difference of
     scores; or (clients, seeds) for scores that are not sums over weeks. Rows of clients without a

@@ -187,8 +187,8 @@ def test_weeks_vary_within_origins_only() -> None:
         WeeklyScores("CA", str(i), tuple("abcde"), level / 4 + part)
         for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
     ]
-    weeks = pooled(["one"], pieces).parts["weeks"]
-    assert (weeks.levels, pooled(["one"], pieces).effect) == (8, pytest.approx(0.5, abs=0.02))
+    weeks = pooled(pieces).parts["weeks"]
+    assert (weeks.levels, pooled(pieces).effect) == (8, pytest.approx(0.5, abs=0.02))
     own = noise.mean(axis=2).mean(axis=1)  # (origins, weeks)
     expected = sum(4 * part.var(ddof=1) for part in own) / 4
     assert weeks.variance == pytest.approx(expected)

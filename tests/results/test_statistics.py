@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
 
 def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator) -> None:
     table = rng.normal(0.3, 1, (6, 3, 5))  # clients, seeds, weeks
-    found = Comparison((), {"CA": table})
+    found = Comparison({"CA": table})
     total = table.sum(axis=2)
     means = total.mean(axis=1), 5 * table.mean(axis=(0, 1)), total.mean(axis=0)
     parts = np.array([m.var(ddof=1) / len(m) for m in means])
@@ -68,7 +68,7 @@ def test_the_interval_is_that_of_three_crossed_factors(rng: np.random.Generator)
 
 def test_states_share_weeks_but_neither_clients_nor_seeds(rng: np.random.Generator) -> None:
     one, two = rng.normal(0, 1, (4, 2, 3)), rng.normal(5, 1, (8, 2, 3))
-    parts = Comparison((), {"CA": one, "NY": two}).parts
+    parts = Comparison({"CA": one, "NY": two}).parts
     weekly = 3 * np.concatenate([one, two]).mean(axis=(0, 1))
     assert parts["weeks"].variance == pytest.approx(weekly.var(ddof=1) / 3)
     assert parts["weeks"].freedom == pytest.approx(2)
@@ -81,34 +81,34 @@ def test_states_share_weeks_but_neither_clients_nor_seeds(rng: np.random.Generat
 
 def test_a_state_is_left_out_in_turn() -> None:
     tables = {name: np.full((n, 1, 2), value) for name, n, value in (("a", 1, 1), ("b", 3, 2))}
-    assert Comparison((), tables).without_one_state == (2, 4)
-    assert Comparison((), {"a": tables["a"]}).without_one_state is None
+    assert Comparison(tables).without_one_state == (2, 4)
+    assert Comparison({"a": tables["a"]}).without_one_state is None
 
 
 @pytest.mark.parametrize(
     ("shape", "lacking"), [((1, 3, 4), "clients"), ((5, 1, 4), "seeds"), ((5, 3, 1), "weeks")]
 )
 def test_one_of_a_kind_shows_no_variation(shape, lacking, rng):
-    found = Comparison((), {"CA": 10 + rng.normal(0, 0.1, shape)})
+    found = Comparison({"CA": 10 + rng.normal(0, 0.1, shape)})
     assert found.lacking == [lacking]
     assert found.p == 1
     assert np.isnan(found.interval[0]) == (lacking == "clients")
     if lacking == "seeds":  # baselines have none
-        assert Comparison((), found.differences, trained=False).p < 0.01
+        assert Comparison(found.differences, trained=False).p < 0.01
 
 
 def test_clients_without_a_score_count_nowhere(rng: np.random.Generator) -> None:
     table = rng.normal(1, 1, (5, 2, 3))
     with_nan = np.concatenate([table, np.full((1, 2, 3), np.nan)])
-    alone = Comparison((), {"CA": table})
-    both = Comparison((), {"CA": with_nan, "NY": np.full((2, 2, 3), np.nan)})
+    alone = Comparison({"CA": table})
+    both = Comparison({"CA": with_nan, "NY": np.full((2, 2, 3), np.nan)})
     assert (both.effect, both.interval, both.p) == (alone.effect, alone.interval, alone.p)
 
 
 def test_what_does_not_vary_is_certain() -> None:
-    found = Comparison((), {"CA": np.full((3, 2, 4), 0.25)})
+    found = Comparison({"CA": np.full((3, 2, 4), 0.25)})
     assert (found.effect, found.interval, found.p) == (1, (1, 1), 0)
-    assert Comparison((), {"CA": np.zeros((3, 2, 4))}).identical
+    assert Comparison({"CA": np.zeros((3, 2, 4))}).identical
 
 
 def drawn(
@@ -145,7 +145,7 @@ def test_nominal_rates_over_sites_and_seasons() -> None:
                 shocks = 0.05 * rng.normal(size=5)
                 table = (effect + own + common + noise)[:, None] + shocks[:, None]
                 tables[site], origins[site] = table / (weeks * seasons), (weeks,) * seasons
-            one = Comparison((), tables, origins=origins)
+            one = Comparison(tables, origins=origins)
             low, high = one.interval
             found.append(low <= effect <= high if effect else one.p < ALPHA)
     assert np.mean(wrong) <= 0.06
@@ -157,9 +157,9 @@ def test_nominal_rates() -> None:
     rng, clients, weeks, seeds = np.random.default_rng(12), 12, 5, 3
     wrong, covered = [], []
     for _ in range(2000):
-        nothing = Comparison((), {"CA": drawn(rng, clients, weeks, seeds)})
+        nothing = Comparison({"CA": drawn(rng, clients, weeks, seeds)})
         wrong.append(nothing.p < ALPHA)
-        low, high = Comparison((), {"CA": drawn(rng, clients, weeks, seeds, 0.5)}).interval
+        low, high = Comparison({"CA": drawn(rng, clients, weeks, seeds, 0.5)}).interval
         covered.append(low <= 0.5 <= high)
     assert np.mean(wrong) <= 0.06
     assert 0.93 <= np.mean(covered) <= 0.97
@@ -183,7 +183,7 @@ def comparison(clients: float = 0.1, weeks: float = 0.03, seeds: float = 0.01) -
     ]
     varied = [part - part.mean() for part in parts]
     whole = 0.04 + varied[0][:, None, None] + varied[1][:, None] + varied[2]
-    return Comparison((), {"CA": whole / 8})
+    return Comparison({"CA": whole / 8})
 
 
 def test_the_recommended_number_decides_with_the_stated_probability() -> None:
@@ -196,7 +196,7 @@ def test_the_recommended_number_decides_with_the_stated_probability() -> None:
     def study() -> Comparison:
         shape = {"clients": (n, 1, 1), "seeds": (1, 4, 1), "weeks": (1, 1, 8)}
         parts = [rng.normal(0, deviations[name], shape[name]) for name in shape]
-        return Comparison((), {"CA": (0.04 + sum(parts)) / 8})
+        return Comparison({"CA": (0.04 + sum(parts)) / 8})
 
     decided = np.mean([study().p < ALPHA for _ in range(600)])
     assert decided == pytest.approx(POWER, abs=0.06)
@@ -208,7 +208,7 @@ def test_only_what_helps_is_recommended() -> None:
 
 
 def test_where_a_factor_is_unknown_it_comes_first() -> None:
-    single = Comparison((), {"CA": comparison().differences["CA"][:, :1, :1]})
+    single = Comparison({"CA": comparison().differences["CA"][:, :1, :1]})
     told = advice(single, ALPHA)
     assert told.startswith("Run at least 4 weeks of test (") and "and 3 seeds (grid.seeds)" in told
 
