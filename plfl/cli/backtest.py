@@ -19,8 +19,6 @@ BACKTEST = """
 plfl backtest results/own december/
 plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --plot errors.png
 """
-COLUMNS = 3
-"""Panels side by side in a drawing."""
 
 
 def add(commands: Commands) -> None:
@@ -95,7 +93,7 @@ def _draw(weeks: Mapping[str, tuple[pd.Series[float], pd.Series[float]]], path: 
     with style():
         grid = sns.relplot(
             table, x="week", y=y, hue="readings", kind="line", marker="o", col="meter",
-            col_wrap=min(COLUMNS, len(weeks)), height=2, aspect=1.2,
+            col_wrap=min(3, len(weeks)), height=2, aspect=1.2,
         )  # fmt: skip
         grid.refline(y=1).set_titles("{col_name}").tick_params(axis="x", rotation=45)
         with atomic(path) as temporary:

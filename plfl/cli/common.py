@@ -60,11 +60,13 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, help="results folder of a study")
 
 
-def add_model(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add `--trust`, the file of models, and the choice between a client's models. `more`: what
-    else can be named instead of the file."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust`, the file or folder of models, and the choice between a client's models."""
     add_trust(parser)
-    text = f"a file of results/NAME/models/*.safetensors{', ' * bool(more)}{more}"
+    text = (
+        "a file of results/NAME/models/*.safetensors, or a results folder: each meter gets what "
+        "was best for it on validation"
+    )
     parser.add_argument("file", type=Path, metavar="MODEL", help=text)
     text = "which model of the meter; default: %(default)s"
     parser.add_argument("--model", choices=["local", "global"], default="local", help=text)

@@ -25,7 +25,6 @@ plfl forecast results/own school.csv --with lightgbm_lags
 plfl forecast results/own museum.csv --new --save museum.safetensors
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
 """
-
 EXPORT = """
 plfl export results/own --client school --to school.onnx
 plfl export results/own --with lightgbm_lags --to programs
@@ -34,14 +33,11 @@ plfl export clients config/demo.yaml --to arrays
 """
 
 
-BEST = "or a results folder: each meter gets what was best for it on validation"
-
-
 def add(commands: Commands) -> None:
     """Add `forecast` and `export` to the commands of `plfl`."""
     about = "forecast the next hours of meters, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
-    add_model(parser, BEST)
+    add_model(parser)
     text = "files of readings, or folders of them, in the layout of the study's meters"
     parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
@@ -67,7 +63,7 @@ def add(commands: Commands) -> None:
         "`clients`, the clients of a study as arrays"
     )
     parser = add_parser(commands, "export", about, EXPORT, export)
-    add_model(parser, BEST)
+    add_model(parser)
     _add_with(parser)
     text = "after `clients`: the configuration of a study, or a frozen task, as for `plfl score`"
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY", help=text)
@@ -194,7 +190,14 @@ def export(options: argparse.Namespace) -> None:
     if str(options.file) == "clients":
         if options.study is None:
             raise PlflError("export: `clients` needs a study, as in `plfl export clients STUDY`")
-        _clients(options)
+        from plfl.cli.score import opened
+        from plfl.outside import clients as outside
+
+        written = outside.export(opened(options)[0], options.to)
+        print(
+            f"wrote {len(written) - 1} files .npz and {outside.TABLE} to {options.to}; "
+            "docs/benchmark.md says what they hold"
+        )
         return
     if options.study is not None:
         raise PlflError(
@@ -216,14 +219,3 @@ def export(options: argparse.Namespace) -> None:
         of_client = _chosen(kept, client, options.wanted) if kept else model
         of_client.export(path, client, options.model)
         print(f"wrote {path}")
-
-
-def _clients(options: argparse.Namespace) -> None:
-    from plfl.cli.score import opened
-    from plfl.outside import clients
-
-    written = clients.export(opened(options)[0], options.to)
-    print(
-        f"wrote {len(written) - 1} files .npz and {clients.TABLE} to {options.to}; "
-        "docs/benchmark.md says what they hold"
-    )

@@ -23,11 +23,7 @@ plfl cells                          # config.yaml, the study of the paper
 plfl cells config/demo.yaml
 plfl cells --list config/demo.yaml
 """
-
-
-PRIVACY = """
-plfl privacy my.yaml
-"""
+PRIVACY = "plfl privacy my.yaml"
 METHODS = """
 plfl methods
 plfl methods --json
@@ -37,9 +33,7 @@ FLOATS = """\
 # floats: numbers of 4 bytes per client and round, and before round 1, with the default parameters.
 # d_s: number of shared parameters; d_φ: how many of them are the embedding's.
 """
-SCHEMA = """
-plfl schema                         # in the root of the repository
-"""
+SCHEMA = "plfl schema   # in the root of the repository"
 
 
 def add(commands: Commands) -> None:
@@ -116,15 +110,13 @@ def _short(number: float) -> str:
 
 def _check_states(study: Study) -> None:
     from plfl.data import sources
+    from plfl.data.checks import collected
 
-    problems = []
+    problems: list[str] = []
     for variant in study.variants.values():
-        source = sources.of(variant.data)
         for state in variant.data.states:
-            try:
-                source.buildings(variant.data, state)
-            except DataError as error:
-                problems.append(str(error))
+            with collected(problems):
+                sources.of(variant.data).buildings(variant.data, state)
     if problems:
         raise DataError("\n".join(dict.fromkeys(problems)))
 

@@ -9,13 +9,8 @@ EXAMPLES = """
 plfl publish results/demo --to demo-crate
 plfl publish results/demo --to demo.zip --models
 """
-TRACK = """
-plfl track results/demo
-"""
-UI = """
-plfl ui
-plfl ui --port 5080
-"""
+TRACK = "plfl track results/demo"
+UI = "plfl ui --port 5080"
 
 
 def add(commands: Commands) -> None:

@@ -16,10 +16,7 @@ plfl compare results/study results/tuned
 plfl compare results/demo:NY-P1-fine_tuning-adam-fedavg results/demo:NY-P2-fine_tuning-adam-fedavg
 plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fine_tuning-adam-fedavg
 """
-REPORT = """
-plfl report results/demo
-plfl report results/demo --open
-"""
+REPORT = "plfl report results/demo --open"
 
 
 def add(commands: Commands) -> None:

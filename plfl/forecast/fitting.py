@@ -30,12 +30,10 @@ from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
 from plfl.methods.boosting import Boosting
 from plfl.results.records import MODELS, ConformalWidths, Models
-from plfl.study import Cell, Study
+from plfl.study import Cell
 from plfl.tasks import task_of
 
 C = TypeVar("C", bound=Contents)
-MOST_TRIED = 20
-"""Numbers of own trees from which a meter chooses, besides 0."""
 PASSES = (0, 1, 2, 4, 8, 16)
 """Numbers of passes over its windows from which a meter chooses; 0: the model as it is."""
 AS_RECEIVED = 2 * WEEK
@@ -50,12 +48,18 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
     scaling = scaling_of_new(table, study.windows, next(iter(scalings.values())))
     if model.baseline:
         return _refitted(model, client, table, scaling), 0
-    start = start_of(model.cell, model.models)
+    if "global" not in model.models:
+        raise DataError(
+            f"{model.cell}: its clients shared nothing that a new meter could begin with; use a "
+            "model of a scheme that shares parameters, such as P1 or P2"
+        )
+    start = np.asarray(model.models["global"].mean(axis=0), np.float32)
     shared = study.layout.mask(study.shared[model.cell.sharing])
     whole = bool(shared.all())
     trained = np.ones_like(shared) if whole else ~shared
-    if study.model.only_method:  # a mean of trees is no tree
-        start, trained = _without_own_trees(study, shared, model.models["global"][0]), ~shared
+    if study.model.only_method:  # a mean of trees is no tree, and own trees are no start
+        empty = network_of(study, study.window_shape).initial(0).numpy()
+        start, trained = np.where(shared, model.models["global"][0], empty), ~shared
     dataset = build_later(client, table, study.windows, scaling, training=True)
     steps = OwnSteps(model.cell, Trainer.of(study, dataset), start, trained)
     if epochs is None:
@@ -67,23 +71,6 @@ def fitted_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None
         widths = dict.fromkeys(MODELS, model.widths["global"].mean(axis=0, keepdims=True))
     fitted = replace(model, scalings={client: scaling}, models=models, widths=widths)
     return fitted, epochs
-
-
-def _without_own_trees(
-    study: Study, shared: NDArray[np.bool_], row: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """A model (P,) of trees with only those that are shared."""
-    return np.where(shared, row, network_of(study, study.window_shape).initial(0).numpy())
-
-
-def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
-    """Parameters (P,) that a new meter begins with; DataError if the clients shared nothing."""
-    if "global" not in models:
-        raise DataError(
-            f"{cell}: its clients shared nothing that a new meter could begin with; use a model of "
-            "a scheme that shares parameters, such as P1 or P2"
-        )
-    return np.asarray(models["global"].mean(axis=0), np.float32)
 
 
 def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
@@ -100,13 +87,9 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     (arrays,), predict = fit(model.baseline, dataset, boosting_of(study))
     widths: ConformalWidths = {}
     if model.widths:
-        widths["local"] = _widths(study, dataset, predict(0, dataset.starts(0, "validation")))
+        forecasts = predict(0, dataset.starts(0, "validation"))
+        widths["local"] = task_of(study).conformal_widths(dataset, 0, forecasts)[None]
     return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
-
-
-def _widths(study: Study, dataset: Dataset, forecasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The widths (1, ...) of a meter's intervals, given the forecasts of what was held out."""
-    return task_of(study).conformal_widths(dataset, 0, forecasts)[None]
 
 
 def _with_held(whole: Dataset) -> Dataset:
@@ -160,7 +143,7 @@ class OwnSteps:
             return [*PASSES]
         is_own = self.trained[study.layout.mask(["head"])].all()
         most = study.layout.shapes["head.value"][1] if is_own else 0
-        return [*range(0, most + 1, max(1, most // MOST_TRIED))]
+        return [*range(most + 1)]
 
     def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
         study, engine = self.trainer.study, self.trainer.engine
