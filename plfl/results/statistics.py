@@ -25,7 +25,6 @@ is, if it exceeds t(1 - α/2, ν) √V + t(POWER, ν₀) √V₀ for the varianc
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -272,15 +271,10 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
         return too_few(comparison.lacking)
     needed = {}
     for factor in (name for name in MOST if name in parts):
-        numbers = range(parts[factor].levels + 1, MOST[factor] + 1)
-        # All numbers above one that is enough are enough, too.
-        i = bisect.bisect_left(
-            numbers,
-            True,
-            key=lambda n, f=factor: _decides(_at(parts, f, n), effect, level),  # type: ignore[misc]
-        )
-        if i < len(numbers):
-            needed[factor] = numbers[i]
+        for number in range(parts[factor].levels + 1, MOST[factor] + 1):
+            if _decides(_at(parts, factor, number), effect, level):
+                needed[factor] = number
+                break
     if not needed:
         return (
             f"More {listed(parts, 'or')} alone would not decide it: the difference is too small, "

@@ -168,8 +168,6 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
         labels, name = parsed(full, study.axes)
         parts = [value(by_key[key], label, study.participant) for key, label in labels.items()]
         text = forecaster(study, name, len(schemes) > 1)
-        if name == ALONE and set(other) == {FEDERATION}:
-            text = "the best without one"
         if name.startswith(BASELINE) and len(names) > 1:
             text = text.partition(",")[0]
         is_told = full.removesuffix("-global") in names or len(models) == 1
@@ -181,14 +179,9 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
         return f"a model {words[0]}" if words[0].startswith("received") else words[0]
     if each:
         return f"each of {listed(words)}"
-    kinds, against = (
-        {kind(study, parsed(name, study.axes)[1]) for name in some} for some in (names, other)
-    )
-    if kinds == {FEDERATION}:
-        return f"the best federation ({listed(words, 'or')})"
-    if kinds == {ALONE}:
-        without = "one" if against == {FEDERATION} else "a federation"
-        return f"the best without {without} ({listed(words, 'or')})"
+    kinds = {kind(study, parsed(name, study.axes)[1]) for name in names}
+    if kinds <= {FEDERATION, ALONE} and len(kinds) == 1:
+        return f"{_KINDS[kinds.pop()]} ({listed(words, 'or')})"
     return f"the best of {listed(words)}"
 
 
