@@ -1,18 +1,11 @@
-"""Results of which the truth is known, and the error rate of the verdicts where nothing is true.
+"""Results of which the truth is known, and the error rate of the verdicts where nothing is true."""
 
-    python -m tests.helpers.constructed 1000
-
-prints the table of error rates in docs/claims.md.
-"""
-
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
-import pandas as pd
 import yaml
 
 from plfl.baselines import BASELINE, catalogue
@@ -169,34 +162,3 @@ def wrong_verdicts(
         with mock.patch("plfl.results.claims.advice", return_value=""):
             found = claims.judged(study, [variant(study, of_models)])
         yield [row for row in found if row["verdict"] in ("holds", "does not hold")]
-
-
-SETTINGS: list[tuple[int, int, dict[str, Any]]] = [
-    (3, 12, {"noise": 0.1, "shock": 0, "between": 0.3}),
-    (3, 12, {"noise": 0.1, "shock": 0.1, "between": 0.3}),
-    (3, 12, {"noise": 0.05, "shock": 0.3, "between": 0.3}),
-    (3, 12, {"noise": 0.5, "shock": 0, "between": 0.8}),
-    (2, 12, {"noise": 0.1, "shock": 0.1, "between": 0.3}),
-    (10, 12, {"noise": 0.1, "shock": 0.1, "between": 0.3}),
-    (10, 36, {"noise": 0.1, "shock": 0.1, "between": 0.3}),
-]
-"""Seeds, clients and chance for which the error rate is measured."""
-
-
-def main(repetitions: int) -> None:
-    """Print the measured error rates as a table in Markdown."""
-    print("| seeds | clients | noise | shock | between | any wrong | worst claim |")
-    print("|---|---|---|---|---|---|---|")
-    for seeds, clients, chance in SETTINGS:
-        config = {"data": {"source": "sample", "clients": clients}, "claims": PAPER}
-        study = Study.parse({**config, "grid": {"seeds": list(range(seeds))}}, "null")
-        found = list(wrong_verdicts(study, repetitions, **chance))
-        wrong = pd.Series([row["claim"] for some in found for row in some], dtype=str)
-        worst = f"{wrong.value_counts().max() / repetitions:.1%}" if len(wrong) else "0 %"
-        values = [str(seeds), str(clients), *(f"{value:g}" for value in chance.values())]
-        values += [f"{np.mean([bool(some) for some in found]):.1%}", worst]
-        print("| " + " | ".join(values) + " |", flush=True)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -362,8 +362,3 @@ def test_the_heat_map_has_no_number_there(skipping: Tables) -> None:
         # Two schemes with a server; in the third, FedProx of Prox; FedRep with P1.
         assert shown.count("n/a") == 2 * 4 + 1 + 4
         assert "div." not in shown
-
-
-@pytest.mark.parametrize("name", ["fig2_bytes", "ranks"])
-def test_every_figure_draws(name: str, skipping: Tables) -> None:
-    assert name in available(skipping.study) and draw(name, skipping)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from plfl.base.errors import PlflError
-
 if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
     from matplotlib.figure import Figure
 
@@ -88,15 +86,11 @@ def caption(name: str, study: Study) -> str:
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:
-    """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data;
-    PlflError if there is no such figure."""
+    """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data."""
     # Imported here because the workflow lists the figures without drawing them.
     from plfl.report.figures.style import mark_sample, style
     from plfl.results.tables import fitting
 
-    known = available(tables.study)
-    if name not in known:
-        raise PlflError(f"unknown figure {name!r}; available: {', '.join(known)}")
     with style(), fitting(tables.folder):
         figures: dict[str, Figure] = importlib.import_module(f"{__name__}.{name}").draw(tables)
         if tables.is_sample:
