@@ -267,7 +267,5 @@ def _map(overview: Overview) -> list[dict[Any, Any]]:
     rows = overview.table(MAP).fillna({"best": "n/a"}).to_dict("records")
     for row in rows:
         place = words.place(overview.study, {str(name): label for name, label in row.items()})
-        worse = "alone" if row["lead_low"] > 0 else "federated" if row["lead_high"] < 0 else ""
-        row |= {"place": place, "decided": bool(worse)}
-        row["contradicts"] = bool(worse) and row["best"] == row[worse]
+        row |= {"place": place, "decided": row["lead_low"] > 0 or row["lead_high"] < 0}
     return rows

@@ -206,20 +206,6 @@ class Contest:
         return sum(candidate.bytes for candidate in chosen) / clients if clients else np.nan
 
     @property
-    def validation(self) -> list[float]:
-        """Validation error of each side, mean over all clients of all states and origins."""
-        sides: list[list[Contender]] = [list(side) for side in zip(*self.pairs, strict=True)]
-        return [
-            float(
-                np.average(
-                    [candidate.forecaster.validation for candidate in side],
-                    weights=[len(candidate.forecaster.clients) for candidate in side],
-                )
-            )
-            for side in sides
-        ]
-
-    @property
     def row(self) -> dict[str, Any]:
         """The columns of `plfl.results.comparisons` that follow from it."""
         about = {"chosen": self.label(0), "chosen_than": self.label(1)}

@@ -170,30 +170,18 @@ def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
 def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
     sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
+    sides = {"best": [words.ALONE, words.FEDERATION]} | sides
     contests_of = {kind: duel(study, group, names, names) for kind, names in sides.items()}
-    scored = {
-        kind: contest_of.validation[0]
-        for kind, contest_of in contests_of.items()
-        if contest_of and kind != "raw"
-    }
-    first = min(scored, key=lambda kind: scored[kind], default=None)
-    contests_of = {"best": contests_of[first] if first else None} | contests_of
-    row: dict[str, Any] = {
-        name: contest_of.label(0) if contest_of else "" for name, contest_of in contests_of.items()
-    }
-    row |= {
-        f"mase_{name}": contest_of.error(0) if contest_of else np.nan
-        for name, contest_of in contests_of.items()
-    }
-    price = duel(study, group, sides["raw"], sides[first]) if first else None
+    row: dict[str, Any] = {}
+    for name, contest in contests_of.items():
+        row[name] = contest.label(0) if contest else ""
+        row[f"mase_{name}"] = contest.error(0) if contest else np.nan
+        row[f"bytes_{name}"] = contest.bytes(0) if contest else np.nan
+    price = duel(study, group, sides["raw"], sides["best"])
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
     for name, difference in (("lead", lead(study, group)), ("price", price)):
         of = difference.row if difference else {}
         row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
-    row |= {
-        f"bytes_{name}": contest_of.bytes(0) if contest_of else np.nan
-        for name, contest_of in contests_of.items()
-    }
     if best := contests_of["best"]:
         row |= {name: best.row[name] for name in ("clients", "states", "origins", "weeks")}
     return row
