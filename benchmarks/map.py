@@ -27,9 +27,9 @@ STUDIES = {
     "map-homes-40": "200 homes",
     "map": "132 buildings of three sites",
     "map-cambridge": "51 buildings of a fourth site",
-    "map-day-ahead": "",  # in the table alone
+    **dict.fromkeys(("map-day-ahead", "map-homes-day-ahead", "map-homes-size"), ""),
 }
-"""Studies in `config/`, and the panels that show them, if any."""
+"""Studies in `config/`, and the panels that show them; none: they are in the table alone."""
 ALONE = [
     *("P3", "baseline-naive_day", "baseline-ridge", "baseline-lightgbm_bagged"),
     "baseline-combined",
@@ -50,7 +50,7 @@ STYLES = {
     "combined, pooled": ("the same, if the others pool their readings", "#009E73", ":"),
 }
 """The name, colour and line of each way."""
-NEW = {"map": {"2017-05-07", "2017-09-24"}, "map-homes": {"2013-10-16"}}
+NEW = {"map": {"2017-05-07", "2017-09-24"}}
 """Dates, at which a test begins, that were in no earlier run with trees."""
 SINGLE = (*ALONE, *WAYS["received"])
 """Forecasters that the table has one by one, too."""
@@ -81,17 +81,19 @@ def table(results: Path) -> pd.DataFrame:
         ]
         if not variants:
             continue
-        axis = next(axis for axis in study.axes if axis.key == "windows.history")
-        for weeks in sorted({variant.place[axis.column] for variant in variants}, key=int):
-            here = [variant for variant in variants if variant.place[axis.column] == weeks]
+        axes = ("windows.history", "data.federations")
+        places = [tuple(variant.place.get(axis, "") for axis in axes) for variant in variants]
+        for weeks, size in sorted(set(places), key=lambda place: [int(n or 0) for n in place]):
+            pairs = zip(variants, places, strict=True)
+            here = [variant for variant, place in pairs if place == (weeks, size)]
             ways = WAYS | {forecaster: [forecaster] for forecaster in SINGLE}
             for way, names in ways.items():
                 is_alone = names == ALONE
                 than = ["baseline-persistence"] if is_alone else ALONE
                 new = [v for v in here if NEW.get(name, set()) & {*v.place.values()}]
-                parts = {"all": (here, ())}
+                parts: dict[str, tuple[list[Variant], list[str]]] = {"all": (here, [])}
                 if way in WAYS:
-                    parts |= {"new seasons": (new, ())} if new else {}
+                    parts |= {"new seasons": (new, [])} if new else {}
                     parts |= {state: (here, [state]) for state in study.data.states}
                 if len(study.data.states) == 1:
                     parts.pop(study.data.states[0], None)
@@ -101,7 +103,8 @@ def table(results: Path) -> pd.DataFrame:
                     except NotInStudyError:
                         continue
                     if contest.pairs:  # else it has no forecast of some windows
-                        rows.append({"site": part, **row(name, weeks, way, contest, is_alone)})
+                        known = row(name, weeks, way, contest, is_alone)
+                        rows.append({"site": part, "in_federation": size, **known})
     return pd.DataFrame(rows)
 
 
