@@ -77,17 +77,12 @@ def worst_tenth(scores: Floats) -> float:
     return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
 
 
-def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
-    r"""Mean of $\max(\tau (y - q_\tau), (\tau - 1)(y - q_\tau))$ over forecasts and levels τ.
+def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> Floats:
+    r"""$\max(\tau (y - q_\tau), (\tau - 1)(y - q_\tau))$ of each forecast and level τ, (..., Q).
 
     `truth` is (...), `quantiles` (..., Q) and `levels` (Q,). Source: Roger Koenker and Gilbert
     Bassett, "Regression Quantiles", Econometrica 1978.
     """
-    return float(pinball_of_each(truth, quantiles, levels).mean())
-
-
-def pinball_of_each(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> Floats:
-    """The pinball loss (..., Q) of each forecast at each level; see `pinball`."""
     errors, shares = truth[..., None] - quantiles, np.asarray(levels)
     return np.maximum(shares * errors, (shares - 1) * errors)
 
@@ -99,7 +94,7 @@ def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
     the mean over the forecast levels, so only scores of the same levels can be compared. For the
     median alone it is the mean absolute error.
     """
-    return 2 * pinball(truth, quantiles, levels)
+    return 2 * float(pinball(truth, quantiles, levels).mean())
 
 
 def coverage(truth: Floats, low: Floats, high: Floats) -> float:

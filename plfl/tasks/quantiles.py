@@ -153,7 +153,7 @@ class Quantiles(LoadTask):
         from plfl.tasks import metrics
 
         truth = dataset.truth(dataset.starts(client, "test")).reshape(predictions.shape[:2])
-        crps = 2 * metrics.pinball_of_each(truth, predictions, self.levels).mean(axis=-1)
+        crps = 2 * metrics.pinball(truth, predictions, self.levels).mean(axis=-1)
         return metrics.of_days(dataset, client, self.point(dataset, predictions), crps)
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:

@@ -171,17 +171,11 @@ def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
         ("fedrep", {"federation": {"ema": 0.9}}, "federation.ema"),
         ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with"),
         ("fedbabu", {"sharing": {"LG": ["head"]}, "grid": {"sharing": ["LG"]}}, "only parameters"),
-        ("fedbabu", {"federation": {"ema": 0.9}}, "federation.ema"),
         ("per_fedavg", {"grid": {"client_opt": ["prox"]}}, "proximal term refers"),
-        ("apfl", {"grid": {"client_opt": ["prox"]}}, "the term twice"),
-        ("pfedme", {"grid": {"client_opt": ["prox"]}}, "towards w"),
-        ("fedala", {"grid": {"client_opt": ["prox"]}}, "anchor"),
         ("fedala", {"method": {"subset": "mlp"}}, "have to be shared"),
-        ("fedamp", {"grid": {"client_opt": ["prox"]}}, "towards u_i"),
         ("knn_per", {"federation": {"keep": "best"}}, "federation.keep"),
         ("knn_per", {"model": {"name": "gru"}}, "hidden features"),
         ("fedamp", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
-        ("fedfomo", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
     ],
 )
 def test_refusals(method, blocks, expected):

@@ -47,7 +47,7 @@ def test_the_pinball_loss_is_scikit_learns_and_its_slope_autograds(levels, horiz
 def test_scores_agree_with_utilsforecast():
     names = {"m": ["q0", "q1", "q2"]}
     expected = nixtla.mqloss(FRAME, names, np.array(LEVELS))["m"][0]
-    assert metrics.pinball(TRUTH, FORECASTS, LEVELS) == pytest.approx(expected)
+    assert metrics.pinball(TRUTH, FORECASTS, LEVELS).mean() == pytest.approx(expected)
     scaled = nixtla.scaled_crps(FRAME, names, np.array(LEVELS))["m"][0]
     assert metrics.crps(TRUTH, FORECASTS, LEVELS) == pytest.approx(scaled * TRUTH.mean())
     frame = FRAME.rename(columns={"q0": "m-lo-80", "q2": "m-hi-80"})
