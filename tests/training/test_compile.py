@@ -36,13 +36,9 @@ def stand_in(folder, body):
     return str(script)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "told"),
-    [("PATH", "", "there is no C++ compiler"), ("CXX", "g++ 'unclosed", "CXX=g++ 'unclosed")],
-)
-def test_no_compiler(fresh_cache, monkeypatch, variable, value, told):
-    monkeypatch.setenv(variable, value)
-    assert told in unavailable_reason()
+def test_no_compiler(fresh_cache, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert "there is no C++ compiler" in unavailable_reason()
     with pytest.raises(compile.CompileError):
         Fused(SMALL, dataset(SMALL), CPU)
 

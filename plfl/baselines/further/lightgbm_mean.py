@@ -55,7 +55,7 @@ def _mean_of_best(
     forecasts = [predict(client, starts) for predict in predicts]
     if levels:
         truth = truth.reshape(len(truth), -1)
-        errors = [pinball(truth, quantiles, levels).mean() for quantiles in forecasts]
+        errors = [float(pinball(truth, quantiles, levels).mean()) for quantiles in forecasts]
     else:
         errors = [float(np.abs(truth - forecast).mean()) for forecast in forecasts]
     half = np.argsort(errors, kind="stable")[: -(-len(predicts) // 2)]

@@ -79,8 +79,6 @@ def build_kernel(instructions: str) -> Path:
         raise
     except (PlflError, OSError, RuntimeError) as error:  # RuntimeError: the user has no home
         raise CompileError(f"{error}; XDG_CACHE_HOME can name another cache folder") from error
-    except ValueError as error:
-        raise CompileError(f"CXX={os.environ['CXX']}: {error}") from error
     return path
 
 
