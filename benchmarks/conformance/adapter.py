@@ -1,6 +1,5 @@
 """What the adapters share: each runs all probes through a library and prints their results."""
 
-import argparse
 import contextlib
 import json
 import os
@@ -62,19 +61,16 @@ def stub(*packages: str) -> None:
 
 
 def main(set_up: Callable[[Path], None], run: Callable[[Path, Probe], Found]) -> None:
-    """Run the probes, or those named, through the library in a folder; print JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=lambda text: Path(text).resolve())
-    parser.add_argument("probes", nargs="*")
-    options = parser.parse_args()
+    """Run the probes through the library in the folder that is the argument; print JSON."""
+    folder = Path(sys.argv[1]).resolve()
     quadratics.prepare()
     results: dict[str, object] = {}
     with Path(os.devnull).open("w") as sink, contextlib.redirect_stdout(sink):
-        set_up(options.folder)
-        for name in options.probes or PROBES:
+        set_up(folder)
+        for name, probe in PROBES.items():
             quadratics.scored.clear()
             try:
-                found = run(options.folder, PROBES[name])
+                found = run(folder, probe)
                 results[name] = {"x": found.x, "personal": found.personal}
             except NotThere:
                 results[name] = "not there"

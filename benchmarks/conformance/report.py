@@ -1,4 +1,4 @@
-"""The tables of README.md and the printed table, from results.json.
+"""The libraries, and the tables of README.md from results.json.
 
 python -m benchmarks.conformance.report writes README.md again.
 """
@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.conformance.deviations import DEVIATIONS, Deviation
-from benchmarks.conformance.libraries import LIBRARIES, Library
 from benchmarks.conformance.probes import PROBES, Result
 from plfl.base.files import write_text
 
@@ -25,23 +23,57 @@ BEGIN, END = "<!-- make conformance -->", "<!-- /make conformance -->"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a library made of a probe, compared with the reference."""
+class Library:
+    """A library at a pinned commit, and its adapter."""
 
-    state: str
-    """agrees, deviates, not there or failed."""
-    difference: float = 0.0
-    """Largest difference from the reference."""
-    deviation: Deviation | None = None
-    """The deviation that explains it."""
-    unexplained: float = 0.0
-    """Largest difference from the reference with that change."""
+    name: str
+    adapter: str
+    """Module of this folder that runs the probes through it."""
+    repository: str = ""
+    """Empty for plfl itself."""
+    commit: str = ""
+
+
+LIBRARIES = (
+    Library("plfl", "own"),
+    Library(
+        "PFLlib",
+        "pfllib",
+        "https://github.com/TsingZ0/PFLlib",
+        "d832e76f6a23b833038949ec1e4fdefe63a4d350",
+    ),
+    Library(
+        "FL-bench",
+        "fl_bench",
+        "https://github.com/KarhouTam/FL-bench",
+        "06e658bca5af6ce732e25bb7c0f8be321e14a85e",
+    ),
+)
+DEVIATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("PFLlib", ("ditto, library's λ",)),
+    ("PFLlib", ("fedbabu", "fedbabu, alternating")),
+    ("PFLlib", ("per-fedavg (FO)", "per-fedavg (FO), alternating")),
+    ("PFLlib", ("apfl", "apfl, alternating")),
+    ("PFLlib", ("apfl, adaptive",)),
+    ("PFLlib", ("pfedme", "pfedme, alternating")),
+    ("PFLlib", ("pfedme, library's β",)),
+    ("PFLlib", ("fedala, some absent",)),
+    ("PFLlib", ("fedamp", "fedamp, alternating")),
+    ("PFLlib", ("fedfomo", "fedfomo, alternating")),
+    ("FL-bench", ("fedper, alternating",)),
+    ("FL-bench", ("fedrep, alternating",)),
+    ("FL-bench", ("lg-fedavg", "lg-fedavg, alternating")),
+    ("FL-bench", ("apfl", "apfl, alternating")),
+    ("FL-bench", ("apfl, adaptive",)),
+    ("FL-bench", ("pfedme", "pfedme, library's β", "pfedme, alternating")),
+    ("FL-bench", ("fedala", "fedala, some absent")),
+    ("FL-bench", ("fedfomo", "fedfomo, alternating")),
+)
+"""Library and probes of each explanation, as README.md numbers them."""
 
 
 def stored() -> dict[str, Any]:
     """What each library made of each probe."""
-    if not RESULTS.exists():
-        return {"results": {}}
     loaded: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return loaded
 
@@ -64,46 +96,26 @@ def difference(found: dict[str, Any], expected: Result) -> float:
     return max(float(np.abs(np.array(a) - b).max(initial=0)) for a, b in pairs)
 
 
-def verdict(library: str, name: str, found: Any) -> Verdict:
-    """Compare what `library` made of the probe `name`."""
+def verdict(library: str, name: str, found: Any) -> str:
+    """The cell of the table that says what `library` made of the probe `name`."""
     if isinstance(found, str):
-        return Verdict("not there" if found == "not there" else "failed")
-    probe = PROBES[name]
-    size = difference(found, probe.expected())
+        return "–" if found == "not there" else "failed"
+    size = difference(found, PROBES[name].expected())
     if size < TOLERANCE:
-        return Verdict("agrees")
-    for deviation in DEVIATIONS:
-        if deviation.library == library and name in deviation.probes:
-            variant = deviation.variant(probe.problem, **probe.arguments)
-            return Verdict("deviates", size, deviation, difference(found, variant))
-    return Verdict("deviates", size, None, size)
-
-
-def cell(given: Verdict) -> str:
-    """A verdict in the table."""
-    if given.state == "not there":
-        return "–"
-    if given.state != "deviates":
-        return given.state
-    note = "unexplained" if given.deviation is None else DEVIATIONS.index(given.deviation) + 1
-    return f"**{given.difference:.2g}** ({note})"
-
-
-def libraries(results: dict[str, Any]) -> list[Library]:
-    """The libraries with results, in their order."""
-    return [library for library in LIBRARIES if library.name in results["results"]]
+        return "agrees"
+    for number, (deviating, probes) in enumerate(DEVIATIONS, 1):
+        if deviating == library and name in probes:
+            return f"**{size:.2g}** ({number})"
+    return f"**{size:.2g}** (unexplained)"
 
 
 def table(results: dict[str, Any]) -> str:
     """The table probe × library."""
-    columns = libraries(results)
-    rows = []
+    lines = [f"| method | {' | '.join(results['results'])} |"]
+    lines.append(f"|---|{'---|' * len(results['results'])}")
     for name in PROBES:
-        cells = (results["results"][library.name].get(name, "not there") for library in columns)
-        table = zip(columns, cells, strict=True)
-        rows.append([name, *(cell(verdict(library.name, name, value)) for library, value in table)])
-    head = f"| method | {' | '.join(library.name for library in columns)} |"
-    lines = [head, f"|---|{'---|' * len(columns)}", *(f"| {' | '.join(row)} |" for row in rows)]
+        cells = [verdict(who, name, found[name]) for who, found in results["results"].items()]
+        lines.append(f"| {' | '.join([name, *cells])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -111,7 +123,7 @@ def page(text: str, results: dict[str, Any]) -> str:
     """The page with what is generated in it made anew."""
     lines = [BEGIN, table(results)]
     lines += ["| library | commit |", "|---|---|"]
-    for library in libraries(results):
+    for library in LIBRARIES:
         if library.repository:
             name = f"[{library.name}]({library.repository})"
             lines.append(f"| {name} | `{library.commit}` |")
@@ -121,8 +133,7 @@ def page(text: str, results: dict[str, Any]) -> str:
 
 def write(results: dict[str, Any]) -> None:
     """Write the page."""
-    text = page(PAGE.read_text(encoding="utf-8"), results)
-    write_text(PAGE, text)
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results))
 
 
 if __name__ == "__main__":
