@@ -98,8 +98,9 @@ else
 	@awk 'FNR == 1 { gsub("\"\"\"", ""); print FILENAME ":", $$0 }' tests/campaigns/test_*.py
 endif
 
-gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU; needs a GPU
+gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it; needs a GPU
 	$(BIN)/pytest tests/campaigns/test_gpu.py
+	$(BIN)/python benchmarks/speed_gpu.py
 
 # The screenshots of the documentation, from results/demo; needs chromium.
 screenshots: $(READY)

@@ -104,33 +104,37 @@ class Setting:
         first = self.study.candidates(self.study.cells[0])[0]
         return cast("Adam | AdamW", first.client_opt)
 
-    def task(self, t: int, steps: int) -> LocalTask:
-        """What round `t` asks of the clients."""
+    def task(
+        self, t: int, steps: int, models: int = CLIENTS, device: torch.device = CPU
+    ) -> LocalTask:
+        """What round `t` asks of so many models, which take turns with the clients' windows."""
         random = torch.Generator().manual_seed(t)
-        size = (CLIENTS, steps, self.study.federation.batch_size)
-        first = torch.from_numpy(self.dataset.bounds[:, 0])
+        size = (models, steps, self.study.federation.batch_size)
+        first = torch.from_numpy(self.dataset.bounds[np.arange(models) % CLIENTS, 0])
         starts = first[:, None, None] + torch.randint(0, YEAR - 1300, size, generator=random)
-        rows = self.network.initial(10).repeat(CLIENTS, 1)
+        rows = self.network.initial(10).repeat(models, 1)
         shared = torch.ones(rows.shape[1], dtype=torch.bool)
-        task = LocalTask.fresh(self.optimiser, rows, Minibatches(starts), shared)
+        task = LocalTask.fresh(
+            self.optimiser, rows.to(device), Minibatches(starts.to(device)), shared.to(device)
+        )
         return replace(task, objective=self.study.task.objective(self.study.federation.loss))
 
 
 class PlainLoop:
     """The clients one after the other, as PyTorch's tutorials train a model."""
 
-    def __init__(self, setting: Setting):
-        self.module, self.rule = setting.network.module(), setting.optimiser
+    def __init__(self, setting: Setting, device: torch.device = CPU):
+        self.module, self.rule = setting.network.module().to(device), setting.optimiser
         data = setting.dataset
         tables = (data.features, data.covariates, data.targets)
-        self.tables = [torch.from_numpy(table) for table in tables]
-        self.offsets = torch.arange(data.look_back)
+        self.tables = [torch.from_numpy(table).to(device) for table in tables]
+        self.offsets = torch.arange(data.look_back, device=device)
         self.relative = data.relative
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every client; returns their mean losses (S,)."""
         features, covariates, targets = self.tables
-        totals = torch.zeros(len(task.rows))
+        totals = torch.zeros(len(task.rows), device=task.rows.device)
         options: dict[str, Any] = {"betas": (self.rule.beta1, self.rule.beta2), "fused": True}
         kind: type[torch.optim.Adam] = torch.optim.Adam
         if isinstance(self.rule, AdamW):
@@ -182,15 +186,15 @@ def rates(setting: Setting) -> dict[str, float]:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for t in range(1, ROUNDS + 1):
         for name, (steps, train) in ways.items():
-            spent = _seconds(partial(train, setting.task(t, steps)))
+            spent = _seconds(partial(train, setting.task(t, steps)), time.process_time)
             seconds[name].append(spent / (CLIENTS * steps))
     return {name: 1 / statistics.median(spent) for name, spent in seconds.items()}
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.process_time()
+def _seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     run()
-    return time.process_time() - start
+    return clock() - start
 
 
 def by_model() -> dict[str, list[dict[str, float]]]:
@@ -258,7 +262,8 @@ def _rounds(settings: Sequence[Setting]) -> list[float]:
     seconds: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 1):
         for run, spent in zip(runs, seconds, strict=True):
-            spent.append(_seconds(partial(run, range(t, t + 1), lambda finished: None)))
+            of_round = partial(run, range(t, t + 1), lambda finished: None)
+            spent.append(_seconds(of_round, time.process_time))
     return [statistics.median(spent[1:]) for spent in seconds]
 
 
