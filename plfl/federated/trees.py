@@ -209,6 +209,8 @@ def grow(
             raise next(iter(failed.values()))
         for k, error in failed.items():
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
+            if parts[k].leaves is not None:
+                parts[k].leaves.fill(-1)
         there = [k for k in there if k not in failed]
 
 

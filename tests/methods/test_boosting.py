@@ -16,8 +16,10 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, placed
+from plfl.federated.channel import Channel
+from plfl.federated.forest import Forester
 from plfl.federated.privacy.statement import outside, statements
-from plfl.federated.trees import SETTINGS, Tree, binned
+from plfl.federated.trees import SETTINGS, GrowingClient, Tree, binned
 from plfl.forecast.model import load
 from plfl.models.trees import leaves_of
 from plfl.results.records import CellResult
@@ -124,6 +126,28 @@ def test_each_scheme_shares_its_trees_and_counts_their_bytes() -> None:
     np.testing.assert_array_equal(both[0][:, body], both[1][:, body])
     assert (both[0][0] == both[0]).all()
     assert not (both[1][0] == both[1][1])[~body].all()
+
+
+def test_a_client_that_drops_out_scores_the_tree_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of, everyone = study(grid={"sharing": ["P1"]}), range(3)
+    row = torch.zeros(3, of.layout.width)
+    quantiles = GrowingClient._quantiles
+
+    def fails(client: GrowingClient, leaves: Any, residuals: Any) -> Any:
+        if client.server.clients == 3 and client.rank == 1:
+            raise ConnectionError
+        return quantiles(client, leaves, residuals)
+
+    def forester() -> Forester:
+        return Forester(Trainer.of(of, data()).client_data(1), of.layout, 7, 0.3, BINS)
+
+    grown = forester()
+    monkeypatch.setattr(GrowingClient, "_quantiles", fails)
+    grown.add(row, everyone, 0, Channel(0, 3))
+    losses = [f.add(row, everyone, 1, Channel(0, 3), grows=False) for f in (grown, forester())]
+    torch.testing.assert_close(*losses)
 
 
 def test_noise_has_the_epsilon_of_all_its_sums() -> None:
