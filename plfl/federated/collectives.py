@@ -65,7 +65,7 @@ class GoneError(Exception):
     """Another client is gone."""
 
 
-class Message(bytes):
+class Packed(bytes):
     """Numbers as bytes, with the numbers for those on the machine that packed them."""
 
     numbers: NDArray[Any]
@@ -297,7 +297,7 @@ def compressed(message: bytes) -> bytes:
     return compressor.compress(message) + compressor.flush()
 
 
-def packed(numbers: Floats) -> Message:
+def packed(numbers: Floats) -> Packed:
     """An even number of numbers as bytes, without loss: whole ones in the shortest type, and
     compressed.
 
@@ -309,7 +309,7 @@ def packed(numbers: Floats) -> Message:
     short = split.astype(WIDTHS[kind])
     if not (short == split).all():
         kind, short = len(ABOVE), split
-    message = Message(bytes([kind]) + compressed(short.tobytes()))
+    message = Packed(bytes([kind]) + compressed(short.tobytes()))
     message.numbers = short
     return message
 
@@ -318,7 +318,7 @@ def unpacked(*messages: bytes) -> Floats:
     """The numbers of `packed`, or the sum of those of several, one by one."""
     first, *others = (
         message.numbers
-        if isinstance(message, Message)
+        if isinstance(message, Packed)
         else np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]]).reshape(2, -1)
         for message in messages
     )
