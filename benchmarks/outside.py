@@ -26,7 +26,7 @@ CELLS = (("fox", "2017-09-24", 1), ("panther", "2017-12-03", 16), ("bear", "2017
 """Site, origin and weeks of history."""
 METERS, LIMIT = 6, 1e-6
 DAY, WEEK, TESTED = 24, 168, 4 * 168
-LOOK_BACK, BINS = 12, 16
+LOOK_BACK = 12
 LAGS = [days * DAY - j for days in (1, 2, 7) for j in range(-2, 3)]
 """Rows before the target."""
 TREES, TURNS = 60, 2
@@ -39,12 +39,14 @@ TRIED = [{"num_leaves": leaves, "learning_rate": rate} for leaves in (7, 31) for
 """Settings, of which each model keeps the best on validation."""
 SCORES = ["mae", "rmse", "mase"]
 Rows = np.ndarray
+LEFT_OUT = ["naive_week", "naive_mean", "naive_weeks", "linear", "ridge_lags", "lightgbm"]
+LEFT_OUT += ["lightgbm_covariates"]
 Forecast = Callable[["Meter", Rows], np.ndarray]
 """Loads (W,) at the target rows (W,) of a meter."""
 
 
 def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
-    """The variant of `config/map.yaml` with one cell and all baselines."""
+    """The variant of `config/map.yaml` with one cell."""
     text = (Path(__file__).parents[1] / "config" / "map.yaml").read_text(encoding="utf-8")
     raw: dict[str, Any] = yaml.safe_load(text)
     raw["name"] = f"outside-{site}"
@@ -54,9 +56,9 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     raw["windows"]["history"] = weeks
     raw["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
     raw["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
-    del raw["claims"], raw["hyperparameters"]["method"], raw["baselines"]["leave_out"]
+    del raw["claims"], raw["hyperparameters"]["method"]
     further = [{"name": "lightgbm_mean"}, {"name": "lightgbm_others", "turns": TURNS}]
-    raw["baselines"] |= {"max_bin": 63, "further": further}
+    raw["baselines"] |= {"max_bin": 63, "leave_out": LEFT_OUT, "further": further}
     return raw
 
 
@@ -89,10 +91,10 @@ class Meter:
         earlier[self.first + steps :] = self.load[self.first : len(self.load) - steps]
         return earlier
 
-    def lags(self, distances: list[int] = LAGS) -> np.ndarray:
-        """Loads (R, D) before each target; the last known load before the history."""
-        past = np.stack([self.back(d) for d in distances], axis=1)
-        early = np.arange(len(self.load))[:, None] - distances < self.first
+    def lags(self) -> np.ndarray:
+        """Loads (R, D) at `LAGS`; the last known load before the history."""
+        past = np.stack([self.back(d) for d in LAGS], axis=1)
+        early = np.arange(len(self.load))[:, None] - LAGS < self.first
         return np.where(early, self.back(1)[:, None], past)
 
     @cached_property
@@ -112,18 +114,18 @@ class Meter:
             whole & (np.arange(len(whole)) >= begin) & (np.arange(len(whole)) < end)
         )
 
-    def unit(self, end: int | None = None) -> tuple[float, float, float]:
+    def unit(self) -> tuple[float, float, float]:
         """Mean change in an hour, mean and deviation of the training set."""
-        load = self.load[self.first : self.end if end is None else end]
+        load = self.load[self.first : self.end]
         return (
             float(np.nanmean(np.abs(np.diff(load)))),
             float(np.nanmean(load)),
             float(np.nanstd(load)),
         )
 
-    def level(self, end: int | None = None) -> np.ndarray:
+    def level(self) -> np.ndarray:
         """Standard score of the last load, and logarithm of its ratio to the mean (R, 2)."""
-        _, mean, deviation = self.unit(end)
+        _, mean, deviation = self.unit()
         last = self.back(1)
         return np.stack([(last - mean) / deviation, np.log(np.maximum(last / mean, 1e-6))], axis=1)
 
@@ -136,22 +138,6 @@ class Meter:
     def weekdays(self) -> np.ndarray:
         """The day of the week (R, 7), one-hot."""
         return np.eye(7)[self.stamps.day_of_week.to_numpy()]
-
-    @cached_property
-    def covariates(self) -> np.ndarray:
-        """What networks read beside the look-back (R, 95), with units of the whole history."""
-        last, change = self.back(1), self.unit(self.test)[0]
-        lags = (self.lags() - last[:, None]) / change
-        trained = slice(self.first + LOOK_BACK, self.test)
-        ramps = []
-        for z in (last, last - self.back(2), last - self.back(2), last - self.back(LOOK_BACK)):
-            edges = np.quantile(z[trained][np.isfinite(z[trained])], np.linspace(0, 1, BINS + 1))
-            width = np.diff(edges)
-            above = z[:, None] - edges[:-1]
-            share = np.clip(above / np.where(width > 0, width, 1), 0, 1)
-            ramps.append(np.where(width > 0, share, above > 0))
-        parts = [lags, self.level(self.test), self.clock(4), self.weekdays, *ramps]
-        return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
@@ -172,69 +158,43 @@ def meters(table: Path, origin: str, weeks: int | None) -> list[Meter]:
 # -- baselines -----------------------------------------------------------------------------------
 
 
-def seasonal(*distances: int) -> Forecast:
-    """The mean of loads before the target; for a gap the load a season earlier counts."""
+def seasonal(distance: int) -> Forecast:
+    """The load so long before the target; for a gap the load a season earlier counts."""
 
-    def seasonal(meter: Meter, d: int) -> np.ndarray:
-        filled, steps = meter.back(d), d
+    def forecast(meter: Meter, rows: Rows) -> np.ndarray:
+        filled, steps = meter.back(distance), distance
         while (gap := np.isnan(filled) & (np.arange(len(filled)) - steps >= meter.first)).any():
-            steps += d
+            steps += distance
             filled = np.where(gap, meter.back(steps), filled)
-        return filled
+        return filled[rows]
 
-    return lambda meter, rows: np.mean([seasonal(meter, d)[rows] for d in distances], axis=0)
-
-
-def regression(design: Callable[[Meter], np.ndarray], ridge: bool, lagged: bool = False) -> Any:
-    """Least squares of the change on a design (R, K); `lagged`: after the first week if it can."""
-
-    def fit(known: Meter) -> Forecast:
-        rows, x = known.rows("train"), design(known)
-        if lagged and (rows >= known.first + LOOK_BACK + WEEK).any():
-            rows = rows[rows >= known.first + LOOK_BACK + WEEK]
-        change = known.load[rows] - known.back(1)[rows]
-        if not ridge:
-            weights = np.linalg.lstsq(x[rows], change, rcond=None)[0]
-            return lambda meter, at: meter.back(1)[at] + design(meter)[at] @ weights
-        a, varies = x[rows], np.ptp(x[rows], axis=0) > 0
-        mean, deviation = a.mean(axis=0), np.where(varies, a.std(axis=0), 1)
-        a = np.where(varies, (a - mean) / deviation, 0)
-        gram = a.T @ a + np.eye(a.shape[1])
-        weights = np.linalg.solve(gram, a.T @ (change - change.mean())) / deviation
-        return lambda meter, at: (
-            meter.back(1)[at] + change.mean() + (design(meter)[at] - mean) @ weights
-        )
-
-    return fit
-
-
-def differences(meter: Meter) -> np.ndarray:
-    """The design of `linear`."""
-    return np.insert(meter.look_back[:, :-1] - meter.back(1)[:, None], 0, 1, axis=1)
+    return forecast
 
 
 def simple(meter: Meter) -> np.ndarray:
-    """That of `ridge`."""
+    """The features of `ridge`."""
     return np.concatenate([meter.look_back, meter.clock(1), meter.weekdays], axis=1)
 
 
-def simple_with_lags(meter: Meter) -> np.ndarray:
-    """That of `ridge_lags`."""
-    weekly = meter.end - meter.first > LOOK_BACK + WEEK
-    return np.concatenate([simple(meter), meter.lags(LAGS if weekly else LAGS[:10])], axis=1)
+def ridge(known: Meter) -> Forecast:
+    """Least squares of the change, with a penalty of 1 on the weights of standard scores."""
+    rows = known.rows("train")
+    a, change = simple(known)[rows], known.load[rows] - known.back(1)[rows]
+    varies = np.ptp(a, axis=0) > 0
+    mean, deviation = a.mean(axis=0), np.where(varies, a.std(axis=0), 1)
+    a = np.where(varies, (a - mean) / deviation, 0)
+    gram = a.T @ a + np.eye(a.shape[1])
+    weights = np.linalg.solve(gram, a.T @ (change - change.mean())) / deviation
+    return lambda meter, at: (
+        meter.back(1)[at] + change.mean() + (simple(meter)[at] - mean) @ weights
+    )
 
 
 def recipe(meter: Meter) -> np.ndarray:
-    """The features of `lightgbm_lags`."""
+    """The features of LightGBM."""
     loads = np.concatenate([meter.look_back, meter.lags()], axis=1)
     changes = (loads - meter.back(1)[:, None]) / meter.unit()[0]
     return np.concatenate([changes, meter.level(), meter.clock(4), meter.weekdays], axis=1)
-
-
-def with_covariates(meter: Meter) -> np.ndarray:
-    """Those of `lightgbm_covariates`."""
-    changes = (meter.look_back - meter.back(1)[:, None]) / meter.unit()[0]
-    return np.concatenate([changes, meter.covariates.astype(float)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,8 +202,6 @@ class Trees:
     """A LightGBM of some meters, before and after the end of their history is known."""
 
     members: list[Meter]
-    design: Callable[[Meter], np.ndarray] = recipe
-    changes: bool = True
 
     def forecasts(self) -> Iterator[Forecast]:
         """By the model of the training sets, then by that of the whole histories."""
@@ -267,20 +225,16 @@ class Trees:
 
     def _forecast(self, model: lightgbm.Booster) -> Forecast:
         def forecast(meter: Meter, rows: Rows) -> np.ndarray:
-            outputs = np.asarray(model.predict(self.design(meter)[rows], num_threads=1))
-            if not self.changes:
-                return outputs
+            outputs = np.asarray(model.predict(recipe(meter)[rows], num_threads=1))
             return np.asarray(meter.back(1)[rows] + meter.unit()[0] * outputs)
 
         return forecast
 
-    def _scaled(self, meter: Meter, rows: Rows, load: np.ndarray) -> np.ndarray:
-        return (load - meter.back(1)[rows]) / meter.unit()[0] if self.changes else load
-
     def _part(self, members: list[Meter], part: str) -> dict[str, Any]:
         each = [(m, m.rows(part)) for m in members]
-        training = {"data": np.concatenate([self.design(m)[rows] for m, rows in each])}
-        training["label"] = np.concatenate([self._scaled(m, at, m.load[at]) for m, at in each])
+        training = {"data": np.concatenate([recipe(m)[rows] for m, rows in each])}
+        changes = [(m.load[at] - m.back(1)[at]) / m.unit()[0] for m, at in each]
+        training["label"] = np.concatenate(changes)
         return training
 
 
@@ -294,15 +248,6 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
 
     `whole`: the same meters with everything that they know before the test set.
     """
-    naive = {"persistence": (1,), "naive_day": (DAY,), "naive_week": (WEEK,)}
-    naive |= {"naive_mean": (DAY, WEEK), "naive_weeks": tuple(k * WEEK for k in (1, 2, 3, 4))}
-    linear = {
-        "linear": regression(differences, ridge=False),
-        "ridge": regression(simple, ridge=True),
-        "ridge_lags": regression(simple_with_lags, ridge=True, lagged=True),
-    }
-    boosted = {"lightgbm_lags": (recipe, True), "lightgbm_covariates": (with_covariates, True)}
-    boosted |= {"lightgbm": (lambda meter: meter.look_back, False)}
     rows = []
 
     def score(name: str, i: int, stages: Any) -> None:
@@ -319,12 +264,10 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
         for some in unseen
     ]
     for i, meter in enumerate(short):
-        for name, distances in naive.items():
-            score(name, i, [seasonal(*distances)] * 2)
-        for name, fit in linear.items():
-            score(name, i, [fit(meter), fit(*refit([meter]))])
-        for name, (design, changes) in boosted.items():
-            score(name, i, Trees([meter], design, changes).forecasts())
+        score("persistence", i, [seasonal(1)] * 2)
+        score("naive_day", i, [seasonal(DAY)] * 2)
+        score("ridge", i, [ridge(meter), ridge(*refit([meter]))])
+        score("lightgbm_lags", i, Trees([meter]).forecasts())
         score("lightgbm_pooled", i, pooled)
         score("lightgbm_others", i, others[i % TURNS])
         known = [*zip(*(other for j, other in enumerate(single) if j != i), strict=True)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -11,17 +11,22 @@ from plfl.baselines import linear
 from tests.helpers.outside import Windowed, dataset, series
 
 
-def test_ridge_of_a_short_history_is_what_scikit_learn_finds() -> None:
-    """Of longer ones and of plain `linear` and `ridge`, benchmarks/outside.py says it."""
-    data = dataset(history=1).refit()
+@pytest.mark.parametrize("weeks", [1, 3])
+def test_ridge_with_lags_is_what_scikit_learn_finds(weeks: int) -> None:
+    """Of plain `ridge`, benchmarks/outside.py says it."""
+    data = dataset(history=weeks).refit()
     predict = linear.ridge_lags(data)
-    first = round(0.9 * 40 * 96) - 672
+    first = round(0.9 * 40 * 96) - 672 * weeks
     w = Windowed(series(1), first=first)
-    # A week has no window whose loads a week before the target are all known.
-    lags = w.season_lags().drop(columns=[f"d7{around:+d}" for around in range(-2, 3)])
+    lags = w.season_lags()
+    rows = w.part("train")
+    if weeks == 1:
+        # A week has no window whose loads a week before the target are all known.
+        lags = lags.drop(columns=[f"d7{around:+d}" for around in range(-2, 3)])
+    else:
+        rows = rows[rows >= first + 672 + 12 + 4 - 1]
     further = {name: w.input(name) for name in ("temperature", "floor_area")}
     x = pd.concat([w.lags(), w.clock(1), w.weekdays(), pd.DataFrame(further), lags], axis=1)
-    rows = w.part("train")
     assert len(rows) > 600
     model = make_pipeline(StandardScaler(), Ridge(alpha=1.0))
     model.fit(x.loc[rows].to_numpy(), (w.truth - w.last)[rows])
@@ -29,6 +34,17 @@ def test_ridge_of_a_short_history_is_what_scikit_learn_finds() -> None:
     wanted = w.last[rows] + model.predict(x.loc[rows].to_numpy())
     found = predict(1, data.starts(1, "test"))
     np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+
+
+def test_linear_is_what_scikit_learn_finds() -> None:
+    data, w = dataset(), Windowed(series(1))
+    predict = linear.linear(data)
+    x, change = w.lags().iloc[:, :-1].sub(w.last, axis=0), w.truth - w.last
+    rows = w.part("train")
+    model = LinearRegression().fit(x.loc[rows], change[rows])
+    rows = w.part("test")
+    wanted = w.last[rows] + model.predict(x.loc[rows])
+    np.testing.assert_allclose(predict(1, data.starts(1, "test")), wanted, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("fit", [linear.linear, linear.ridge, linear.ridge_lags])
