@@ -70,27 +70,17 @@ def week(load: pd.DataFrame) -> pd.DataFrame:
     return table.set_axis([f"{100 * q:g} %" for q in QUANTILES], axis=1)
 
 
-def markdown(table: pd.DataFrame, corner: str) -> list[str]:
-    """The lines of a GitHub table of numbers with three significant digits."""
-    rows = [[corner, *map(str, table.columns)]]
-    for name, values in table.iterrows():
-        rows.append([str(name), *(f"{value:.3g}" for value in values)])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return [lines[0], f"|---|{'---:|' * len(table.columns)}", *lines[1:]]
-
-
 def main() -> None:
     """Print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", type=Path, help="CSV file of ComStock's buildings")
-    parser.add_argument("--seed", type=int, default=2018, help="seed of the sample data")
-    arguments = parser.parse_args()
-    nrel = pd.read_csv(arguments.file, index_col="Timestamp", parse_dates=True)
-    sampled = sample_year("CA", buildings("CA"), arguments.seed)
+    nrel = pd.read_csv(parser.parse_args().file, index_col="Timestamp", parse_dates=True)
+    sampled = sample_year("CA", buildings("CA"), seed=2018)
     weeks = {"ComStock": week(nrel), "sample": week(sampled)}
     both = pd.concat([w.set_axis(w.index + f", {who}") for who, w in weeks.items()])
     order = [f"{name}, {who}" for name in weeks["sample"].index for who in weeks]
-    print("\n".join(markdown(both.loc[order], "2–7 January 2018, California")))
+    shown = both.loc[order].rename_axis("2–7 January 2018, California").map("{:.3g}".format)
+    print(shown.to_markdown(disable_numparse=True))
 
 
 if __name__ == "__main__":
