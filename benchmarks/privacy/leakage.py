@@ -1,6 +1,6 @@
 """Measures what single updates of clients reveal, in rounds of a study's own federation.
 
-python -m benchmarks.privacy.leakage STUDY.yaml [--cell CELL] [--codec STAGES] [--seeds N]
+python -m benchmarks.privacy.leakage STUDY.yaml [--cell CELL] [--clip C --noise Z] [--seeds N]
 
 README.md describes the attacker, the questions and what was found.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +42,8 @@ from plfl.tasks import Objective
 from plfl.training.batches import stream
 from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked
 
-CODECS = ("bf16", "ef21+q3")
+CODEC = "ef21+q3"
+"""A codec of updates, in addition to none and the study's own."""
 WARM, ROUNDS = 3, 8
 """Rounds before the first attack, and of each attack."""
 STEP = "a window was used (one step of SGD, personal parameters"
@@ -94,7 +95,7 @@ class _Overheard(Channel):
 
 
 def attacked(
-    study: Study, cell: Cell, codecs: Iterable[str], privacy: Mapping[str, float], seeds: int
+    study: Study, cell: Cell, privacy: Mapping[str, float], seeds: int
 ) -> list[tuple[Study, Cell]]:
     """A cell without protection and with several protections, each with `seeds` seeds that begin at
     its own.
@@ -104,7 +105,6 @@ def attacked(
     Args:
         study: the study.
         cell: one of its cells.
-        codecs: codecs of updates, in addition to none and the study's own.
         privacy: `clip` and `noise`, if not those of `federation.privacy`.
         seeds: the number of seeds.
 
@@ -127,7 +127,7 @@ def attacked(
     federation, channel = raw.get("federation", {}) | always, raw.get("channel", {})
     own, block = study.channel.up, federation.pop("privacy", {}) | privacy
     tried: list[tuple[str, dict[str, object]]] = [
-        (up, {}) for up in dict.fromkeys(["none", *codecs, own])
+        (up, {}) for up in dict.fromkeys(["none", CODEC, own])
     ]
     if block.get("clip") or privacy:
         tried.append((own, {"privacy": block}))
@@ -352,7 +352,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy.leakage")
     parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
     parser.add_argument("--cell", help="default: the first that sends updates")
-    parser.add_argument("--codec", action="append", help=f"default: {' and '.join(CODECS)}")
     for key in ("clip", "noise"):
         parser.add_argument(f"--{key}", type=float, help=f"default: federation.privacy.{key}")
     parser.add_argument("--seeds", type=int, choices=range(1, 100), default=5, metavar="N")
@@ -363,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study, cell = study.find(options.cell) if options.cell else (sending or every)[0]
     given = {key: getattr(options, key) for key in ("clip", "noise")}
     privacy = {key: value for key, value in given.items() if value is not None}
-    cells = attacked(study, cell, options.codec or CODECS, privacy, options.seeds)
+    cells = attacked(study, cell, privacy, options.seeds)
     examples = load_dataset(study, cell.state)
     with tqdm(total=len(cells), desc=str(cell), unit="cell", disable=None) as bar:
         guesses = leakage(cells, examples, lambda done: bar.update())

@@ -13,11 +13,11 @@ from tests.helpers import tiny
 GRID = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
 
 
-def of(codecs=(), privacy=None, rows=3000, seeds=1, **blocks):
+def of(privacy=None, seeds=1, **blocks):
     blocks = {"federation": {"rounds": 2, "local_steps": 40}, "grid": GRID} | blocks
     study = tiny.study(**blocks)
-    cells = attacked(study, study.cells[0], codecs, privacy or {}, seeds)
-    return leakage(cells, build(differing(5, rows), study.windows))
+    cells = attacked(study, study.cells[0], privacy or {}, seeds)
+    return leakage(cells, build(differing(5, 3000), study.windows))
 
 
 def differing(clients, rows):
@@ -30,7 +30,7 @@ def differing(clients, rows):
 
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
-    return of(["ef21+q3"], {"clip": 1.0, "noise": 1e4}, seeds=2)
+    return of({"clip": 1.0, "noise": 1e4}, seeds=2)
 
 
 def mean(found: pd.DataFrame, question: str, protection: str) -> float:
@@ -97,10 +97,10 @@ def test_the_program_prints_and_writes_a_table(here, capsys):
         "federation: {local_steps: 2}\n"
         "grid: {sharing: [P3, P2], client_opt: [adam], server_opt: [fedavg]}\n"
     )
-    module.main(["my.yaml", "--seeds", "1", "--codec", "q3"])
+    module.main(["my.yaml", "--seeds", "1"])
     said = capsys.readouterr().out
     table = pd.read_csv(here / "results/my/leakage.csv")
-    assert set(table["protection"]) == {"nothing", "q3"}
+    assert set(table["protection"]) == {"nothing", "ef21+q3"}
     for question, row in table.set_index("question").iterrows():
         assert question in said
         assert f"{row['value']:.2f}" in said
