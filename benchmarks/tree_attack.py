@@ -22,15 +22,16 @@ from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
+import yaml
 from scipy.optimize import brentq
 
-from benchmarks.trees import study
 from plfl.baselines.trees import TreeWindows, _lagged
 from plfl.data import sources
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import Noise
 from plfl.federated.privacy.accounting import Rounds, epsilon_of, unamplified
 from plfl.federated.trees import Part, binned, grow, releases
+from plfl.study import Study
 from plfl.training.batches import stream
 
 TREES, LEAVES, RATE = 60, 15, 0.3
@@ -40,6 +41,21 @@ DELTA = 1e-5
 SUMS = TREES * releases(LEAVES)
 READS = 28
 """Windows that contain a reading."""
+
+
+def study(folder: Path, site: str, meters: int, weeks: int) -> Study:
+    """A variant of `config/map.yaml` with one cell."""
+    path = Path(__file__).parents[1] / "config" / "map.yaml"
+    raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    layout = raw["data"]["meters"]
+    table = folder.resolve() / Path(layout["exports"][0].format(state=site)).name
+    zones = {k: v for k, v in layout["timezones"].items() if site in k.lower()}
+    raw["data"] |= {"states": [site], "clients": meters, "origins": ["2017-09-24"]}
+    layout |= {"exports": [str(table)], "timezones": zones}
+    raw["windows"]["history"] = weeks
+    raw["grid"] = {"sharing": ["P3"], "client_opt": ["adamw"], "seeds": [1]}
+    del raw["claims"], raw["hyperparameters"]["method"]
+    return Study.parse(raw, path.name)
 
 
 def members(node: dict[str, Any], leaves: Any, nodes: list[Any]) -> Any:
@@ -116,16 +132,12 @@ def main() -> None:
     parser.add_argument("--weeks", type=int, nargs="+", default=[1, 4, 40])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1000, 50, 8])
     given = parser.parse_args()
-    given.study, given.origin = "map", "2017-09-24"
-    given.trees, given.leaves, given.bins = TREES, LEAVES, BINS
     print("weeks, protection, epsilon of a window, of a reading, MASE, kB sent, reconstructed")
     for weeks in given.weeks:
-        of = study(given, weeks)
+        of = study(given.folder, given.site, given.meters, weeks)
         data = sources.of(of.data).examples_of(of, given.site).refit()
         windows, clients = TreeWindows(data, _lagged, True), range(len(data.clients))
-        tables, tests = (
-            [windows.part(split, None, [i])[:2] for i in clients] for split in ("train", "test")
-        )
+        tables, tests = ([windows.part(split, [i]) for i in clients] for split in ("train", "test"))
         grid = windows.public(BINS)
         bins, x = binned(grid, BINS), np.concatenate([x for x, _ in tables])
         # The nearest public value of each feature is what its bin says of it.
