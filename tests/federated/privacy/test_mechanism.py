@@ -192,7 +192,6 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
     [
         ("grid.method: 'scaffold'", {"grid": {"method": ["scaffold"]}}),
         ("grid.server_opt: 'fedavgadaptive'", {"grid": {"server_opt": ["fedavgadaptive"]}}),
-        ("sharing", {"grid": {"sharing": ["P3"]}}),
         ("sharing.u", {"sharing": {"u": {"join": "unseen"}}, "grid": {"sharing": ["u"]}}),
         ("weighting", {"federation": {"weighting": "samples"}}),
         ("delta", {"privacy": {"delta": 0.5}}),
