@@ -104,7 +104,7 @@ def table(results: Path) -> pd.DataFrame:
                         continue
                     if contest.pairs:  # else it has no forecast of some windows
                         known = row(name, weeks, way, contest, is_alone)
-                        rows.append({"site": part, "in_federation": size, **known})
+                        rows.append({"site": part, **known, "in_federation": size})
     return pd.DataFrame(rows)
 
 
