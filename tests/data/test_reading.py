@@ -190,6 +190,12 @@ def test_no_mixture_of_intervals_gives_wrong_loads(tmp_path_factory, seed, middl
         np.testing.assert_allclose(found.dropna(), 0.4 * ends / 60, rtol=0.2)
 
 
+def test_readings_too_far_apart_are_refused(tmp_path: Path) -> None:
+    content = table(times("2023-01-01", 500, 120), loads(500))
+    with pytest.raises(DataError, match=r"120 minutes apart; .* every 15, 30 or 60 minutes"):
+        read(tmp_path, content)
+
+
 def test_a_missing_reading_is_no_longer_interval(tmp_path: Path) -> None:
     content = joined((24 * 40, 30))
     content = content.drop(index=np.random.default_rng(1).choice(len(content), 100, replace=False))
