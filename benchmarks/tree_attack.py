@@ -102,7 +102,7 @@ def result(
     channel, forecasts = Channel(0, len(parts)), [np.zeros(len(y)) for _, y in tests]
     for _ in range(TREES):
         tree = lightgbm.Booster(
-            model_str=grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise)
+            model_str=grow(parts, bins, LEAVES, RATE, channel=channel, noise=noise).text
         )
         added = [np.asarray(tree.predict(part.x), float) for part in parts]
         pairs = zip(parts, added, strict=True)

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.channel import Channel
@@ -95,7 +96,7 @@ class Forester:
         if not grows:
             return before
         together = [range(len(clients))] if channel else [range(k, k + 1) for k in range(len(rows))]
-        leaves = [np.full((len(self.losses), len(table.x)), -1, np.int16) for table in tables]
+        leaves: list[dict[int, NDArray[np.int16]]] = [{} for _ in tables]
         for some in together:
             for o, (loss, target) in enumerate(self.losses):
                 parts = [
@@ -105,15 +106,16 @@ class Forester:
                         start=scores[k].reshape(len(scores[k]), -1)[:, o].numpy(),
                         data=tables[k].data,
                         learners=tables[k].learners,
-                        leaves=leaves[k][o],
                     )
                     for k in some
                 ]
                 numbers = [clients[k] for k in some] if channel else None
-                text = grow(
+                grown = grow(
                     parts, self._bins, self.leaves, self.rate, loss, channel, numbers, noise
                 )
-                self._write(rows[some.start : some.stop], tree, o, text)
+                self._write(rows[some.start : some.stop], tree, o, grown.text)
+                for k, of_windows in grown.leaves.items():
+                    leaves[some[k]][o] = of_windows
         for row, table, score, known in zip(rows, tables, scores, leaves, strict=True):
             if len(table.scores) >= KEPT:
                 del table.scores[next(iter(table.scores))]
@@ -130,8 +132,8 @@ class Forester:
         x = self.data.public(self.bins).astype(np.float32)
         for o, (loss, _) in enumerate(self.losses):
             part = Part(x, np.zeros(len(x)))
-            text = grow([part], self._bins, self.leaves, self.rate, loss, channel)
-            self._write(row, tree, o, text)
+            grown = grow([part], self._bins, self.leaves, self.rate, loss, channel)
+            self._write(row, tree, o, grown.text)
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:
         """Write the tree of LightGBM's `text` into rows (n, P)."""
@@ -186,14 +188,16 @@ class Forester:
         x = torch.cat([sequence[0].flatten(1), covariates[0]], 1).cpu()
         return x.T.contiguous().T, self.data.targets(starts).cpu()  # a tree reads columns
 
-    def _added(self, row: Tensor, x: Tensor, tree: int, known: Any = None) -> Tensor:
-        """What a tree adds to the forecasts (W, O); `known`: the leaves (O, W), −1 if not."""
+    def _added(
+        self, row: Tensor, x: Tensor, tree: int, leaves: dict[int, NDArray[np.int16]] | None = None
+    ) -> Tensor:
+        """What a tree adds to the forecasts (W, O), given the leaves of outputs that are known."""
         group, place = self.slot(tree)
-        views = self.layout.views(row[None])
+        views, known = self.layout.views(row[None]), leaves or {}
         added = []
         for output in range(len(self.losses)):
             arrays = (views[f"{group}.{name}"][0, output, place].numpy() for name in Tree._fields)
             grown = Tree(*arrays)
-            is_known = known is not None and known[output, 0] >= 0
-            added.append(grown.value[known[output] if is_known else grown.leaves(x.numpy())])
+            of_windows = known[output] if output in known else grown.leaves(x.numpy())
+            added.append(grown.value[of_windows])
         return torch.from_numpy(np.stack(added, 1))

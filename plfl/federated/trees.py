@@ -80,8 +80,17 @@ class Part(NamedTuple):
     """`x` in bins, if that is known."""
     learners: dict[Any, lightgbm.Booster] | None = None
     """The client's LightGBMs, by their settings: to make one takes longer than to grow a tree."""
-    leaves: NDArray[np.int16] | None = None
-    """Where to write the leaf (W,) of each window; −1: not known."""
+
+
+class Grown(NamedTuple):
+    """A tree that clients have grown."""
+
+    text: str
+    """The tree in LightGBM's own format. The importances of features that stand there are not those
+    of this tree alone."""
+    leaves: dict[int, NDArray[np.int16]]
+    """The leaf (W,) of each window, by the place of its client among the parts. A client that is
+    gone has none, and without a split nobody has."""
 
 
 LEARNERS = 2
@@ -162,9 +171,8 @@ def grow(
     channel: Channel | None = None,
     numbers: Sequence[int] | None = None,
     noise: Noise | None = None,
-) -> str:
-    """Grow a tree among clients; return it in LightGBM's own format. The importances of features
-    that stand there are not those of this tree alone.
+) -> Grown:
+    """Grow a tree among clients.
 
     If a client fails, the others grow the tree again without it.
 
@@ -204,13 +212,15 @@ def grow(
             if participant.failed
         }
         if not failed:
-            return clients[0].text
+            read = zip(there, clients, strict=True)
+            return Grown(
+                clients[0].text,
+                {k: client.leaves for k, client in read if client.leaves is not None},
+            )
         if len(failed) == len(clients):
             raise next(iter(failed.values()))
         for k, error in failed.items():
             log.warning("client %d is gone; the others grow the tree again: %r", k, error)
-            if parts[k].leaves is not None:
-                parts[k].leaves.fill(-1)
         there = [k for k in there if k not in failed]
 
 
@@ -255,6 +265,8 @@ class GrowingClient(threading.Thread):
         self.failed: Exception | None = None
         self.text = ""
         """The tree, of the first client."""
+        self.leaves: NDArray[np.int16] | None = None
+        """The leaf (W,) of each window, if the tree has a split."""
 
     def run(self) -> None:
         try:
@@ -288,11 +300,9 @@ class GrowingClient(threading.Thread):
         if not is_last:  # without any split the tree adds 0
             if self.server.tree is None:
                 self.server.tree = Tree.of(learner.model_to_string(start_iteration=before))
-            leaves = self.server.tree.leaves(x)
-            if self.part.leaves is not None:
-                self.part.leaves[:] = leaves
+            self.leaves = self.server.tree.leaves(x)
             if isinstance(self.loss, float):
-                values = self._quantiles(leaves, y - scores)
+                values = self._quantiles(self.leaves, y - scores)
                 if self.rank == 0:  # the others would write the same
                     for leaf, value in enumerate(values[: len(self.server.tree.value)]):
                         learner.set_leaf_output(

@@ -43,7 +43,7 @@ def forest(
     """Trees that are grown one after the other."""
     found: list[str] = []
     for _ in range(trees):
-        found.append(grow(some, BINS, 15, 0.3, level, channel))
+        found.append(grow(some, BINS, 15, 0.3, level, channel).text)
         tree = lightgbm.Booster(model_str=found[-1])
         added = [np.asarray(tree.predict(part.x), float) for part in some]
         pairs = zip(some, added, strict=True)
@@ -115,7 +115,7 @@ def test_who_holds_the_rows_changes_no_tree(level: float) -> None:
 def test_leaves_have_the_medians_of_all_clients() -> None:
     some = parts()
     whole = pooled(some)
-    booster = lightgbm.Booster(model_str=grow(some, BINS, 15, 0.3))
+    booster = lightgbm.Booster(model_str=grow(some, BINS, 15, 0.3).text)
     leaves = booster.predict(whole.x, pred_leaf=True)[:, 0]
     for leaf in np.unique(leaves):
         median = np.quantile(whole.y[leaves == leaf], 0.5, method="inverted_cdf")
@@ -228,9 +228,9 @@ def test_noise_has_the_deviation_that_is_accounted_for() -> None:
 
 def test_noise_changes_trees_and_repeats() -> None:
     def with_noise(z: float) -> str:
-        return grow(parts(), BINS, 15, 0.3, noise=Noise(z, np.random.default_rng(1)))
+        return grow(parts(), BINS, 15, 0.3, noise=Noise(z, np.random.default_rng(1))).text
 
-    assert trees_of(with_noise(0)) == trees_of(grow(parts(), BINS, 15, 0.3))
+    assert trees_of(with_noise(0)) == trees_of(grow(parts(), BINS, 15, 0.3).text)
     assert with_noise(0.5) == with_noise(0.5)
     x, y = pooled(parts())[:2]
     little, much = (
@@ -319,7 +319,7 @@ def test_a_threshold_divides_numbers_of_single_precision_alike(threshold: float)
 
 def test_without_a_split_a_tree_adds_nothing() -> None:
     x = np.zeros((30, 6))
-    text = grow([Part(x, x[:, 0])] * 2, BINS, 15, 0.3)
+    text = grow([Part(x, x[:, 0])] * 2, BINS, 15, 0.3).text
     assert (lightgbm.Booster(model_str=text).predict(x) == 0).all()
 
 
