@@ -34,8 +34,17 @@ def frame(index: pd.Index, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"timestamp": index, "load": loads(len(index)), **columns})
 
 
+def read_file(path: Path, keys: Meters, client: str | None = None) -> pd.DataFrame:
+    """The series of one meter, by default named like its file."""
+    client = client or meters.client_name(path)
+    tables, problems = meters.read_files([path], keys, client)
+    if problems:
+        raise DataError("\n".join(problems))
+    return tables[client]
+
+
 def read(path: Path, **keys: Any) -> pd.DataFrame:
-    return meters.read_file(path, Meters.model_validate(keys))
+    return read_file(path, Meters.model_validate(keys))
 
 
 def wall(zone: str, first: str, last: str, minutes: int = 15) -> pd.DatetimeIndex:
@@ -419,7 +428,7 @@ def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(meter):
     study = Study.parse(yaml.safe_load(block), "docs/own-data.md")
     assert study.data.source == "meters"
     (content,) = re.findall(r"```\n(read at.*?)```", text, flags=re.DOTALL)
-    table = meters.read_file(meter(content), study.data.meters)
+    table = read_file(meter(content), study.data.meters)
     assert list(table.index) == [*pd.to_datetime(["2023-01-01 00:15", "2023-01-01 00:30"])]
     assert table.to_numpy().tolist() == [[3.2, -2.5, 18000], [3.05, -2.5, 18000]]
 

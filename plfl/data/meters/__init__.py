@@ -36,7 +36,6 @@ __all__ = [
     "files",
     "raw_files",
     "read",
-    "read_file",
     "read_files",
 ]
 
@@ -90,21 +89,6 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
         raise DataError("\n".join(problems))
     _tell(notes)
     return tables
-
-
-def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
-    """The series of one meter, by default named like its file, in the study's layout; see `read`.
-
-    The file may have later readings: `meters.since` and `until` are ignored.
-
-    Raises:
-        DataError: the file cannot be used, or has no such meter.
-    """
-    client = client or client_name(path)
-    tables, problems = read_files([path], meters, client)
-    if problems:
-        raise DataError("\n".join(problems))
-    return tables[client]
 
 
 def read_files(
