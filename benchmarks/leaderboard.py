@@ -70,7 +70,7 @@ def page() -> str:
         budget = f"{task.trials} trials" + (f", {task.bytes:,} bytes" if task.bytes else "")
         seeds = f"seeds {', '.join(map(str, task.seeds))}"
         version = f"[Version {task.version}](../tasks/{task.name}.yaml)"
-        about = f"{task.question} {version}, {seeds}, {budget}."
+        about = f"{task.question} {version}, {seeds}; {budget}."
         if task.digest is None:
             about += (
                 " A draft without rows: its data, in a bucket of NREL, could not be reached here."
