@@ -160,7 +160,7 @@ class Server:
                 raise ValueError("it has no numbers")
             width = np.dtype(WIDTHS[kind[0]])
             content = _inflated(message[1:], len(unpacked(mine)) * width.itemsize)
-            sound = abs(np.frombuffer(content, width).astype(float)) <= LARGEST
+            sound = abs(_stored(content, kind[0]).astype(float)) <= LARGEST
         elif len(content := _inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
             sound = abs(np.array(np.frombuffer(content, ROOT).tolist())) <= LARGEST
         else:
@@ -302,16 +302,32 @@ def packed(numbers: Floats) -> Packed:
     compressed.
 
     Pairs of a histogram, a sum of gradients and one of weights, are stored one kind after the
-    other.
+    other. Whole sums of gradients, which may be negative, are stored as 0, −1, 1, −2, … and then
+    the first bytes of all numbers, the second ones, and so on: zeros stand together.
     """
     split = numbers.reshape(-1, 2).T
     kind = bisect_right(ABOVE, np.abs(split).max(initial=0))
     short = split.astype(WIDTHS[kind])
     if not (short == split).all():
         kind, short = len(ABOVE), split
-    message = Packed(bytes([kind]) + compressed(short.tobytes()))
+    stored = short.copy()
+    if kind < len(ABOVE):
+        stored[0] = (short[0] << 1) ^ (short[0] >> (8 * short.itemsize - 1))
+    by_place = stored.reshape(-1).view(np.uint8).reshape(-1, short.itemsize).T
+    message = Packed(bytes([kind]) + compressed(by_place.tobytes()))
     message.numbers = short
     return message
+
+
+def _stored(content: bytes, kind: int) -> NDArray[Any]:
+    """The numbers (2, N / 2) in the content of a message of this kind."""
+    width = np.dtype(WIDTHS[kind])
+    by_place = np.frombuffer(content, np.uint8).reshape(width.itemsize, -1)
+    stored = by_place.T.copy().view(width).reshape(2, -1)
+    if kind < len(ABOVE):
+        unsigned = stored[0].view(f"u{width.itemsize}")
+        stored[0] = (unsigned >> 1).view(width) ^ -(stored[0] & 1)
+    return stored
 
 
 def unpacked(*messages: bytes) -> Floats:
@@ -319,7 +335,7 @@ def unpacked(*messages: bytes) -> Floats:
     first, *others = (
         message.numbers
         if isinstance(message, Packed)
-        else np.frombuffer(zlib.decompress(message[1:]), WIDTHS[message[0]]).reshape(2, -1)
+        else _stored(zlib.decompress(message[1:]), message[0])
         for message in messages
     )
     split: Floats = 0.0 + first

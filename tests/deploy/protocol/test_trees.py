@@ -188,7 +188,7 @@ SUMS = {
     "cut": lambda message: message[:-6],
     "with more behind": lambda message: message + b"?",
     "least whole number": lambda message: (
-        bytes([3]) + compressed(np.full(len(unpacked(message)), -(2**63)).tobytes())
+        bytes([3]) + compressed((bytes(7) + b"\x80") * len(unpacked(message)))
     ),
 }
 ROOTS = {
