@@ -25,6 +25,8 @@ class Trained(NamedTuple):
     predict: Predict
     sent: list[int]
     """Bytes that each client has to send."""
+    of: tuple[str, ...] = ()
+    """The baselines whose messages these are; empty: its own."""
 
 
 def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> Fit:

@@ -103,12 +103,15 @@ def lightgbm(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     return forecasts(dataset, of_each_client("lightgbm", dataset, boosting), boosting)
 
 
-def lightgbm_lags(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
+def lightgbm_lags(
+    dataset: Dataset, boosting: TreeSettings = DEFAULT, received: Sequence[Predict] = ()
+) -> Predict:
     """Forecasts the change from the last load, with one model per client.
 
-    Additional inputs are day and week lags and the target's calendar.
+    Additional inputs are day and week lags, the target's calendar and `received` forecasts.
     """
-    return forecasts(dataset, of_each_client("lightgbm_lags", dataset, boosting), boosting)
+    models = of_each_client("lightgbm_lags", dataset, boosting, received)
+    return forecasts(dataset, models, boosting)
 
 
 def lightgbm_covariates(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
@@ -148,12 +151,35 @@ def of_pooled(dataset: Dataset, boosting: TreeSettings, turns: int | None) -> di
     return models
 
 
-def of_each_client(name: str, dataset: Dataset, boosting: TreeSettings) -> dict[int, TreeModel]:
+def of_each_client(
+    name: str, dataset: Dataset, boosting: TreeSettings, received: Sequence[Predict] = ()
+) -> dict[int, TreeModel]:
     """The models of a baseline that trains one for each client, by the client's number."""
-    return {
-        i: trained(dataset.of(np.array([i])), dataset, boosting, *_OWN[name])
-        for i in range(len(dataset.clients))
-    }
+    design, changes = _OWN[name]
+    models = {}
+    for i in range(len(dataset.clients)):
+        inputs = _with_received(design, received, dataset, i) if received else design
+        models[i] = trained(dataset.of(np.array([i])), dataset, boosting, inputs, changes)
+    return models
+
+
+def _with_received(
+    design: Design, received: Sequence[Predict], dataset: Dataset, client: int
+) -> Design:
+    """Features of a client's windows with the forecasts of the same target, as changes from the
+    last load in the client's unit."""
+
+    def features_of(view: Dataset, number: int, starts: Rows, unit: Unit) -> Floats:
+        target = view.look_ahead - dataset.look_ahead
+        last = features.last(view, starts)[:, None]
+        loads = [
+            predict(client, starts).reshape(len(starts), dataset.horizons, -1)[:, target]
+            for predict in received
+        ]
+        changes = [(load - last) / unit.change for load in loads]
+        return np.concatenate([design(view, number, starts, unit), *changes], axis=1)
+
+    return features_of
 
 
 def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, levels: int) -> Predict:
@@ -192,8 +218,14 @@ class TreeWindows:
     """The units of the clients; empty: those of their training sets."""
 
     @cached_property
-    def units(self) -> Sequence[Unit]:
-        return self.known or [unit_of(self.dataset, i) for i in range(len(self.dataset.clients))]
+    def _units(self) -> dict[int, Unit]:
+        return dict(enumerate(self.known))
+
+    def unit(self, client: int) -> Unit:
+        """The unit of a client, by its number."""
+        if client not in self._units:
+            self._units[client] = unit_of(self.dataset, client)
+        return self._units[client]
 
     @cached_property
     def views(self) -> list[Dataset]:
@@ -203,20 +235,20 @@ class TreeWindows:
     def features(self, h: int, client: int, starts: Rows) -> Floats:
         """Features (W, K). If windows have several targets, the number of the target is a
         feature."""
-        design = self.design(self.views[h], client, starts, self.units[client])
+        design = self.design(self.views[h], client, starts, self.unit(client))
         return design if len(self.views) == 1 else np.insert(design, 0, h, axis=1)
 
     def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
         """Loads (W, ...) in kWh, scaled like targets."""
         if not self.changes:
             return loads
-        return np.asarray((loads - self._last(starts, loads)) / self.units[client].change, float)
+        return np.asarray((loads - self._last(starts, loads)) / self.unit(client).change, float)
 
     def in_kwh(self, client: int, starts: Rows, targets: Floats) -> Floats:
         """Undo `scaled`."""
         if not self.changes:
             return targets
-        last, unit = self._last(starts, targets), self.units[client].change
+        last, unit = self._last(starts, targets), self.unit(client).change
         return np.asarray(last + unit * targets, float)
 
     def _last(self, starts: Rows, like: Floats) -> Floats:

@@ -200,7 +200,6 @@ class Standard:
     """Whether it needs a study with covariates."""
     days: tuple[int, ...] = ()
     """Days before its target of the loads that it reads besides those of the look-back."""
-    sends: ClassVar[str] = ""
 
     @property
     def reach(self) -> int:
@@ -325,13 +324,19 @@ class BaselineRules(Named):
     """A sentence about what it forecasts."""
     crosses: ClassVar[Crosses] = "nothing"
     """What each client has to send."""
-    sends: ClassVar[str] = ""
-    """Another baseline for which clients send the same messages, if there is one."""
+
+    needs_received: ClassVar[bool] = False
+    """Whether all that it `needs` must be received."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of other baselines, whose forecasts it uses."""
         return ()
+
+    @property
+    def is_received(self) -> bool:
+        """Whether no reading of the client that it forecasts has trained it."""
+        return False
 
     @property
     def has_seen_the_data(self) -> bool:

@@ -898,6 +898,12 @@ class Baselines(Section):
                         f"{rules.name} uses {name}, which needs {member.crosses} of other clients; "
                         f"use it in a combination for which {member.crosses} may cross"
                     )
+                received = isinstance(member, BaselineRules) and member.is_received
+                if rules.needs_received and not received:
+                    raise ValueError(
+                        f"{rules.name} uses {name}, which is trained on the client's own readings; "
+                        f"use one that others have trained: lightgbm_federated with `turns`"
+                    )
                 if isinstance(member, BaselineRules) and member.has_seen_the_data:
                     raise ValueError(f"{rules.name} uses {name}, which was trained on these data")
             before[rules.name] = rules

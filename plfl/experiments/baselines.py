@@ -15,7 +15,6 @@ from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.further import Further
-from plfl.baselines.further.combined import Combined
 from plfl.baselines.model import Fit, Predict, Trained, again
 from plfl.config.named import STANDARD, BaselineRules, Standard
 from plfl.data.dataset import SPLITS, Dataset
@@ -85,16 +84,14 @@ def evaluate(
 
     def predictor(baseline: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
-        sent = [0] * len(dataset.clients)
-        if isinstance(baseline, Combined):
-            predict, sent = baseline.combination(dataset, levels, trained)
-        elif isinstance(baseline, Further):
-            predict, sent = baseline.trained(dataset, boosting)
+        if isinstance(baseline, Further):
+            fitted = baseline.trained(dataset, boosting, trained)
         else:
-            predict = standard[baseline.name](dataset)
-            if baseline.crosses == "raw data":
-                sent = raw_bytes(dataset)
-        trained[baseline.name] = Trained(predict, sent)
+            raw = baseline.crosses == "raw data"
+            sent = raw_bytes(dataset) if raw else [0] * len(dataset.clients)
+            fitted = Trained(standard[baseline.name](dataset), sent)
+        predict, sent, _ = fitted = fitted._replace(predict=_kept(fitted.predict))
+        trained[baseline.name] = fitted
         return _widened(dataset, predict, task) if task.widening != "none" else predict, sent
 
     tables = []
@@ -121,6 +118,20 @@ def evaluate(
     return BaselineTables(
         pd.DataFrame(rows), week[[*order, *rest]], pd.concat(errors, ignore_index=True)
     )
+
+
+def _kept(predict: Predict) -> Predict:
+    """The same forecasts, of which none is computed twice."""
+    known: dict[tuple[int, bytes], NDArray[np.float64]] = {}
+
+    def kept(client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        key = client, starts.tobytes()
+        if key not in known:
+            known[key] = predict(client, starts)
+            known[key].flags.writeable = False
+        return known[key]
+
+    return kept
 
 
 def _missing(like: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -111,7 +111,7 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
         return
     trees = "lightgbm_federated"
     baselines = variants[0].tables.study.baselines
-    sums = {b.name for b in baselines.further if trees in (b.name, b.sends, *b.needs)}
+    sums = {b.name for b in baselines.further if trees in (b.name, *b.needs)}
     grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
     settings = TreeSettings.of(baselines)
     tried = len(settings.leaves) * len(settings.learning_rate)

@@ -13,8 +13,11 @@ from plfl.baselines import linear, rivals, trees
 from plfl.baselines.further import Further
 from plfl.baselines.further.combined import Combined, best_weights
 from plfl.baselines.further.combined_pooled import CombinedPooled
+from plfl.baselines.further.combined_received import CombinedReceived
 from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
-from plfl.baselines.model import Floats, Predict, Trained
+from plfl.baselines.further.lightgbm_federated import LightgbmFederated
+from plfl.baselines.further.lightgbm_stacked import LightgbmStacked
+from plfl.baselines.model import Floats, Predict, Rows, Trained
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
@@ -66,7 +69,7 @@ def known(data: Dataset) -> dict[str, Trained]:
 
 def test_a_combination_of_one_equals_it() -> None:
     data = dataset(days=20)
-    predict = Combined(of=["ridge"]).combination(data, (), known(data)).predict
+    predict = Combined(of=["ridge"]).trained(data, FEW, known(data)).predict
     for split in ("train", "validation", "test"):
         starts = data.starts(1, split)
         np.testing.assert_array_equal(predict(1, starts), linear.ridge(data)(1, starts))
@@ -75,7 +78,7 @@ def test_a_combination_of_one_equals_it() -> None:
 def test_each_half_of_validation_has_the_weights_of_the_other() -> None:
     data = dataset(days=20)
     trained = known(data)
-    predict = Combined(of=["ridge", "linear"]).combination(data, (), trained).predict
+    predict = Combined(of=["ridge", "linear"]).trained(data, FEW, trained).predict
     starts = data.starts(0, "validation")
     half = len(starts) // 2
     forecasts = np.array([one.predict(0, starts) for one in trained.values()])[..., None, None]
@@ -104,6 +107,39 @@ def test_combinations_have_rows_and_their_members_bytes(task: Quantiles | None) 
     sent = table.groupby("baseline")["bytes"].max()
     assert sent["combined"] == 0
     assert sent["combined_pooled"] == sent["lightgbm_pooled"] > 0
+
+
+@pytest.mark.parametrize("horizons", [1, 2])
+def test_stacked_trees_read_the_forecasts_of_their_target(horizons: int) -> None:
+    data = dataset(days=20, horizons=horizons)
+    noise = np.random.default_rng(1).normal(0, 0.01, (len(data.load), horizons))
+
+    def near(client: int, starts: Rows) -> Floats:
+        return data.truth(starts) + noise[starts].reshape(data.truth(starts).shape)
+
+    received = {"lightgbm_federated": Trained(near, [7, 9])}
+    settings = trees.TreeSettings(trees=40)
+    alone = LightgbmBagged(models=2).trained(data, settings, {})
+    stacked = LightgbmStacked(models=2, of=["lightgbm_federated"]).trained(data, settings, received)
+    assert (stacked.sent, alone.sent) == ([7, 9], [0, 0])
+    for client in range(2):
+        starts = data.starts(client, "test")
+        error, of_own = (
+            np.abs(data.truth(starts) - predict(client, starts)).mean(axis=0)
+            for predict in (stacked.predict, alone.predict)
+        )
+        assert (error < of_own / 2).all()
+
+
+def test_messages_that_two_members_need_are_counted_once() -> None:
+    further = [
+        LightgbmFederated(turns=2),
+        LightgbmStacked(models=2, of=["lightgbm_federated"]),
+        CombinedReceived(of=["ridge", "lightgbm_federated", "lightgbm_stacked"]),
+    ]
+    table = evaluate("XX", dataset(days=20), FEW, None, further).scores
+    sent = table.groupby("baseline")["bytes"].max()
+    assert sent["combined_received"] == sent["lightgbm_stacked"] == sent["lightgbm_federated"] > 0
 
 
 def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):
@@ -156,6 +192,13 @@ def test_every_row_says_whether_the_baseline_knew_the_data() -> None:
     ("further", "message"),
     [
         ([{"name": "combined", "of": ["lightgbm_pooled"]}], "which needs raw data"),
+        (
+            [
+                {"name": "lightgbm_federated"},
+                {"name": "lightgbm_stacked", "of": ["lightgbm_federated"]},
+            ],
+            "with `turns`",
+        ),
         ([{"name": "combined", "of": ["rigde"]}], "did you mean 'ridge'"),
         ([{"name": "combined", "of": ["ridge_lags"]}], "not a baseline before it"),
         ([{"name": "combined", "of": ["lightgbm_bagged"]}, {"name": "lightgbm_bagged"}], "before"),

@@ -338,12 +338,12 @@ def mase(predict: Callable[[int, Any], Floats], data: Dataset) -> float:
 def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
     data = dataset(clients=3, days=25)
     settings = TreeSettings(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
-    federated = LightgbmFederated().trained(data, settings)
+    federated = LightgbmFederated().trained(data, settings, {})
     assert mase(federated.predict, data) == pytest.approx(
         mase(trees.lightgbm_pooled(data, settings), data), abs=0.01
     )
-    late = LightgbmFederated(turns=3).trained(data, settings)
-    others = LightgbmOthers(turns=3).trained(data, settings)
+    late = LightgbmFederated(turns=3).trained(data, settings, {})
+    others = LightgbmOthers(turns=3).trained(data, settings, {})
     assert mase(late.predict, data) == pytest.approx(mase(others.predict, data), abs=0.03)
     assert min(federated.sent) > max(raw_bytes(data))
 
@@ -351,8 +351,8 @@ def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
     data = dataset(clients=2, days=25)
     tried = TreeSettings(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
-    (found, few), (both, more) = (
-        LightgbmFederated().trained(data, one)
+    (found, few, _), (both, more, _) = (
+        LightgbmFederated().trained(data, one, {})
         for one in (TreeSettings(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
     )
     starts = data.starts(0, "test")
@@ -364,7 +364,7 @@ def test_quantiles_are_ordered() -> None:
     data = dataset(clients=2, days=20)
     settings = TreeSettings(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
     starts = data.starts(0, "test")
-    found = LightgbmFederated().trained(data, settings).predict(0, starts)
+    found = LightgbmFederated().trained(data, settings, {}).predict(0, starts)
     assert found.shape == (len(starts), 1, 3)
     assert (np.diff(found, axis=-1) >= 0).all()
     below = (data.truth(starts)[:, None] <= found[:, 0]).mean(axis=0)

@@ -25,7 +25,7 @@ OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmMean)} | {
 }
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
 FITS_OF_OTHERS = {
-    name: lambda data, kind=kind: kind().trained(data, TreeSettings(trees=5)).predict
+    name: lambda data, kind=kind: kind().trained(data, TreeSettings(trees=5), {}).predict
     for name, kind in OTHERS.items()
 }
 
@@ -130,7 +130,7 @@ def test_others_are_those_of_the_own_federation(name: str) -> None:
 def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
     data, levels = dataset(clients=4, days=25), (0.1, 0.5, 0.9)
     settings = TreeSettings(trees=5, levels=levels)
-    forecast = LightgbmMean().trained(data, settings).predict
+    forecast = LightgbmMean().trained(data, settings, {}).predict
     starts, test = data.starts(0, "train")[-672:], data.starts(0, "test")
     others = [trained(data.of(np.array([k])), data, settings).stages[0] for k in (1, 2, 3)]
     losses = []
@@ -144,7 +144,7 @@ def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_others_send_is_counted(name: str) -> None:
     data = dataset(clients=3, days=25)
-    sent, of_more = (OTHERS[name]().trained(data, TreeSettings(trees=n)).sent for n in (5, 10))
+    sent, of_more = (OTHERS[name]().trained(data, TreeSettings(trees=n), {}).sent for n in (5, 10))
     if name in ("lightgbm_mean", "lightgbm_federated"):
         np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
     else:
@@ -154,5 +154,5 @@ def test_what_others_send_is_counted(name: str) -> None:
 def test_those_who_lend_send_all_that_they_know() -> None:
     tables = {name: assemble(series(i, 25), FEATURES) for i, name in enumerate("ab")}
     data = build(tables, Windows(history=1), lends=True)
-    _, sent = LightgbmOthers().trained(data, TreeSettings(trees=5))
+    sent = LightgbmOthers().trained(data, TreeSettings(trees=5), {}).sent
     assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2

@@ -1,9 +1,12 @@
 """Baselines that a study lists under `baselines.further`, one file each, or in plug-ins."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from plfl.base.errors import PlflError
+from plfl.baselines import find
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.model import Predict, Trained, again
 from plfl.baselines.targets import with_residuals
@@ -38,10 +41,34 @@ class Further(BaselineRules):
         """As `fit`, for quantiles (W, H, Q); by default those of its errors in training."""
         return with_residuals(self.fit, levels)(dataset)
 
-    def trained(self, dataset: Dataset, boosting: TreeSettings) -> Trained:
-        """Forecasts, or quantiles if `boosting` has levels, of all sets; and the bytes sent."""
+    def trained(
+        self, dataset: Dataset, boosting: TreeSettings, known: Mapping[str, Trained]
+    ) -> Trained:
+        """Forecasts, or quantiles if `boosting` has levels, of all sets; and the bytes sent.
+
+        `known`: the baselines that stand before it, by name, unless they failed.
+        """
         levels = boosting.levels
         fit = again(lambda d: self.quantiles(d, levels) if levels else self.fit(d))
         raw = self.crosses == "raw data"
         sent = raw_bytes(dataset.whole) if raw else [0] * len(dataset.clients)
         return Trained(fit(dataset), sent)
+
+    def members(self, known: Mapping[str, Trained]) -> list[Trained]:
+        """The baselines that it needs; RuntimeError if one of them failed."""
+        if lacking := [name for name in self.needs if name not in known]:
+            raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
+        return [known[name] for name in self.needs]
+
+    def with_costs(
+        self, predict: Predict, dataset: Dataset, known: Mapping[str, Trained]
+    ) -> Trained:
+        """Its forecasts, and what each client sends for the baselines that it needs: messages or
+        raw data that several of them need are sent once."""
+        pairs = zip(self.needs, self.members(known), strict=True)
+        origins = dict.fromkeys(source for name, member in pairs for source in member.of or (name,))
+        sent = {"": np.zeros(len(dataset.clients), np.int64)}
+        for source in origins:
+            what = "" if find(source).crosses == "raw data" else source
+            sent[what] = np.maximum(sent.get(what, 0), known[source].sent)
+        return Trained(predict, np.sum([*sent.values()], axis=0).tolist(), tuple(origins))

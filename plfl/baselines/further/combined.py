@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.baselines import find
 from plfl.baselines.further import Further
 from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 
 MOST = 5_000
@@ -41,23 +40,13 @@ class Combined(Further):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.of))
 
-    def combination(
-        self, dataset: Dataset, levels: Sequence[float], known: Mapping[str, Trained]
+    def trained(
+        self, dataset: Dataset, boosting: TreeSettings, known: Mapping[str, Trained]
     ) -> Trained:
-        """The combination of trained baselines, by name; RuntimeError if one of them failed."""
-        if lacking := [name for name in self.needs if name not in known]:
-            raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
-        predicts = [known[name].predict for name in self.needs]
-        sent: dict[str, NDArray[np.int64]] = {}
-        for name in self.needs:
-            member = find(name)
-            # Members that need the same messages, or raw data, get them once.
-            what = member.crosses if member.crosses == "raw data" else member.sends or name
-            sent[what] = np.maximum(sent.get(what, 0), known[name].sent)
+        predicts = [member.predict for member in self.members(known)]
         clients = range(len(dataset.clients))
-        weights = [self._weights(dataset, client, predicts, levels) for client in clients]
-        total = np.sum([*sent.values()], axis=0)
-        return Trained(_weighted(dataset, predicts, weights), total.tolist())
+        weights = [self._weights(dataset, client, predicts, boosting.levels) for client in clients]
+        return self.with_costs(_weighted(dataset, predicts, weights), dataset, known)
 
     def _weights(
         self, dataset: Dataset, client: int, predicts: Sequence[Predict], levels: Sequence[float]

@@ -3,6 +3,7 @@
 Source: Breiman (1996), "Bagging Predictors", Machine Learning 24.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -29,11 +30,14 @@ class LightgbmBagged(Further):
     models: int = Field(5, ge=2)
     """Models of each client."""
 
-    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
+    def trained(
+        self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
+    ) -> Trained:
         drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
-        bags = [trees.lightgbm_lags(dataset, sample) for sample in drawn]
+        inputs = [member.predict for member in self.members(known)]
+        bags = [trees.lightgbm_lags(dataset, sample, inputs) for sample in drawn]
 
         def mean(client: int, starts: Rows) -> Floats:
             return np.asarray(np.mean([bag(client, starts) for bag in bags], axis=0), float)
 
-        return Trained(mean, [0] * len(dataset.clients))
+        return self.with_costs(mean, dataset, known)

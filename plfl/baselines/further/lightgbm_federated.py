@@ -1,6 +1,6 @@
 """LightGBM as if the clients of a federation had grown it together, without pooling raw data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar
 
@@ -31,7 +31,13 @@ class LightgbmFederated(Further):
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
 
-    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
+    @property
+    def is_received(self) -> bool:
+        return self.turns is not None
+
+    def trained(
+        self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
+    ) -> Trained:
         models: dict[int, trees.TreeModel] = {}
         sent: list[list[int]] = [[] for _ in dataset.clients]
         for members, numbers, some in trees.shared_by(dataset, self.turns):

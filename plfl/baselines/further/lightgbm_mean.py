@@ -1,6 +1,6 @@
 """The mean of the LightGBMs of other clients, which are sent once (one-shot)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -25,12 +25,14 @@ class LightgbmMean(Further):
     )
     crosses: ClassVar[Crosses] = "models"
 
-    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
+    def trained(
+        self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
+    ) -> Trained:
         whole, count = dataset.whole, len(dataset.clients)
         of_clients = [
             trees.trained(whole.of(np.array([i])), dataset, boosting) for i in range(count)
         ]
-        known = [dataset, dataset.refit()]
+        fitted = [dataset, dataset.refit()]
         means = {}
         for some in dataset.federations():
             for client in some.tolist():
@@ -38,7 +40,7 @@ class LightgbmMean(Further):
                     by_stage = zip(*(other.stages for other in others), strict=True)
                     stages = [
                         _mean_of_best(predicts, data, client, boosting.levels)
-                        for data, predicts in zip(known, by_stage, strict=False)
+                        for data, predicts in zip(fitted, by_stage, strict=False)
                     ]
                     means[client] = trees.TreeModel(tuple(stages), ())
         return Trained(

@@ -1,5 +1,6 @@
 """LightGBM on the pooled raw data of other clients, used without further training (zero-shot)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -27,6 +28,8 @@ class LightgbmOthers(Further):
     turns: int = Field(4, ge=2)
     """Groups of clients, left out in turn."""
 
-    def trained(self, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
+    def trained(
+        self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
+    ) -> Trained:
         models = trees.of_pooled(dataset, boosting, self.turns)
         return Trained(trees.forecasts(dataset, models, boosting), raw_bytes(dataset.whole))
