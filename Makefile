@@ -49,7 +49,7 @@ demo: $(READY) ## run a short study on sample data; two minutes on two cores
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(BIN)/plfl study config.yaml --cores $(CORES)
 
-map: $(READY) ## run the study of measured meters in the folder DATA, or STUDY=map-homes, map-homes-40, map-cambridge, map-size, map-homes-size, map-day-ahead, map-homes-day-ahead, channel-meters
+map: $(READY) ## run the study of measured meters in the folder DATA, or STUDY=map-homes, map-homes-40, map-cambridge, map-size, map-homes-size, map-day-ahead, map-homes-day-ahead, map-cambridge-day-ahead, channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
 	@mkdir -p data && for name in bdg2_sites lcl_homes cambridge; do ln -sfn "$(abspath $(DATA))" data/$$name; done
 	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
