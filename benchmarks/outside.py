@@ -11,8 +11,8 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,19 @@ DAY, WEEK, TESTED = 24, 168, 4 * 168
 LOOK_BACK = 12
 LAGS = [days * DAY - j for days in (1, 2, 7) for j in range(-2, 3)]
 """Rows before the target."""
-TREES, TURNS = 60, 2
+TREES, TURNS, BAGS = 60, 2, 2
 BOOSTING: dict[str, Any] = {
     **{"objective": "l1", "min_child_samples": 20, "seed": 1, "num_threads": 1, "verbosity": -1},
     **{"deterministic": True, "force_row_wise": True, "use_quantized_grad": True},
     **{"max_bin": 63},
+}
+DRAWN: dict[str, Any] = {
+    **{"bagging_fraction": 0.8, "bagging_freq": 1, "feature_fraction": 0.8},
+    "use_quantized_grad": False,
+}
+PUBLIC: dict[str, Any] = {
+    **{"enable_bundle": False, "feature_pre_filter": False, "min_data_in_bin": 1},
+    "boost_from_average": False,
 }
 TRIED = [{"num_leaves": leaves, "learning_rate": rate} for leaves in (7, 31) for rate in (0.1, 0.3)]
 """Settings, of which each model keeps the best on validation."""
@@ -57,7 +65,16 @@ def study(site: str, origin: str, weeks: int, table: Path) -> dict[str, Any]:
     raw["sharing"] = {"P3": [], "unseen": {"join": "unseen", "turns": TURNS}}
     raw["grid"] = {"sharing": ["P3", "unseen"], "client_opt": ["adamw"], "seeds": [1]}
     del raw["claims"], raw["hyperparameters"]["method"]
-    further = [{"name": "lightgbm_mean"}, {"name": "lightgbm_others", "turns": TURNS}]
+    received, members = ["lightgbm_federated"], ["ridge", "lightgbm_bagged"]
+    further: list[dict[str, Any]] = [
+        {"name": "lightgbm_mean"},
+        {"name": "lightgbm_others", "turns": TURNS},
+        {"name": "lightgbm_bagged", "models": BAGS},
+        {"name": "lightgbm_federated", "turns": TURNS},
+        {"name": "lightgbm_stacked", "models": BAGS, "of": received},
+        {"name": "combined", "of": members},
+        {"name": "combined_received", "of": members + received},
+    ]
     raw["baselines"] |= {"max_bin": 63, "leave_out": LEFT_OUT, "further": further}
     return raw
 
@@ -197,42 +214,68 @@ def recipe(meter: Meter) -> np.ndarray:
     return np.concatenate([changes, meter.level(), meter.clock(4), meter.weekdays], axis=1)
 
 
+def public(bins: int) -> np.ndarray:
+    """Values (bins, K) of these features that anybody knows: small changes and ranges."""
+    changes = [np.sinh(np.linspace(-3.5, 3.5, bins))] * (LOOK_BACK + len(LAGS))
+    level = [np.linspace(-2, 3, bins), np.linspace(-1.5, 1, bins)]
+    clock, weekdays = [np.linspace(-1, 1, bins)] * 8, [np.arange(bins) % 2.0] * 7
+    return np.stack([*changes, *level, *clock, *weekdays], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Trees:
     """A LightGBM of some meters, before and after the end of their history is known."""
 
     members: list[Meter]
+    given: dict[str, Any] = field(default_factory=dict)
+    """Parameters other than `BOOSTING`."""
+    bins: np.ndarray | None = None
+    """Values of the features from which bins are made; None: those of the members."""
+    received: tuple[Forecast, ...] = ()
+    """Forecasts before and after that time, which are inputs."""
 
     def forecasts(self) -> Iterator[Forecast]:
         """By the model of the training sets, then by that of the whole histories."""
         chosen: tuple[int, dict[str, Any]] | None = None
-        for members in (self.members, refit(self.members)):
+        given, bins = BOOSTING | self.given, None
+        if self.bins is not None:
+            bins = lightgbm.Dataset(self.bins, np.zeros(len(self.bins)), params=given).construct()
+        for stage, members in enumerate((self.members, refit(self.members))):
             training = self._part(members, "train")
             if chosen is None:
                 validation, least = self._part(members, "validation"), np.inf
                 for tried in TRIED:
-                    data = lightgbm.Dataset(**training, params=BOOSTING)
+                    data = lightgbm.Dataset(**training, params=given, reference=bins)
                     stop = [lightgbm.early_stopping(30, verbose=False)]
                     valid = [data.create_valid(**validation)]
-                    tree = lightgbm.train(BOOSTING | tried, data, TREES, valid, callbacks=stop)
+                    tree = lightgbm.train(given | tried, data, TREES, valid, callbacks=stop)
                     if tree.best_score["valid_0"]["l1"] < least:
                         least, model = tree.best_score["valid_0"]["l1"], tree
                         chosen = tree.best_iteration, tried
             else:
-                data = lightgbm.Dataset(**training, params=BOOSTING)
-                model = lightgbm.train(BOOSTING | chosen[1], data, chosen[0])
-            yield self._forecast(model)
+                data = lightgbm.Dataset(**training, params=given, reference=bins)
+                model = lightgbm.train(given | chosen[1], data, chosen[0])
+            yield self._forecast(model, stage)
 
-    def _forecast(self, model: lightgbm.Booster) -> Forecast:
+    def _forecast(self, model: lightgbm.Booster, stage: int) -> Forecast:
         def forecast(meter: Meter, rows: Rows) -> np.ndarray:
-            outputs = np.asarray(model.predict(recipe(meter)[rows], num_threads=1))
+            outputs = np.asarray(model.predict(self._inputs(meter, rows, stage), num_threads=1))
             return np.asarray(meter.back(1)[rows] + meter.unit()[0] * outputs)
 
         return forecast
 
+    def _inputs(self, meter: Meter, rows: Rows, stage: int) -> np.ndarray:
+        knows = meter if stage else replace(meter, held=meter.chosen_on)
+        changes = [
+            (forecast(knows, rows) - meter.back(1)[rows]) / meter.unit()[0]
+            for forecast in self.received[stage : stage + 1]
+        ]
+        return np.column_stack([recipe(meter)[rows], *changes])
+
     def _part(self, members: list[Meter], part: str) -> dict[str, Any]:
         each = [(m, m.rows(part)) for m in members]
-        training = {"data": np.concatenate([recipe(m)[rows] for m, rows in each])}
+        # Forecasts of the history are those of the first stage.
+        training = {"data": np.concatenate([self._inputs(m, rows, 0) for m, rows in each])}
         changes = [(m.load[at] - m.back(1)[at]) / m.unit()[0] for m, at in each]
         training["label"] = np.concatenate(changes)
         return training
@@ -259,10 +302,10 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
     pooled = list(Trees(short).forecasts())
     single = [list(Trees([meter]).forecasts()) for meter in whole]
     unseen = [{j for j in range(len(short)) if j % TURNS == turn} for turn in range(TURNS)]
-    others = [
-        tuple(Trees([w for j, w in enumerate(whole) if j not in some]).forecasts())
-        for some in unseen
-    ]
+    lending = [[w for j, w in enumerate(whole) if j not in some] for some in unseen]
+    others = [tuple(Trees(members).forecasts()) for members in lending]
+    federated = [tuple(Trees(m, PUBLIC, public(BOOSTING["max_bin"])).forecasts()) for m in lending]
+    draws = [DRAWN | {"seed": k} for k in range(1, BAGS + 1)]
     for i, meter in enumerate(short):
         score("persistence", i, [seasonal(1)] * 2)
         score("naive_day", i, [seasonal(DAY)] * 2)
@@ -270,6 +313,16 @@ def baselines(short: list[Meter], whole: list[Meter]) -> pd.DataFrame:
         score("lightgbm_lags", i, Trees([meter]).forecasts())
         score("lightgbm_pooled", i, pooled)
         score("lightgbm_others", i, others[i % TURNS])
+        received = federated[i % TURNS]
+        score("lightgbm_federated", i, received)
+        bags = [Trees([meter], draw).forecasts() for draw in draws]
+        bagged = [mean_of(stage) for stage in zip(*bags, strict=True)]
+        score("lightgbm_bagged", i, bagged)
+        stacks = [Trees([meter], draw, received=received).forecasts() for draw in draws]
+        score("lightgbm_stacked", i, [mean_of(stage) for stage in zip(*stacks, strict=True)])
+        members = [[ridge(meter), ridge(*refit([meter]))], bagged, received]
+        for name, some in (("combined", members[:2]), ("combined_received", members)):
+            score(name, i, weighted(meter, [*zip(*some, strict=True)]))
         known = [*zip(*(other for j, other in enumerate(single) if j != i), strict=True)]
         stages = zip((meter, *refit([meter])), known, strict=True)
         score("lightgbm_mean", i, [mean_of_best(*stage) for stage in stages])
@@ -280,8 +333,59 @@ def mean_of_best(meter: Meter, forecasts: tuple[Forecast, ...]) -> Forecast:
     """The mean of the half that is best in the last week of training."""
     rows = meter.rows("train")[-WEEK:]
     order = np.argsort([np.abs(meter.load[rows] - f(meter, rows)).mean() for f in forecasts])
-    best = [forecasts[j] for j in order[: -(-len(order) // 2)]]
-    return lambda meter, rows: np.mean([f(meter, rows) for f in best], axis=0)
+    return mean_of([forecasts[j] for j in order[: -(-len(order) // 2)]])
+
+
+def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
+    """The mean of forecasts."""
+    return lambda meter, rows: np.mean([f(meter, rows) for f in forecasts], axis=0)
+
+
+def weighted(meter: Meter, stages: list[tuple[Forecast, ...]]) -> Iterator[Forecast]:
+    """The weighted mean of forecasts: each half of validation has the weights of the other half,
+    and the test set those of both."""
+    rows = meter.rows("validation")
+    known, half = np.array([f(meter, rows) for f in stages[0]]), len(rows) // 2
+    first, second = slice(None, half), slice(half, None)
+    of_first, of_second, of_both = (
+        best_weights(meter.load[rows][part], known[:, part])
+        for part in (first, second, slice(None))
+    )
+    halves = np.concatenate([of_second @ known[:, first], of_first @ known[:, second]])
+    yield lambda _, at: halves[np.searchsorted(rows, at)]
+    yield lambda of, at: of_both @ np.array([f(of, at) for f in stages[1]])
+
+
+def best_weights(truth: np.ndarray, forecasts: np.ndarray) -> np.ndarray:
+    """Weights (K,) of two or three forecasts (K, W) with the least absolute error, by trying all
+    corners: where as many errors or weights are 0 as there are free weights."""
+    # In the plane of the first weights: errors and weights as lines a @ w = b.
+    free = len(forecasts) - 1
+    slopes = (forecasts[:-1] - forecasts[-1]).T
+    a = np.concatenate([slopes, np.eye(free), np.ones((1, free))])
+    b = np.concatenate([truth - forecasts[-1], np.zeros(free), [1.0]])
+    best, least = np.full(free + 1, 1 / (free + 1)), np.inf
+    for i in range(len(a) if free == 2 else 1):
+        if free == 1:
+            with np.errstate(all="ignore"):
+                corners = (b / a[:, 0])[:, None]
+        else:
+            across = a[i, 0] * a[i + 1 :, 1] - a[i, 1] * a[i + 1 :, 0]
+            with np.errstate(all="ignore"):
+                corners = np.stack(
+                    [
+                        (b[i] * a[i + 1 :, 1] - a[i, 1] * b[i + 1 :]) / across,
+                        (a[i, 0] * b[i + 1 :] - b[i] * a[i + 1 :, 0]) / across,
+                    ],
+                    axis=1,
+                )
+        shares = np.column_stack([corners, 1 - corners.sum(axis=1)])
+        shares = shares[(shares >= -1e-12).all(axis=1)]
+        if len(shares):
+            errors = np.abs(truth - shares @ forecasts).mean(axis=1)
+            if errors.min() < least:
+                best, least = shares[errors.argmin()], errors.min()
+    return np.asarray(best)
 
 
 def errors(meter: Meter, part: str, forecast: Forecast) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, whole = outside.meters(table, ORIGIN, WEEKS), outside.meters(table, ORIGIN, None)
     whole = [replace(w, held=m.held, chosen_on=m.held) for w, m in zip(whole, own, strict=True)]
     gaps = outside.furthest(written, outside.baselines(own, whole))
-    assert len(gaps) == 7
+    assert len(gaps) == 12
     assert gaps.max() < outside.LIMIT
 
 
