@@ -8,6 +8,7 @@ over the best forecaster alone, with the intervals of `plfl.results`.
 """
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pandas as pd
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.lines import Line2D
+from scipy.stats import t as student
 
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests
 from plfl.study import Study
@@ -27,7 +29,8 @@ STUDIES = {
     "map-homes-40": "200 homes",
     "map": "132 buildings of three sites",
     "map-cambridge": "51 buildings of a fourth site",
-    **dict.fromkeys(("map-day-ahead", "map-homes-day-ahead", "map-homes-size"), ""),
+    **dict.fromkeys(("map-day-ahead", "map-homes-day-ahead", "map-cambridge-day-ahead"), ""),
+    **dict.fromkeys(("map-size", "map-homes-size"), ""),
 }
 """Studies in `config/`, and the panels that show them; none: they are in the table alone."""
 ALONE = [
@@ -52,14 +55,20 @@ STYLES = {
 """The name, colour and line of each way."""
 NEW = {"map": {"2017-05-07", "2017-09-24"}}
 """Dates, at which a test begins, that were in no earlier run with trees."""
-SINGLE = (*ALONE, *WAYS["received"])
+NEW_SITE = "a new site"
+SINGLE = (*ALONE, *WAYS["received"], "baseline-lightgbm_stacked", "P1", "P1-global")
 """Forecasters that the table has one by one, too."""
+SCORES = ("wape", "seasonal_mase", "nrmse", "peak_error")
+"""Scores beside MASE over persistence. The first three are means over all windows."""
+FOURTH = {"map": "map-cambridge", "map-day-ahead": "map-cambridge-day-ahead"}
+"""Studies of three sites, and the same of a fourth one."""
 
 
 def row(study: str, weeks: str, way: str, contest: Contest, alone: bool) -> dict[str, Any]:
     """What is known of a way of forecasting."""
     values = {"study": study, "weeks": int(weeks), "way": way, "mase": contest.error(0)}
-    values |= {"wape": contest.wape(0), "sent_kb": contest.bytes(0) / 1000}
+    values |= {score: contest.mean(0, score) for score in SCORES}
+    values["sent_kb"] = contest.bytes(0) / 1000
     values["chosen"] = contest.label(0)
     if alone:
         return values
@@ -86,7 +95,8 @@ def table(results: Path) -> pd.DataFrame:
         for weeks, size in sorted(set(places), key=lambda place: [int(n or 0) for n in place]):
             pairs = zip(variants, places, strict=True)
             here = [variant for variant, place in pairs if place == (weeks, size)]
-            ways = WAYS | {forecaster: [forecaster] for forecaster in SINGLE}
+            kinds = {"baseline", *study.grid.sharing}
+            ways = WAYS | {name: [name] for name in SINGLE if name.split("-")[0] in kinds}
             for way, names in ways.items():
                 is_alone = names == ALONE
                 than = ["baseline-persistence"] if is_alone else ALONE
@@ -106,6 +116,25 @@ def table(results: Path) -> pd.DataFrame:
                         known = row(name, weeks, way, contest, is_alone)
                         rows.append({"site": part, **known, "in_federation": size})
     return pd.DataFrame(rows)
+
+
+def of_a_new_site(rows: pd.DataFrame) -> pd.DataFrame:
+    """The leads that one more site would have, with the interval of a prediction from those of four
+    sites (Student's t distribution, 3 degrees of freedom)."""
+    told = []
+    for (study, weeks, way), three in rows[rows["study"].isin(FOURTH)].groupby(
+        ["study", "weeks", "way"], sort=False
+    ):
+        same = (rows["weeks"] == weeks) & (rows["way"] == way) & (rows["site"] == "all")
+        fourth = rows[same & (rows["study"] == FOURTH[study])]
+        of_sites = three[~three["site"].isin(["all", "new seasons"])]
+        leads = pd.concat([of_sites["lead"], fourth["lead"]]).dropna()
+        if len(leads) == 4:
+            half = student(3).ppf(0.975) * leads.std() * math.sqrt(1 + 1 / len(leads))
+            low, high = leads.mean() - half, leads.mean() + half
+            interval = {"lead": leads.mean(), "low": low, "high": high}
+            told.append({"site": NEW_SITE, "study": study, "weeks": weeks, "way": way} | interval)
+    return pd.DataFrame(told)
 
 
 def draw(rows: pd.DataFrame, path: Path) -> None:
@@ -158,6 +187,8 @@ def main() -> None:
         if path.exists():  # studies that are not in the folder keep their rows
             before = pd.read_csv(path)
             rows = pd.concat([before[~before["study"].isin(rows["study"])], rows])
+        rows = rows[rows["site"] != NEW_SITE]
+        rows = pd.concat([rows, of_a_new_site(rows)])
         rows.to_csv(path, index=False, float_format="%.4f")
     draw(pd.read_csv(path), arguments.out / "images" / "map.png")
 

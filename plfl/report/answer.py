@@ -130,7 +130,7 @@ def _of_new(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
 
 def _in_percent(contest: Contest) -> str:
     """The errors of both sides in percent of the load; empty if the tables lack them."""
-    federated, alone = (100 * contest.wape(side) for side in (0, 1))
+    federated, alone = (100 * contest.mean(side, "wape") for side in (0, 1))
     if not math.isfinite(federated + alone):
         return ""
     return (

@@ -139,15 +139,20 @@ class Contender(NamedTuple):
             return float(table[self.forecaster.state, self.forecaster.axes[1]])
         return self.counted("bytes_down") + self.counted("bytes_up")
 
-    @property
-    def wape(self) -> float:
-        """Test WAPE, mean over clients and seeds; NaN if the tables lack it."""
+    def mean(self, score: str) -> float:
+        """A score of the test set, mean over clients and seeds: `wape`, `nrmse`, `seasonal_mase` or
+        `peak_error`; NaN if the tables lack it."""
+        tables, state, axes = self.variant.tables, self.forecaster.state, self.forecaster.axes
+        if score == "peak_error" and tables.has_peaks:
+            model = BASELINE if self.forecaster.is_baseline else self.forecaster.model
+            equal = dict(zip(AXES, axes, strict=True)) | {"state": state, "model": model}
+            errors = tables.errors(["client", score], **equal)
+            return float(errors.groupby("client")[score].mean().mean())
         if self.forecaster.is_baseline:
-            scores = self.variant.tables.baseline_scores
-            rows = scores.loc[[(self.forecaster.state, self.forecaster.axes[1])]]
+            rows = tables.baseline_scores.loc[[(state, axes[1])]]
         else:
             rows = self.variant.summarised(self.forecaster.model, self.forecaster.name)
-        return float(rows["wape_mean"].mean()) if "wape_mean" in rows else np.nan
+        return float(rows[f"{score}_mean"].mean()) if f"{score}_mean" in rows else np.nan
 
     def counted(self, column: str) -> float:
         """A cost of a training in the summary, mean over seeds."""
@@ -186,11 +191,11 @@ class Contest:
         pieces = [pair[number].forecaster for pair in self.pairs]
         return pooled(pieces).effect if pooled(pieces).scored else np.nan
 
-    def wape(self, number: int) -> float:
-        """The test WAPE of a side, mean over clients and seeds."""
+    def mean(self, number: int, score: str) -> float:
+        """A score of a side, mean over clients and seeds (see `Contender.mean`)."""
         chosen = [pair[number] for pair in self.pairs]
         clients = [len(candidate.forecaster.clients) for candidate in chosen]
-        return float(np.average([candidate.wape for candidate in chosen], weights=clients))
+        return float(np.average([candidate.mean(score) for candidate in chosen], weights=clients))
 
     def label(self, number: int, most: int = 2) -> str:
         """The forecasters that represent a side, the most frequent first."""

@@ -216,10 +216,10 @@ class Tables:
     def baseline_scores(self) -> pd.DataFrame:
         """Scores of every baseline in every state, in their order, by `state` and `baseline`.
 
-        Columns `mase_mean`, `mae_mean`, `rmse_mean` and `wape_mean` (if `baselines` has it) on the
-        test set, `validation_mase`, `bytes` (over all clients) and `crosses`, what clients have to
-        send. Means are over clients, those of MASE over clients that have one; NaN if any client
-        lacks a forecast.
+        Columns `mase_mean`, `mae_mean`, `rmse_mean` and, if `baselines` has them, `nrmse_mean`,
+        `wape_mean` and `seasonal_mase_mean` on the test set, `validation_mase`, `bytes` (over all
+        clients) and `crosses`, what clients have to send. Means are over clients, those of MASE
+        over clients that have one; NaN if any client lacks a forecast.
         """
         with _readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
             table = self.baselines
@@ -347,7 +347,8 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
     """Means of the scores over clients, by `_BASELINE`; NaN if one is missing."""
     groups = table.groupby(_BASELINE, sort=False)
     complete = groups["mae"].count() == groups.size()
-    scores = [name for name in ("mase", "mae", "rmse", "wape") if name in table]
+    known = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
+    scores = [name for name in known if name in table]
     return groups[scores].mean().where(complete)
 
 
