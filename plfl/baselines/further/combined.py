@@ -86,7 +86,6 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
     error. A forecaster that lacks forecasts has weight 0; if all do, the weights are NaN. Without
     windows the weights are equal."""
     from scipy.optimize import linprog  # here, because it takes a while to load
-    from scipy.sparse import block_array, csr_array, eye_array
 
     count = len(forecasts)
     usable = np.flatnonzero(np.isfinite(forecasts).all(axis=(1, 2, 3)))
@@ -95,21 +94,22 @@ def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:
     shares = np.full(len(usable), 1 / len(usable))
     if len(usable) > 1 and truth.size:
         step = -(-forecasts[0].size // MOST)
-        columns = forecasts[usable, ::step].reshape(len(usable), -1).T
+        known = forecasts[usable, ::step].reshape(len(usable), -1)
         values = np.broadcast_to(truth, forecasts.shape[1:])[::step].ravel()
         of_level = np.tile(levels, len(values) // len(levels))
         unit = np.abs(values).mean() or 1.0
-        # The linear program: columns @ shares + over - under = values, and all of them >= 0.
-        rest = eye_array(len(values))
-        total = csr_array(np.ones((1, len(usable))))
+        # The dual of the linear program, which has a row for each forecaster instead of each
+        # window: with d from `of_level` - 1 to `of_level`, maximise values @ d - most, where no
+        # row of known @ d is above `most`. The weights are the shadow prices of these rows.
         solution = linprog(
-            np.concatenate([np.zeros(len(usable)), of_level, 1 - of_level]),
-            A_eq=block_array([[csr_array(columns / unit), rest, -rest], [total, None, None]]),
-            b_eq=np.append(values / unit, 1.0),
+            np.append(-values / unit, 1.0),
+            A_ub=np.column_stack([known / unit, np.full(len(usable), -1.0)]),
+            b_ub=np.zeros(len(usable)),
+            bounds=[*zip(of_level - 1, of_level, strict=True), (None, None)],
         )
         if not solution.success:
             raise RuntimeError(f"no weights were found: {solution.message}")
-        shares = np.maximum(solution.x[: len(usable)], 0)
+        shares = np.maximum(-solution.ineqlin.marginals, 0)
     weights = np.zeros(count)
     weights[usable] = shares / shares.sum()
     return weights
