@@ -1,8 +1,8 @@
 """The interface of baselines: they are fitted to a dataset and then forecast windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ Fit: TypeAlias = Callable[[Dataset], Predict]
 set."""
 
 
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+"""What a client needs of a baseline to forecast later readings; see
+`plfl.experiments.stored_baselines`."""
+
+
 class Trained(NamedTuple):
     """A fitted baseline, and its costs."""
 
@@ -27,6 +32,17 @@ class Trained(NamedTuple):
     """Bytes that each client has to send."""
     of: tuple[str, ...] = ()
     """The baselines whose messages these are; empty: its own."""
+    stored: Callable[[int], Arrays] | None = None
+    """What a client needs of it, given the client's number; None: it cannot be stored."""
+
+
+def mean_of(predicts: Sequence[Predict]) -> Predict:
+    """The mean of forecasts."""
+
+    def mean(client: int, starts: Rows) -> Floats:
+        return np.asarray(np.mean([predict(client, starts) for predict in predicts], axis=0), float)
+
+    return mean
 
 
 def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> Fit:

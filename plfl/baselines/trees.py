@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from plfl.baselines import features
-from plfl.baselines.model import Floats, Predict, Rows, by_set
+from plfl.baselines.model import Arrays, Floats, Predict, Rows, by_set, mean_of
 from plfl.config.sections import Baselines, Calendar, Lags, Level, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, turns_of
@@ -103,15 +103,12 @@ def lightgbm(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     return forecasts(dataset, of_each_client("lightgbm", dataset, boosting), boosting)
 
 
-def lightgbm_lags(
-    dataset: Dataset, boosting: TreeSettings = DEFAULT, received: Sequence[Predict] = ()
-) -> Predict:
+def lightgbm_lags(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
     """Forecasts the change from the last load, with one model per client.
 
-    Additional inputs are day and week lags, the target's calendar and `received` forecasts.
+    Additional inputs are day and week lags and the target's calendar.
     """
-    models = of_each_client("lightgbm_lags", dataset, boosting, received)
-    return forecasts(dataset, models, boosting)
+    return forecasts(dataset, of_each_client("lightgbm_lags", dataset, boosting), boosting)
 
 
 def lightgbm_covariates(dataset: Dataset, boosting: TreeSettings = DEFAULT) -> Predict:
@@ -182,14 +179,34 @@ def _with_received(
     return features_of
 
 
-def restored(name: str, texts: Sequence[str], unit: Unit, dataset: Dataset, levels: int) -> Predict:
-    """Forecasts of the later windows of a client, a `dataset` of its own, by the `texts` of its
-    model, given the unit of its loads and the number of levels."""
+def stored(texts: Sequence[str], unit: Unit) -> Arrays:
+    """What a client needs of models, given as texts, and the unit of its loads."""
+    arrays = {f"trees_{k}": np.frombuffer(text.encode(), np.uint8) for k, text in enumerate(texts)}
+    return {**arrays, "unit": np.array(astuple(unit))}
+
+
+def restored(
+    name: str, stored: Arrays, dataset: Dataset, levels: int, received: Sequence[Predict] = ()
+) -> Predict:
+    """Forecasts of the later windows of a client, a `dataset` of its own, by what is stored of its
+    models, which are of a baseline with this name: their mean, if there are several for each of the
+    `levels`."""
     import lightgbm
 
-    windows = TreeWindows(dataset, *_OWN[name], (unit,))
-    boosters = [lightgbm.Booster(model_str=text) for text in texts]
-    return partial(_predict, windows, boosters, levels > 0)
+    design, changes = _OWN[name]
+    if received:
+        design = _with_received(design, received, dataset, 0)
+    windows = TreeWindows(dataset, design, changes, (Unit(*stored["unit"].tolist()),))
+    models = [lightgbm.Booster(model_str=text) for text in texts_of(stored)]
+    size = max(levels, 1)
+    each = [models[k : k + size] for k in range(0, len(models), size)]
+    return mean_of([partial(_predict, windows, boosters, levels > 0) for boosters in each])
+
+
+def texts_of(stored: Arrays) -> list[str]:
+    """The models among stored arrays, as LightGBM writes them."""
+    count = sum(key.startswith("trees_") for key in stored)
+    return [stored[f"trees_{k}"].tobytes().decode() for k in range(count)]
 
 
 def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: TreeSettings) -> Predict:

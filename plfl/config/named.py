@@ -207,6 +207,11 @@ class Standard:
         return 24 * 60 * max(self.days, default=0)
 
     @property
+    def trains(self) -> bool:
+        """Whether a meter has to train it."""
+        return self.module != "naive"
+
+    @property
     def needs_a_week(self) -> bool:
         """Whether it needs no training, and no more than a week of readings."""
         return self.module == "naive" and self.reach <= 7 * 24 * 60
@@ -325,6 +330,12 @@ class BaselineRules(Named):
     crosses: ClassVar[Crosses] = "nothing"
     """What each client has to send."""
 
+    is_storable: ClassVar[bool] = False
+    """Whether a study can keep it for later readings, if it can keep all that it `needs`."""
+    trains: ClassVar[bool] = True
+    """Whether a meter that did not take part has to train it."""
+    reach: ClassVar[int] = 7 * 24 * 60
+    """Minutes before its target of the earliest load that it reads, at most."""
     needs_received: ClassVar[bool] = False
     """Whether all that it `needs` must be received."""
 

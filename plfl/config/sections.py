@@ -909,6 +909,10 @@ class Baselines(Section):
             before[rules.name] = rules
         return self
 
+    def find(self, name: str) -> Standard | BaselineRules:
+        """A baseline of the study; KeyError if it has none of this name."""
+        return (STANDARD | {rules.name: rules for rules in self.further})[name]
+
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""

@@ -90,8 +90,8 @@ def evaluate(
             raw = baseline.crosses == "raw data"
             sent = raw_bytes(dataset) if raw else [0] * len(dataset.clients)
             fitted = Trained(standard[baseline.name](dataset), sent)
-        predict, sent, _ = fitted = fitted._replace(predict=_kept(fitted.predict))
-        trained[baseline.name] = fitted
+        predict, sent = _kept(fitted.predict), fitted.sent
+        trained[baseline.name] = fitted._replace(predict=predict)
         return _widened(dataset, predict, task) if task.widening != "none" else predict, sent
 
     tables = []

@@ -1,32 +1,42 @@
-"""Fitted baselines as arrays, which forecast later readings: data only, no code."""
+"""Fitted baselines as arrays, which forecast later readings: data only, no code.
+
+A client's arrays are `trees_0`, … (LightGBM's own text as bytes, one for each level of each model)
+and `unit`; `coefficients`, one row for each target of a ridge regression; `residuals` (H, Q) of a
+forecast without quantiles of its own; `weights` (K,) of a combination. Those of baselines that it
+needs have their names before a slash. A naive forecast has none.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plfl.baselines import linear, targets, trees
-from plfl.baselines.model import Floats, Predict, Rows
-from plfl.config.named import STANDARD
+from plfl.baselines.further import Further
+from plfl.baselines.model import Arrays, Floats, Predict, Rows, Trained, by_set
+from plfl.config.named import STANDARD, Standard
+from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
-from plfl.data.features import Unit
 from plfl.experiments.baselines import MODULES, fits
 from plfl.study import Study
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
 
-Arrays = dict[str, NDArray[Any]]
-"""What the forecasts of a client need: `trees_0`, … (LightGBM's own text, one for each level, as
-bytes) and `unit`; `coefficients`, one row for each target of a ridge regression; `residuals` (H, Q)
-of a forecast without quantiles of its own; nothing for a naive forecast."""
+RECEIVED = "lightgbm_federated"
+"""The baseline of which a meter that did not take part gets a model that others have trained."""
 
 
-def storable(names: list[str]) -> list[str]:
-    """The baselines that can be stored: those of every study for which clients send nothing."""
-    return [name for name in names if name in STANDARD and STANDARD[name].crosses == "nothing"]
+def storable(baselines: Baselines) -> list[str]:
+    """The baselines that can be stored, for which clients send no raw data."""
+    names: list[str] = []
+    for name in baselines.names:
+        rules = baselines.find(name)
+        if rules.crosses != "raw data" and (
+            isinstance(rules, Standard) or (rules.is_storable and {*rules.needs} <= {*names})
+        ):
+            names.append(name)
+    return names
 
 
 def boosting_of(study: Study) -> trees.TreeSettings:
@@ -35,28 +45,75 @@ def boosting_of(study: Study) -> trees.TreeSettings:
     return replace(boosting, levels=task.levels) if isinstance(task, Quantiles) else boosting
 
 
-def fit(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> tuple[list[Arrays], Predict]:
-    """Fit a baseline as `plfl.experiments.baselines.evaluate` does. Returns the arrays of each
-    client, fitted to all readings that it knows before the test set, and the forecasts for
-    validation and test."""
+def fit(
+    baselines: Baselines,
+    name: str,
+    dataset: Dataset,
+    boosting: trees.TreeSettings,
+    received: Arrays | None = None,
+) -> tuple[list[Arrays], Predict]:
+    """Fit a baseline as `plfl.experiments.baselines.evaluate` does, and those that it needs.
+
+    `received`: what another client has of the baseline `RECEIVED`, whose model is then taken
+    instead of training one. Returns the arrays of each client, fitted to all readings that it knows
+    before the test set, and the forecasts for validation and test.
+    """
+    known: dict[str, Trained] = {}
+
+    def fitted(wanted: str) -> Trained:
+        rules = baselines.find(wanted)
+        if isinstance(rules, Standard):
+            return _standard(wanted, dataset, boosting)
+        if wanted == RECEIVED and received is not None:
+            return _as_received(received, dataset, boosting)
+        assert isinstance(rules, Further)
+        known.update((member, fitted(member)) for member in rules.needs if member not in known)
+        return rules.trained(dataset, boosting, known)
+
+    trained = fitted(name)
+    assert trained.stored is not None
+    return [trained.stored(i) for i in range(len(dataset.clients))], trained.predict
+
+
+def _standard(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
     whole, clients = dataset.refit(), range(len(dataset.clients))
+    sent = [0] * len(clients)
     if STANDARD[name].module == "trees":
         models = trees.of_each_client(name, dataset, boosting)
-        stored = [_trees(models[i], trees.unit_of(whole, i)) for i in clients]
-        return stored, trees.forecasts(dataset, models, boosting)
-    stored = [dict(_regression(name, whole, i)) for i in clients]
+        arrays = [trees.stored(models[i].texts, trees.unit_of(whole, i)) for i in clients]
+        return Trained(trees.forecasts(dataset, models, boosting), sent, (), arrays.__getitem__)
+    arrays = [dict(_regression(name, whole, i)) for i in clients]
     if boosting.levels:
         predict = getattr(MODULES[STANDARD[name].module], name)(whole)
         for i in clients:
-            stored[i]["residuals"] = targets.residuals(whole, predict, i, boosting.levels)
-    return stored, fits(boosting)[name](dataset)
+            arrays[i]["residuals"] = targets.residuals(whole, predict, i, boosting.levels)
+    return Trained(fits(boosting)[name](dataset), sent, (), arrays.__getitem__)
 
 
-def _trees(model: trees.TreeModel, unit: Unit) -> Arrays:
-    texts = {
-        f"trees_{k}": np.frombuffer(text.encode(), np.uint8) for k, text in enumerate(model.texts)
-    }
-    return texts | {"unit": np.array([unit.change, unit.mean, unit.deviation])}
+def _as_received(received: Arrays, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
+    """The trees that others have grown, in the unit of the one client of a dataset."""
+    stages = [dataset, dataset.refit()] if dataset.is_rehearsal else [dataset]
+    units = [trees.unit_of(stage, 0) for stage in stages]
+    each = [trees.stored(trees.texts_of(received), unit) for unit in units]
+    levels = len(boosting.levels)
+    predicts = [trees.restored("lightgbm_lags", arrays, dataset, levels) for arrays in each]
+    return Trained(by_set(dataset, *predicts), [0], (), lambda _: each[-1])
+
+
+def received_of(baselines: Baselines, name: str, stored: Arrays) -> Arrays | None:
+    """What stored arrays have of the baseline `RECEIVED`; None if they do not need it."""
+    if name == RECEIVED:
+        return stored
+    rules = baselines.find(name)
+    needed = rules.needs if isinstance(rules, Further) else ()
+    parts = (received_of(baselines, member, part_of(stored, member)) for member in needed)
+    return next((part for part in parts if part), None)
+
+
+def part_of(stored: Arrays, member: str) -> Arrays:
+    """What is stored of a baseline that another one needs."""
+    start = f"{member}/"
+    return {key.removeprefix(start): a for key, a in stored.items() if key.startswith(start)}
 
 
 def _regression(name: str, dataset: Dataset, client: int) -> Iterator[tuple[str, Floats]]:
@@ -68,13 +125,22 @@ def _regression(name: str, dataset: Dataset, client: int) -> Iterator[tuple[str,
         yield "coefficients", np.stack(rows)
 
 
-def restore(name: str, stored: Arrays, dataset: Dataset, levels: int) -> Predict:
+def restore(
+    baselines: Baselines, name: str, stored: Arrays, dataset: Dataset, levels: int
+) -> Predict:
     """Forecasts of the windows of a client, which has a dataset of its own, given its arrays and
     the number of levels."""
+    rules = baselines.find(name)
+    if isinstance(rules, Further):
+        return rules.restored(
+            stored,
+            dataset,
+            levels,
+            lambda member: restore(baselines, member, part_of(stored, member), dataset, levels),
+        )
     module = STANDARD[name].module
     if module == "trees":
-        texts = [stored[f"trees_{k}"].tobytes().decode() for k in range(max(levels, 1))]
-        return trees.restored(name, texts, Unit(*stored["unit"].tolist()), dataset, levels)
+        return trees.restored(name, stored, dataset, levels)
     if module == "naive":
         predict: Predict = getattr(MODULES[module], name)(dataset)
     else:

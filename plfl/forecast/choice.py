@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.config.named import STANDARD
+from plfl.config.named import STANDARD, Standard
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.fitting import AS_RECEIVED
@@ -125,9 +125,9 @@ class Forecasters:
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             if model.baseline:
-                standard = STANDARD[name]
-                trains = standard.module != "naive"
-                if minutes < standard.reach + WEEK or (trains and is_short):
+                rules = model.study.baselines.find(name)
+                is_naive = isinstance(rules, Standard) and not rules.trains
+                if (rules.trains and is_short) or (is_naive and minutes < rules.reach + WEEK):
                     continue
             elif "global" not in model.models:
                 continue

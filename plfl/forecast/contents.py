@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 from plfl import __version__, plugins
 from plfl.base.files import digest
 from plfl.baselines import BASELINE
+from plfl.baselines.model import Arrays
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
-from plfl.experiments.stored_baselines import Arrays
 from plfl.results.records import ConformalWidths, Model, Models
 from plfl.study import FORMAT, Cell, Study
 

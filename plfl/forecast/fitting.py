@@ -5,8 +5,8 @@ between clients, and trains its personal part, or everything if everything is sh
 passes is chosen on the last fifth of the readings. With less than two weeks of readings, a model
 that is shared as a whole stays as received (docs/map.md).
 
-A baseline is fitted anew to all readings. Its settings, too, are chosen on the last fifth. So are
-the own trees of a meter, on the shared ones, which stay.
+A baseline is fitted anew to all readings, but for trees that others have grown. Its settings, too,
+are chosen on the last fifth. So are the own trees of a meter, on the shared ones, which stay.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.named import STANDARD
 from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
-from plfl.experiments.stored_baselines import boosting_of, fit
+from plfl.experiments.stored_baselines import boosting_of, fit, received_of
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
@@ -79,12 +78,14 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
     first, cut = dataset.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
-    trains = STANDARD[model.baseline].module != "naive" or bool(model.widths)
+    trains = study.baselines.find(model.baseline).trains or bool(model.widths)
     if trains and (cut == first or not all(len(dataset.starts(0, split)) for split in sets)):
         raise DataError(
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
-    (arrays,), predict = fit(model.baseline, dataset, boosting_of(study))
+    known = study.baselines, model.baseline
+    received = received_of(*known, next(iter(model.fitted.values())))
+    (arrays,), predict = fit(*known, dataset, boosting_of(study), received)
     widths: ConformalWidths = {}
     if model.widths:
         forecasts = predict(0, dataset.starts(0, "validation"))

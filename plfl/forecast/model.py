@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.config.named import CALENDAR, STANDARD
+from plfl.baselines.model import Arrays
+from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
 from plfl.data import covariates, meters
 from plfl.data.checks import check_finite, check_stamps, counted
@@ -26,7 +27,7 @@ from plfl.data.features import assemble, resampled
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
-from plfl.experiments.stored_baselines import Arrays, restore, storable
+from plfl.experiments.stored_baselines import restore, storable
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
@@ -53,7 +54,7 @@ class ForecastModel(Contents):
         before its first row are replaced by the last load, as in training."""
         windows = self.study.windows
         sizes = windows.look_back, windows.look_ahead, self.interval
-        reach = STANDARD[self.baseline].reach if self.baseline else 0
+        reach = self.study.baselines.find(self.baseline).reach if self.baseline else 0
         back = reach // self.interval - windows.look_ahead
         return max(covariates.reach(windows.covariates, *sizes), back + 3 if back > 0 else 0)
 
@@ -189,7 +190,8 @@ class ForecastModel(Contents):
             return task.predictions(dataset, 0, starts, outputs.double().numpy())
         self._check_model(model)
         levels = len(task.levels) if isinstance(task, Quantiles) else 0
-        return restore(self.baseline, self.fitted[client], dataset, levels)(0, starts)
+        known, stored = self.study.baselines, self.fitted[client]
+        return restore(known, self.baseline, stored, dataset, levels)(0, starts)
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
@@ -485,7 +487,7 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     width = study.window_shape.inputs
     fitting = {
         "cell": header.cell in study.cells
-        or (is_baseline and header.cell.method in storable(study.baselines.names)),
+        or (is_baseline and header.cell.method in storable(study.baselines)),
         "columns": len(header.columns) == width,
         "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS)
         and all(np.isfinite([s.offset, s.scale]).all() for s in scalings.values()),

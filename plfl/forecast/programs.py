@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plfl.baselines import features as designs
+from plfl.baselines.further import Further
+from plfl.baselines.model import Arrays
+from plfl.baselines.trees import texts_of
 from plfl.config.named import STANDARD
 from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform
 from plfl.data import covariates
 from plfl.data.dataset import WEEK
 from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
-from plfl.experiments.stored_baselines import Arrays
+from plfl.experiments.stored_baselines import part_of
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
 from plfl.models.trees import Group
 from plfl.tasks import task_of
+from plfl.tasks.quantiles import Quantiles
 
 DAY = WEEK // 7
 
@@ -198,13 +202,24 @@ class ScaledNetwork(nn.Module):
 
 
 class Boosters(nn.Module):
-    """LightGBM's trees with what they read."""
+    """LightGBM's trees with what they read; the mean, if there are several models."""
 
-    def __init__(self, name: str, stored: Arrays, scaling: Scaling):
+    def __init__(
+        self,
+        name: str,
+        model: Contents,
+        stored: Arrays,
+        scaling: Scaling,
+        received: Sequence[Callable[[Past], Tensor]] = (),
+    ):
+        """`received`: forecasts that they read, too."""
         super().__init__()
         self.name, self.scaling = name, scaling
+        self.received, self.known = received, _modules(received)
+        task = task_of(model.study)
+        self.levels = len(task.levels) if isinstance(task, Quantiles) else 1
         self.unit = torch.from_numpy(stored["unit"])
-        texts = [stored[f"trees_{k}"].tobytes().decode() for k in range(len(stored) - 1)]
+        texts = texts_of(stored)
         trees = [[Tree.of(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
@@ -223,7 +238,8 @@ class Boosters(nn.Module):
         loads = self.trees(read.flatten(0, 1)).unflatten(0, (-1, horizons))
         if self.name != "lightgbm":
             loads = past.last[:, None] + self.unit[0] * loads
-        return one_target(loads[..., 0]) if loads.shape[2] == 1 else loads
+        loads = loads.unflatten(2, (-1, self.levels)).sort(-1).values.mean(2)
+        return one_target(loads[..., 0]) if self.levels == 1 else loads
 
     def _features(self, past: Past) -> Tensor:
         """What trees read of windows (B, H, K)."""
@@ -237,7 +253,29 @@ class Boosters(nn.Module):
             return past.for_each(torch.cat([changes, covariates, past.further], 1))
         lags = (past.season_lags - past.last[:, None]) / self.unit[0]
         parts = [past.for_each(changes), lags, past.for_each(level(self.unit, past.last))]
-        return torch.cat([*parts, past.calendar(4), past.for_each(past.further)], 2)
+        parts += [past.calendar(4), past.for_each(past.further)]
+        for forecaster in self.received:
+            loads = forecaster(past).reshape(past.loads.shape[0], len(past.ahead), -1)
+            parts.append((loads - past.last[:, None]) / self.unit[0])
+        return torch.cat(parts, 2)
+
+
+class Weighted(nn.Module):
+    """The weighted sum of forecasters."""
+
+    def __init__(self, parts: Sequence[Callable[[Past], Tensor]], weights: list[float]):
+        super().__init__()
+        self.parts, self.weights, self.known = parts, weights, _modules(parts)
+
+    def forward(self, past: Past) -> Tensor:
+        """Loads as those of the forecasters."""
+        pairs = zip(self.parts, self.weights, strict=True)
+        return torch.stack([weight * part(past) for part, weight in pairs if weight]).sum(0)
+
+
+def _modules(forecasters: Sequence[Callable[[Past], Tensor]]) -> nn.ModuleList:
+    """Those that are modules, so that they become parts of another one."""
+    return nn.ModuleList(part for part in forecasters if isinstance(part, nn.Module))
 
 
 def one_target(loads: Tensor) -> Tensor:
@@ -276,10 +314,23 @@ def regression(name: str, fitted: Tensor, past: Past) -> Tensor:
 
 def of_baseline(model: Contents, client: str) -> Callable[[Past], Tensor]:
     """The forecaster of a client by a stored baseline."""
-    name, stored = model.baseline, model.fitted[client]
+    return _of_baseline(model, model.baseline, model.fitted[client], model.scalings[client])
+
+
+def _of_baseline(
+    model: Contents, name: str, stored: Arrays, scaling: Scaling
+) -> Callable[[Past], Tensor]:
+    rules = model.study.baselines.find(name)
+    if isinstance(rules, Further):
+        members = [
+            _of_baseline(model, member, part_of(stored, member), scaling) for member in rules.needs
+        ]
+        if "weights" in stored:
+            return Weighted(members, stored["weights"].tolist())
+        return Boosters("lightgbm_lags", model, stored, scaling, members)
     module = STANDARD[name].module
     if module == "trees":
-        return Boosters(name, stored, model.scalings[client])
+        return Boosters(name, model, stored, scaling)
     forecaster: Callable[[Past], Tensor] = partial(naive, name)
     if module == "linear":
         forecaster = partial(regression, name, torch.from_numpy(stored["coefficients"]))

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
-from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
@@ -69,21 +68,21 @@ def _wanted(tables: Tables, state: str) -> list[str]:
     scores = tables.baselines
     scores = scores[(scores["state"] == state) & (scores["split"] == "validation")]
     by_client = scores.pivot_table(index="client", columns="baseline", values="mase", dropna=False)
-    names = [name for name in storable(tables.study.baselines.names) if name in by_client]
+    names = [name for name in storable(tables.study.baselines) if name in by_client]
     by_client = by_client[names]
     best = {*by_client.dropna(how="all").idxmin(axis=1), tables.best_baseline(state)}
     scored = by_client.notna().any()
     return [
         name
         for name in names
-        if scored[name] and (name in best or STANDARD[name].module == "naive")
+        if scored[name] and (name in best or not tables.study.baselines.find(name).trains)
     ]
 
 
 def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: Path) -> None:
     """Fit a baseline as for its scores and write it as a file of models."""
     task = task_of(study)
-    fitted, predict = fit(name, dataset, boosting_of(study))
+    fitted, predict = fit(study.baselines, name, dataset, boosting_of(study))
     widths: ConformalWidths = {}
     if task.widening != "none":
         each = [

@@ -21,6 +21,12 @@ from plfl.tasks import task_of
 from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables
 
 WINDOWS = {"scaling": "per_client", "horizons": 3}
+FURTHER = [
+    {"name": "lightgbm_bagged", "models": 2},
+    {"name": "lightgbm_federated", "turns": 2},
+    {"name": "lightgbm_stacked", "models": 2, "of": ["lightgbm_federated"]},
+    {"name": "combined_received", "of": ["ridge", "lightgbm_bagged", "lightgbm_stacked"]},
+]
 QUANTILES = {"name": "quantiles", "conformal": "personal"}
 
 
@@ -41,17 +47,19 @@ def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
     ids=["point", "quantiles", "history", "adaptive"],
 )
 def test_stored_baselines_give_the_recorded_scores(blocks: dict[str, Any]) -> None:
-    study = study_of(**blocks, baselines={"trees": 5})
+    study = study_of(**blocks, baselines={"trees": 5, "further": FURTHER})
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
-    names = storable(study.baselines.names)
+    names = storable(study.baselines)
     if not dataset.covariates.shape[1]:
         names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
-    found = evaluate("XX", dataset, TreeSettings.of(study.baselines), task_of(study)).scores
+    assert {*names} >= {rules["name"] for rules in FURTHER}
+    settings, further = TreeSettings.of(study.baselines), study.baselines.further
+    found = evaluate("XX", dataset, settings, task_of(study), further).scores
     scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]
     scored = {name for name, _ in scores.dropna().index}
-    assert {"lightgbm_lags", "ridge_lags"} <= scored
+    assert {"lightgbm_lags", "ridge_lags", "combined_received"} <= scored
     for name in scored.intersection(names):
         model = kept(study, dataset, name)
         for i, client in enumerate(model.clients):

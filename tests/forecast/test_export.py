@@ -21,6 +21,7 @@ from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
 from plfl.pipeline.models import keep_baseline
 from plfl.plugins.registry import Algorithm, available
+from tests.forecast.test_baselines import FURTHER
 from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
 from tests.forecast.test_model import trained as train_to
 from tests.helpers.refusals import naming
@@ -112,12 +113,14 @@ SEVERAL = {"windows": {**RECIPE, "horizons": 3}, "task": QUARTILES}
     [
         (["naive_weeks", "lightgbm"], {"windows": {"look_ahead": 2}}),
         (["persistence", "linear", "ridge"], {"windows": {"horizons": 2}}),
-        (["ridge_lags", "lightgbm_lags", "lightgbm_covariates"], SEVERAL),
+        (["ridge_lags", "lightgbm_lags", "lightgbm_covariates", "combined_received"], SEVERAL),
+        (["lightgbm_bagged", "combined_received"], {"windows": {"look_ahead": 2}}),
     ],
 )
 def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
     """What they forecast is what `predict` has from LightGBM itself."""
-    study = study_of(**blocks, model=MLP, baselines={"trees": 5, "leaves": 7})
+    trees = {"trees": 5, "leaves": 7, "further": FURTHER}
+    study = study_of(**blocks, model=MLP, baselines=trees)
     write_tables(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
     for name in names:

@@ -1,18 +1,21 @@
 """Baselines that a study lists under `baselines.further`, one file each, or in plug-ins."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from plfl.base.errors import PlflError
 from plfl.baselines import find
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.model import Predict, Trained, again
+from plfl.baselines.model import Arrays, Predict, Trained, again
 from plfl.baselines.targets import with_residuals
 from plfl.baselines.trees import TreeSettings
 from plfl.config.named import STANDARD, BaselineRules
 from plfl.data.dataset import Dataset
+
+Member: TypeAlias = Callable[[str], Predict]
+"""The restored forecasts of a baseline, by its name."""
 
 
 class Further(BaselineRules):
@@ -60,8 +63,26 @@ class Further(BaselineRules):
             raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
         return [known[name] for name in self.needs]
 
+    def stored_members(self, known: Mapping[str, Trained], client: int) -> Arrays:
+        """What a client needs of those, with their names before a slash."""
+        arrays: Arrays = {}
+        for name, member in zip(self.needs, self.members(known), strict=True):
+            assert member.stored is not None
+            arrays |= {f"{name}/{key}": array for key, array in member.stored(client).items()}
+        return arrays
+
+    def restored(self, stored: Arrays, dataset: Dataset, levels: int, member: Member) -> Predict:
+        """Forecasts of the windows of a client, which has a dataset of its own, given what
+        `Trained.stored` has made, the number of levels of quantiles, and the restored forecasts of
+        a baseline that it needs, by name."""
+        raise NotImplementedError
+
     def with_costs(
-        self, predict: Predict, dataset: Dataset, known: Mapping[str, Trained]
+        self,
+        predict: Predict,
+        dataset: Dataset,
+        known: Mapping[str, Trained],
+        stored: Callable[[int], Arrays],
     ) -> Trained:
         """Its forecasts, and what each client sends for the baselines that it needs: messages or
         raw data that several of them need are sent once."""
@@ -71,4 +92,5 @@ class Further(BaselineRules):
         for source in origins:
             what = "" if find(source).crosses == "raw data" else source
             sent[what] = np.maximum(sent.get(what, 0), known[source].sent)
-        return Trained(predict, np.sum([*sent.values()], axis=0).tolist(), tuple(origins))
+        total = np.sum([*sent.values()], axis=0)
+        return Trained(predict, total.tolist(), tuple(origins), stored)

@@ -4,13 +4,14 @@ Source: Bates and Granger (1969), "The Combination of Forecasts", Operational Re
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from plfl.baselines.further import Further
-from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines.further import Further, Member
+from plfl.baselines.model import Arrays, Floats, Predict, Rows, Trained
 from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 
@@ -33,6 +34,8 @@ class Combined(Further):
         "weights on the last weeks of its history."
     )
 
+    is_storable: ClassVar[bool] = True
+
     of: list[str] = Field(min_length=1)
     """Baselines that stand before it."""
 
@@ -46,7 +49,14 @@ class Combined(Further):
         predicts = [member.predict for member in self.members(known)]
         clients = range(len(dataset.clients))
         weights = [self._weights(dataset, client, predicts, boosting.levels) for client in clients]
-        return self.with_costs(_weighted(dataset, predicts, weights), dataset, known)
+
+        def stored(client: int) -> Arrays:
+            return {"weights": weights[client][0]} | self.stored_members(known, client)
+
+        return self.with_costs(_weighted(dataset, predicts, weights), dataset, known, stored)
+
+    def restored(self, stored: Arrays, dataset: Dataset, levels: int, member: Member) -> Predict:
+        return partial(_mean, [member(name) for name in self.needs], stored["weights"])
 
     def _weights(
         self, dataset: Dataset, client: int, predicts: Sequence[Predict], levels: Sequence[float]
@@ -70,14 +80,19 @@ def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[F
         validation = dataset.starts(client, "validation")
         first = np.isin(starts, validation[: len(validation) // 2])
         row = np.where(first, 1, np.where(np.isin(starts, validation), 2, 0))
-        mean: Floats | float = 0.0
-        for member, shares in zip(predicts, weights[client].T, strict=True):
-            forecast = member(client, starts)
-            share = shares[row].reshape(-1, *[1] * (forecast.ndim - 1))
-            mean = mean + np.where(share == 0, 0.0, share * forecast)
-        return np.asarray(mean, float)
+        return _mean(predicts, weights[client].T[:, row], client, starts)
 
     return predict
+
+
+def _mean(predicts: Sequence[Predict], weights: Floats, client: int, starts: Rows) -> Floats:
+    """The forecasts of a client by members with weights (K,), or (K, W) of each window."""
+    mean: Floats | float = 0.0
+    for predict, shares in zip(predicts, weights, strict=True):
+        forecast = predict(client, starts)
+        share = shares.reshape(-1, *[1] * (forecast.ndim - 1))
+        mean = mean + np.where(share == 0, 0.0, share * forecast)
+    return np.asarray(mean, float)
 
 
 def best_weights(truth: Floats, forecasts: Floats, levels: Floats) -> Floats:

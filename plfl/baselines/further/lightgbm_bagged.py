@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from plfl.baselines import trees
-from plfl.baselines.further import Further
-from plfl.baselines.model import Floats, Rows, Trained
+from plfl.baselines.further import Further, Member
+from plfl.baselines.model import Arrays, Predict, Trained, mean_of
 from plfl.data.dataset import Dataset
 
 
@@ -27,17 +26,28 @@ class LightgbmBagged(Further):
         "drawn windows and features, for each client alone."
     )
 
+    is_storable: ClassVar[bool] = True
+
     models: int = Field(5, ge=2)
     """Models of each client."""
 
     def trained(
         self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
     ) -> Trained:
-        drawn = [replace(boosting, draw=k) for k in range(1, self.models + 1)]
-        inputs = [member.predict for member in self.members(known)]
-        bags = [trees.lightgbm_lags(dataset, sample, inputs) for sample in drawn]
+        received = [member.predict for member in self.members(known)]
+        bags = [
+            trees.of_each_client("lightgbm_lags", dataset, replace(boosting, draw=k), received)
+            for k in range(1, self.models + 1)
+        ]
 
-        def mean(client: int, starts: Rows) -> Floats:
-            return np.asarray(np.mean([bag(client, starts) for bag in bags], axis=0), float)
+        def stored(client: int) -> Arrays:
+            texts = [text for models in bags for text in models[client].texts]
+            unit = trees.unit_of(dataset.refit(), client)
+            return trees.stored(texts, unit) | self.stored_members(known, client)
 
-        return self.with_costs(mean, dataset, known)
+        mean = mean_of([trees.forecasts(dataset, models, boosting) for models in bags])
+        return self.with_costs(mean, dataset, known, stored)
+
+    def restored(self, stored: Arrays, dataset: Dataset, levels: int, member: Member) -> Predict:
+        received = [member(name) for name in self.needs]
+        return trees.restored("lightgbm_lags", stored, dataset, levels, received)

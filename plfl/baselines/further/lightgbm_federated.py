@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from plfl.baselines import trees
-from plfl.baselines.further import Further
-from plfl.baselines.model import Trained
+from plfl.baselines.further import Further, Member
+from plfl.baselines.model import Arrays, Predict, Trained
 from plfl.config.named import Crosses
 from plfl.data.dataset import Dataset
 from plfl.federated.channel import Channel
@@ -27,6 +27,9 @@ class LightgbmFederated(Further):
         "they send sums of gradients and counts, not readings."
     )
     crosses: ClassVar[Crosses] = "models"
+
+    is_storable: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
 
     turns: int | None = Field(None, ge=2)
     """As of `lightgbm_others`; null: all take part."""
@@ -48,7 +51,14 @@ class LightgbmFederated(Further):
                 sent[client].append(int(size))
         # A client is in one federation; the others are those without another group.
         means = [round(np.mean(sizes)) if sizes else 0 for sizes in sent]
-        return Trained(trees.forecasts(dataset, models, boosting), means)
+
+        def stored(client: int) -> Arrays:
+            return trees.stored(models[client].texts, trees.unit_of(dataset.refit(), client))
+
+        return Trained(trees.forecasts(dataset, models, boosting), means, (), stored)
+
+    def restored(self, stored: Arrays, dataset: Dataset, levels: int, member: Member) -> Predict:
+        return trees.restored("lightgbm_lags", stored, dataset, levels)
 
 
 class Growing:

@@ -7,7 +7,7 @@ import numpy as np
 
 from plfl.baselines import trees
 from plfl.baselines.further import Further
-from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines.model import Predict, Trained, mean_of
 from plfl.config.named import Crosses
 from plfl.data.dataset import WEEK, Dataset
 from plfl.tasks.metrics import pinball
@@ -61,8 +61,4 @@ def _mean_of_best(
     else:
         errors = [float(np.abs(truth - forecast).mean()) for forecast in forecasts]
     half = np.argsort(errors, kind="stable")[: -(-len(predicts) // 2)]
-
-    def mean(client: int, starts: Rows) -> Floats:
-        return np.asarray(np.mean([predicts[j](client, starts) for j in half], axis=0), float)
-
-    return mean
+    return mean_of([predicts[j] for j in half])
