@@ -14,7 +14,7 @@ import numpy as np
 
 from plfl.baselines import linear, targets, trees
 from plfl.baselines.further import Further
-from plfl.baselines.model import Arrays, Floats, Predict, Rows, Trained, by_set
+from plfl.baselines.model import Arrays, Floats, Predict, Rows, Trained
 from plfl.config.named import STANDARD, Standard
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
@@ -92,12 +92,9 @@ def _standard(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> Trai
 
 def _as_received(received: Arrays, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
     """The trees that others have grown, in the unit of the one client of a dataset."""
-    stages = [dataset, dataset.refit()] if dataset.is_rehearsal else [dataset]
-    units = [trees.unit_of(stage, 0) for stage in stages]
-    each = [trees.stored(trees.texts_of(received), unit) for unit in units]
-    levels = len(boosting.levels)
-    predicts = [trees.restored("lightgbm_lags", arrays, dataset, levels) for arrays in each]
-    return Trained(by_set(dataset, *predicts), [0], (), lambda _: each[-1])
+    arrays = trees.stored(trees.texts_of(received), trees.unit_of(dataset.refit(), 0))
+    predict = trees.restored("lightgbm_lags", arrays, dataset, len(boosting.levels))
+    return Trained(predict, [0], (), lambda _: arrays)
 
 
 def received_of(baselines: Baselines, name: str, stored: Arrays) -> Arrays | None:

@@ -8,11 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import plfl
 from plfl.base.errors import DataError
 from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
+from plfl.pipeline.models import keep_baseline
 from plfl.study import Study
-from tests.forecast.test_model import MLP, RECIPE, study_of, trained
+from tests.forecast.test_baselines import FURTHER
+from tests.forecast.test_model import MLP, RECIPE, study_of, trained, write_tables
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -152,3 +155,27 @@ def test_intervals_get_the_mean_widths_of_the_others(task: dict, ends: list[str]
     assert (low <= found["forecast"]).all() and (found["forecast"] <= high).all()
     new.save("new.safetensors")
     pd.testing.assert_frame_equal(load("new.safetensors").predict(newcomer()), found)
+
+
+def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> None:
+    study = study_of(baselines={"trees": 5, "further": FURTHER})
+    write_tables()
+    dataset = plfl.load_dataset(study, "XX")
+    file = Path("m.safetensors")
+    keep_baseline(study, "XX", "lightgbm_federated", dataset, file)
+    model = load(file)
+    new = [model.adapt(newcomer(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
+    forecasts = [found.predict(newcomer(factor)) for found, factor in zip(new, (1, 3), strict=True)]
+    np.testing.assert_allclose(forecasts[1]["forecast"], 3 * forecasts[0]["forecast"], rtol=1e-6)
+    assert new[0].fitted["d"]["trees_0"].tobytes() == model.fitted["a"]["trees_0"].tobytes()
+    keep_baseline(study, "XX", "combined_received", dataset, file)
+    combined = load(file)
+    readings = newcomer(rows=96 * 14)
+    fitted = combined.adapt(readings, "d").fitted["d"]
+    assert fitted["weights"].sum() == pytest.approx(1) and fitted["weights"].min() >= 0
+    name = "lightgbm_stacked/lightgbm_federated/trees_0"
+    assert fitted[name].tobytes() == combined.fitted["a"][name].tobytes()
+    for own in ("lightgbm_bagged/trees_0", "ridge/coefficients"):
+        assert fitted[own].tobytes() != combined.fitted["a"][own].tobytes()
+    with naming(DataError, "too few readings"):
+        combined.adapt(newcomer(rows=40), "d")
