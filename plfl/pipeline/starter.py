@@ -77,11 +77,13 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
 
 def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead) -> dict[str, Any]:
     """A study that forecasts from the last day, the loads a day and a week before the target, and
-    the calendar, with a fast model and one optimiser; also for each meter as if it were new."""
+    the calendar, with a fast model and one optimiser; also for each meter as if it were new. The
+    baselines are those of docs/map.md."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
     if short := too_short(exports):
         keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
+    own = ["naive_day", "ridge", "lightgbm_bagged"]
     covariates = [{"name": "lags", "days": [1, 7]}, {"name": "level"}, {"name": "calendar"}]
     return {
         "data": {
@@ -108,6 +110,17 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
             "seeds": [1, 2, 3],
         },
         "federation": {"rounds": 20, "evaluate_every": 1, "batch_size": 64, "loss": "mae"},
+        "baselines": {
+            "trees": 60,
+            "search": {"leaves": [7, 31], "learning_rate": [0.1, 0.3]},
+            "max_bin": 31,
+            "further": [
+                {"name": "lightgbm_bagged", "models": 3},
+                {"name": "lightgbm_federated", "turns": 2},
+                {"name": "combined", "of": own},
+                {"name": "combined_received", "of": [*own, "lightgbm_federated"]},
+            ],
+        },
     }
 
 
