@@ -10,6 +10,7 @@ import pytest
 import plfl
 from plfl.base.errors import DataError
 from plfl.baselines.trees import TreeSettings
+from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.stored_baselines import storable
@@ -37,30 +38,36 @@ def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
 
 
 @pytest.mark.parametrize(
-    "blocks",
+    ("blocks", "wanted"),
     [
-        {},
-        {"windows": {**RECIPE, **WINDOWS}, "task": QUANTILES, "model": MLP},
-        {"windows": {"scaling": "per_client", "history": 1}},
-        {"task": {"conformal": "adaptive"}, "windows": {"look_ahead": 20}},
+        ({}, [rules["name"] for rules in FURTHER]),
+        (
+            {"windows": {**RECIPE, **WINDOWS}, "task": QUANTILES, "model": MLP},
+            ["combined_received"],  # it has the others as members
+        ),
+        ({"windows": {"scaling": "per_client", "history": 1}}, []),
+        ({"task": {"conformal": "adaptive"}, "windows": {"look_ahead": 20}}, []),
     ],
     ids=["point", "quantiles", "history", "adaptive"],
 )
-def test_stored_baselines_give_the_recorded_scores(blocks: dict[str, Any]) -> None:
-    study = study_of(**blocks, baselines={"trees": 5, "further": FURTHER})
+def test_stored_baselines_give_the_recorded_scores(
+    blocks: dict[str, Any], wanted: list[str]
+) -> None:
+    listed = FURTHER if wanted else []
+    study = study_of(**blocks, baselines={"trees": 5, "further": listed})
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
     names = storable(study.baselines)
     if not dataset.covariates.shape[1]:
         names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
-    assert {*names} >= {rules["name"] for rules in FURTHER}
+    assert {*names} >= {*wanted}
     settings, further = TreeSettings.of(study.baselines), study.baselines.further
     found = evaluate("XX", dataset, settings, task_of(study), further).scores
     scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]
     scored = {name for name, _ in scores.dropna().index}
-    assert {"lightgbm_lags", "ridge_lags", "combined_received"} <= scored
-    for name in scored.intersection(names):
+    assert {"lightgbm_lags", "ridge_lags", *wanted} <= scored
+    for name in scored.intersection([*STANDARD, *wanted]).intersection(names):
         model = kept(study, dataset, name)
         for i, client in enumerate(model.clients):
             readings = model.read(Path(f"meters/{client}.csv"))
