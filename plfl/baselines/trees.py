@@ -190,7 +190,7 @@ def restored(
 ) -> Predict:
     """Forecasts of the later windows of a client, a `dataset` of its own, by what is stored of its
     models, which are of a baseline with this name: their mean, if there are several for each of the
-    `levels`."""
+    `levels`; NaN without any."""
     import lightgbm
 
     design, changes = _OWN[name]
@@ -198,6 +198,8 @@ def restored(
         design = _with_received(design, received, dataset, 0)
     windows = TreeWindows(dataset, design, changes, (Unit(*stored["unit"].tolist()),))
     models = [lightgbm.Booster(model_str=text) for text in texts_of(stored)]
+    if not models:
+        return partial(_missing, dataset, levels)
     size = max(levels, 1)
     each = [models[k : k + size] for k in range(0, len(models), size)]
     return mean_of([partial(_predict, windows, boosters, levels > 0) for boosters in each])
@@ -214,12 +216,16 @@ def forecasts(dataset: Dataset, models: Mapping[int, TreeModel], boosting: TreeS
 
     def of_stage(stage: int, client: int, starts: Rows) -> Floats:
         if client not in models:
-            shape = dataset.truth(starts).shape
-            levels = (dataset.horizons, len(boosting.levels)) if boosting.levels else shape[1:]
-            return np.full((len(starts), *levels), np.nan)
+            return _missing(dataset, len(boosting.levels), client, starts)
         return models[client].stages[stage](client, starts)
 
     return by_set(dataset, *[partial(of_stage, k) for k in range(1 + dataset.is_rehearsal)])
+
+
+def _missing(dataset: Dataset, levels: int, _client: int, starts: Rows) -> Floats:
+    """The forecasts of a client without a model."""
+    shape = (len(starts), dataset.horizons, levels) if levels else dataset.truth(starts).shape
+    return np.full(shape, np.nan)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from plfl.base.errors import DataError
 from plfl.baselines import features as designs
 from plfl.baselines.further import Further
 from plfl.baselines.model import Arrays
@@ -220,6 +221,8 @@ class Boosters(nn.Module):
         self.levels = len(task.levels) if isinstance(task, Quantiles) else 1
         self.unit = torch.from_numpy(stored["unit"])
         texts = texts_of(stored)
+        if not texts:
+            raise DataError(f"{name}: no other meter has trained a model for this one")
         trees = [[Tree.of(tree) for tree in text.split("\nTree=")[1:]] for text in texts]
         sizes = [len(tree.value) for output in trees for tree in output]
         self.trees = Group(len(texts), max(map(len, trees)), max(2, *sizes)).double()
@@ -270,7 +273,7 @@ class Weighted(nn.Module):
     def forward(self, past: Past) -> Tensor:
         """Loads as those of the forecasters."""
         pairs = zip(self.parts, self.weights, strict=True)
-        return torch.stack([weight * part(past) for part, weight in pairs if weight]).sum(0)
+        return torch.stack([weight * part(past) for part, weight in pairs]).sum(0)
 
 
 def _modules(forecasters: Sequence[Callable[[Past], Tensor]]) -> nn.ModuleList:
@@ -322,11 +325,11 @@ def _of_baseline(
 ) -> Callable[[Past], Tensor]:
     rules = model.study.baselines.find(name)
     if isinstance(rules, Further):
-        members = [
-            _of_baseline(model, member, part_of(stored, member), scaling) for member in rules.needs
-        ]
+        weights = stored.get("weights", np.ones(len(rules.needs)))
+        used = [member for member, weight in zip(rules.needs, weights, strict=True) if weight]
+        members = [_of_baseline(model, name, part_of(stored, name), scaling) for name in used]
         if "weights" in stored:
-            return Weighted(members, stored["weights"].tolist())
+            return Weighted(members, weights[weights != 0].tolist())
         return Boosters("lightgbm_lags", model, stored, scaling, members)
     module = STANDARD[name].module
     if module == "trees":

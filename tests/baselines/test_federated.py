@@ -351,13 +351,28 @@ def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
     data = dataset(clients=2, days=25)
     tried = TreeSettings(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
-    (found, few, _), (both, more, _) = (
+    (found, few, *_), (both, more, *_) = (
         LightgbmFederated().trained(data, one, {})
         for one in (TreeSettings(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
     )
     starts = data.starts(0, "test")
     np.testing.assert_array_equal(found(0, starts), both(0, starts))
     assert (np.array(more) > few).all()  # the other trial crossed, too
+
+
+@pytest.mark.parametrize("levels", [(), (0.1, 0.5)])
+def test_without_others_there_is_no_forecast(levels: tuple[float, ...]) -> None:
+    data = dataset(clients=1, days=20)
+    settings = TreeSettings(trees=5, levels=levels)
+    federated = LightgbmFederated(turns=2)
+    trained = federated.trained(data, settings, {})
+    starts = data.starts(0, "test")
+    wanted = trained.predict(0, starts)
+    assert np.isnan(wanted).all()
+    assert trained.stored is not None
+    arrays = trained.stored(0)
+    restored = federated.restored(arrays, data, len(levels), lambda _: trained.predict)
+    np.testing.assert_array_equal(restored(0, starts), wanted)
 
 
 def test_quantiles_are_ordered() -> None:

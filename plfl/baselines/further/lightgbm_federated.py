@@ -53,7 +53,8 @@ class LightgbmFederated(Further):
         means = [round(np.mean(sizes)) if sizes else 0 for sizes in sent]
 
         def stored(client: int) -> Arrays:
-            return trees.stored(models[client].texts, trees.unit_of(dataset.refit(), client))
+            texts = models[client].texts if client in models else ()
+            return trees.stored(texts, trees.unit_of(dataset.refit(), client))
 
         return Trained(trees.forecasts(dataset, models, boosting), means, (), stored)
 
