@@ -69,7 +69,7 @@ class Packed(bytes):
     """Numbers as bytes, with the numbers for those on the machine that packed them."""
 
     numbers: NDArray[Any]
-    """A kind after the other (2, N / 2), in the type in which they are sent."""
+    """(N,), in the type in which they are sent."""
 
 
 class Noise(NamedTuple):
@@ -305,14 +305,14 @@ def packed(numbers: Floats) -> Packed:
     other. Whole sums of gradients, which may be negative, are stored as 0, −1, 1, −2, … and then
     the first bytes of all numbers, the second ones, and so on: zeros stand together.
     """
-    split = numbers.reshape(-1, 2).T
-    kind = bisect_right(ABOVE, np.abs(split).max(initial=0))
-    short = split.astype(WIDTHS[kind])
-    if not (short == split).all():
-        kind, short = len(ABOVE), split
-    stored = short.copy()
+    largest = max(numbers.max(initial=0), -numbers.min(initial=0))
+    kind = bisect_right(ABOVE, largest)
+    short = numbers.astype(WIDTHS[kind])
+    if not (short == numbers).all():
+        kind, short = len(ABOVE), numbers
+    stored = short.reshape(-1, 2).T.copy()
     if kind < len(ABOVE):
-        stored[0] = (short[0] << 1) ^ (short[0] >> (8 * short.itemsize - 1))
+        stored[0] = (stored[0] << 1) ^ (stored[0] >> (8 * short.itemsize - 1))
     by_place = stored.reshape(-1).view(np.uint8).reshape(-1, short.itemsize).T
     message = Packed(bytes([kind]) + compressed(by_place.tobytes()))
     message.numbers = short
@@ -320,14 +320,14 @@ def packed(numbers: Floats) -> Packed:
 
 
 def _stored(content: bytes, kind: int) -> NDArray[Any]:
-    """The numbers (2, N / 2) in the content of a message of this kind."""
+    """The numbers (N,) in the content of a message of this kind."""
     width = np.dtype(WIDTHS[kind])
     by_place = np.frombuffer(content, np.uint8).reshape(width.itemsize, -1)
     stored = by_place.T.copy().view(width).reshape(2, -1)
     if kind < len(ABOVE):
         unsigned = stored[0].view(f"u{width.itemsize}")
         stored[0] = (unsigned >> 1).view(width) ^ -(stored[0] & 1)
-    return stored
+    return stored.T.ravel()
 
 
 def unpacked(*messages: bytes) -> Floats:
@@ -338,10 +338,10 @@ def unpacked(*messages: bytes) -> Floats:
         else _stored(zlib.decompress(message[1:]), message[0])
         for message in messages
     )
-    split: Floats = 0.0 + first
+    total: Floats = 0.0 + first
     for numbers in others:
-        split += numbers
-    return split.T.ravel()
+        total += numbers
+    return total
 
 
 NOTHING = packed(np.empty(0))
