@@ -16,6 +16,7 @@ from plfl.baselines.further.combined_pooled import CombinedPooled
 from plfl.baselines.further.combined_received import CombinedReceived
 from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
 from plfl.baselines.further.lightgbm_federated import LightgbmFederated
+from plfl.baselines.further.lightgbm_others import LightgbmOthers
 from plfl.baselines.further.lightgbm_stacked import LightgbmStacked
 from plfl.baselines.model import Floats, Predict, Rows, Trained
 from plfl.config.sections import Baselines
@@ -136,10 +137,13 @@ def test_messages_that_two_members_need_are_counted_once() -> None:
         LightgbmFederated(turns=2),
         LightgbmStacked(models=2, of=["lightgbm_federated"]),
         CombinedReceived(of=["ridge", "lightgbm_federated", "lightgbm_stacked"]),
+        LightgbmOthers(turns=2),
+        CombinedPooled(of=["lightgbm_pooled", "lightgbm_others"]),
     ]
     table = evaluate("XX", dataset(days=20), FEW, None, further).scores
     sent = table.groupby("baseline")["bytes"].max()
     assert sent["combined_received"] == sent["lightgbm_stacked"] == sent["lightgbm_federated"] > 0
+    assert sent["combined_pooled"] == sent["lightgbm_others"] == sent["lightgbm_pooled"]  # raw data
 
 
 def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError
+from plfl.forecast.choice import Forecasters
 from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
 from plfl.pipeline.models import keep_baseline
@@ -179,3 +180,20 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
         assert fitted[own].tobytes() != combined.fitted["a"][own].tobytes()
     with naming(DataError, "too few readings"):
         combined.adapt(newcomer(rows=40), "d")
+
+
+def test_a_young_meter_compares_the_trees_of_others_but_no_own_ones() -> None:
+    study = study_of(baselines={"trees": 5, "further": FURTHER})
+    write_tables()
+    dataset = plfl.load_dataset(study, "XX")
+    Path("models").mkdir()
+    names = ["naive_day", "lightgbm_bagged", "lightgbm_federated"]
+    files = [f"{name}.safetensors" for name in names]
+    for name, file in zip(names, files, strict=True):
+        keep_baseline(study, "XX", name, dataset, Path("models", file))
+    kept = Forecasters(Path())
+    kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
+    for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):
+        choice, _ = kept.of_new("d", newcomer(rows=96 * days))
+        mentioned = {choice.name, *(name for name in names if name in choice.why)}
+        assert mentioned == {*tried}, days
