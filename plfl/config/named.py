@@ -214,7 +214,7 @@ class Standard:
     @property
     def needs_a_week(self) -> bool:
         """Whether it needs no training, and no more than a week of readings."""
-        return self.module == "naive" and self.reach <= 7 * 24 * 60
+        return not self.trains and self.reach <= 7 * 24 * 60
 
 
 STANDARD = {

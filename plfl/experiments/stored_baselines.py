@@ -50,27 +50,28 @@ def fit(
     name: str,
     dataset: Dataset,
     boosting: trees.TreeSettings,
-    received: Arrays | None = None,
+    known: dict[str, Trained],
 ) -> tuple[list[Arrays], Predict]:
     """Fit a baseline as `plfl.experiments.baselines.evaluate` does, and those that it needs.
 
-    `received`: what another client has of the baseline `RECEIVED`, whose model is then taken
-    instead of training one. Returns the arrays of each client, fitted to all readings that it knows
-    before the test set, and the forecasts for validation and test.
+    `known`: baselines that are fitted already, by name; those that are fitted here are added.
+    Returns the arrays of each client, fitted to all readings that it knows before the test set, and
+    the forecasts for validation and test.
     """
-    known: dict[str, Trained] = {}
 
-    def fitted(wanted: str) -> Trained:
+    def add(wanted: str) -> None:
+        if wanted in known:
+            return
         rules = baselines.find(wanted)
-        if isinstance(rules, Standard):
-            return _standard(wanted, dataset, boosting)
-        if wanted == RECEIVED and received is not None:
-            return _as_received(received, dataset, boosting)
-        assert isinstance(rules, Further)
-        known.update((member, fitted(member)) for member in rules.needs if member not in known)
-        return rules.trained(dataset, boosting, known)
+        if isinstance(rules, Further):
+            for member in rules.needs:
+                add(member)
+            known[wanted] = rules.trained(dataset, boosting, known)
+        else:
+            known[wanted] = _standard(wanted, dataset, boosting)
 
-    trained = fitted(name)
+    add(name)
+    trained = known[name]
     assert trained.stored is not None
     return [trained.stored(i) for i in range(len(dataset.clients))], trained.predict
 
@@ -90,21 +91,24 @@ def _standard(name: str, dataset: Dataset, boosting: trees.TreeSettings) -> Trai
     return Trained(fits(boosting)[name](dataset), sent, (), arrays.__getitem__)
 
 
-def _as_received(received: Arrays, dataset: Dataset, boosting: trees.TreeSettings) -> Trained:
-    """The trees that others have grown, in the unit of the one client of a dataset."""
-    arrays = trees.stored(trees.texts_of(received), trees.unit_of(dataset.refit(), 0))
+def as_received(
+    baselines: Baselines,
+    name: str,
+    stored: Arrays,
+    dataset: Dataset,
+    boosting: trees.TreeSettings,
+) -> dict[str, Trained]:
+    """What the one client of a dataset takes as it is from another client's arrays of a baseline:
+    the trees of `RECEIVED`, in its own unit, if the baseline needs them."""
+    if name != RECEIVED:
+        rules = baselines.find(name)
+        taken: dict[str, Trained] = {}
+        for member in rules.needs if isinstance(rules, Further) else ():
+            taken |= as_received(baselines, member, part_of(stored, member), dataset, boosting)
+        return taken
+    arrays = trees.stored(trees.texts_of(stored), trees.unit_of(dataset.refit(), 0))
     predict = trees.restored("lightgbm_lags", arrays, dataset, len(boosting.levels))
-    return Trained(predict, [0], (), lambda _: arrays)
-
-
-def received_of(baselines: Baselines, name: str, stored: Arrays) -> Arrays | None:
-    """What stored arrays have of the baseline `RECEIVED`; None if they do not need it."""
-    if name == RECEIVED:
-        return stored
-    rules = baselines.find(name)
-    needed = rules.needs if isinstance(rules, Further) else ()
-    parts = (received_of(baselines, member, part_of(stored, member)) for member in needed)
-    return next((part for part in parts if part), None)
+    return {RECEIVED: Trained(predict, [0], (), lambda _: arrays)}
 
 
 def part_of(stored: Arrays, member: str) -> Arrays:

@@ -23,7 +23,7 @@ from plfl.base.errors import DataError
 from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
-from plfl.experiments.stored_baselines import boosting_of, fit, received_of
+from plfl.experiments.stored_baselines import as_received, boosting_of, fit
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
@@ -83,9 +83,9 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
         raise DataError(
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
-    known = study.baselines, model.baseline
-    received = received_of(*known, next(iter(model.fitted.values())))
-    (arrays,), predict = fit(*known, dataset, boosting_of(study), received)
+    what, boosting = (study.baselines, model.baseline), boosting_of(study)
+    known = as_received(*what, next(iter(model.fitted.values())), dataset, boosting)
+    (arrays,), predict = fit(*what, dataset, boosting, known)
     widths: ConformalWidths = {}
     if model.widths:
         forecasts = predict(0, dataset.starts(0, "validation"))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines import BASELINE
+from plfl.baselines.model import Trained
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
@@ -51,9 +52,10 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
+        fitted: dict[str, Trained] = {}
         for name in _wanted(tables, state):
             file = index.parent / f"{state}-{name}.safetensors"
-            keep_baseline(study, state, name, dataset, file)
+            keep_baseline(study, state, name, dataset, file, fitted)
             labels = {"state": state, "sharing": BASELINE, "cell": name}
             rows.append({**labels, "file": file.name})
     kept = {row["file"] for row in rows}
@@ -79,10 +81,12 @@ def _wanted(tables: Tables, state: str) -> list[str]:
     ]
 
 
-def keep_baseline(study: Study, state: str, name: str, dataset: Dataset, file: Path) -> None:
-    """Fit a baseline as for its scores and write it as a file of models."""
+def keep_baseline(
+    study: Study, state: str, name: str, dataset: Dataset, file: Path, known: dict[str, Trained]
+) -> None:
+    """Fit a baseline as for its scores and write it as a file of models. `known`: see `fit`."""
     task = task_of(study)
-    fitted, predict = fit(study.baselines, name, dataset, boosting_of(study))
+    fitted, predict = fit(study.baselines, name, dataset, boosting_of(study), known)
     widths: ConformalWidths = {}
     if task.widening != "none":
         each = [

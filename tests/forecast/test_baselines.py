@@ -33,7 +33,7 @@ QUANTILES = {"name": "quantiles", "conformal": "personal"}
 
 def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
     file = Path(f"{name}.safetensors")
-    keep_baseline(study, "XX", name, dataset, file)
+    keep_baseline(study, "XX", name, dataset, file, {})
     return load(file)
 
 
@@ -101,3 +101,17 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     assert errors[0].abs().mean() < errors[1].abs().mean()
     new.save("new.safetensors")
     pd.testing.assert_frame_equal(load("new.safetensors").predict(readings), found)
+
+
+def test_what_is_fitted_for_one_baseline_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(baselines={"trees": 5, "further": FURTHER})
+    write_tables()
+    dataset, known = plfl.load_dataset(study, "XX"), {}
+    keep_baseline(study, "XX", "combined_received", dataset, Path("first.safetensors"), known)
+    monkeypatch.setattr("plfl.baselines.trees.trained", None)  # nothing is trained any more
+    again = Path("again.safetensors")
+    keep_baseline(study, "XX", "lightgbm_bagged", dataset, again, known)
+    arrays, members = read_arrays(again)[0], read_arrays(Path("first.safetensors"))[0]
+    for name, array in arrays.items():
+        number, _, key = name.partition(".")
+        np.testing.assert_array_equal(array, members[f"{number}.lightgbm_bagged/{key}"])

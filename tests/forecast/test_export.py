@@ -124,7 +124,7 @@ def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> 
     write_tables(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
     for name in names:
-        keep_baseline(study, "XX", name, dataset, Path("m.safetensors"))
+        keep_baseline(study, "XX", name, dataset, Path("m.safetensors"), {})
         model = load("m.safetensors")
         readings = model.read(Path("meters/a.csv"))
         readings.iloc[500:540] = np.nan

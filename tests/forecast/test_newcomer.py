@@ -163,13 +163,13 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
     file = Path("m.safetensors")
-    keep_baseline(study, "XX", "lightgbm_federated", dataset, file)
+    keep_baseline(study, "XX", "lightgbm_federated", dataset, file, {})
     model = load(file)
     new = [model.adapt(newcomer(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
     forecasts = [found.predict(newcomer(factor)) for found, factor in zip(new, (1, 3), strict=True)]
     np.testing.assert_allclose(forecasts[1]["forecast"], 3 * forecasts[0]["forecast"], rtol=1e-6)
     assert new[0].fitted["d"]["trees_0"].tobytes() == model.fitted["a"]["trees_0"].tobytes()
-    keep_baseline(study, "XX", "combined_received", dataset, file)
+    keep_baseline(study, "XX", "combined_received", dataset, file, {})
     combined = load(file)
     readings = newcomer(rows=96 * 14)
     fitted = combined.adapt(readings, "d").fitted["d"]
@@ -190,7 +190,7 @@ def test_a_young_meter_compares_the_trees_of_others_but_no_own_ones() -> None:
     names = ["naive_day", "lightgbm_bagged", "lightgbm_federated"]
     files = [f"{name}.safetensors" for name in names]
     for name, file in zip(names, files, strict=True):
-        keep_baseline(study, "XX", name, dataset, Path("models", file))
+        keep_baseline(study, "XX", name, dataset, Path("models", file), {})
     kept = Forecasters(Path())
     kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
     for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):
