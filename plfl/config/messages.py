@@ -3,7 +3,7 @@ path, value, what is allowed and the most similar name."""
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, get_args
@@ -50,7 +50,10 @@ def read(path: str | Path) -> object:
     """The content of a YAML file. ConfigError: it is missing or is not YAML, or a block has a
     duplicate key (PyYAML would silently keep the last one)."""
     try:
-        return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+        loader = _Loader(Path(path).read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        misread = list(dict.fromkeys(_misread(node, "", set()))) if node else []
+        content: object = loader.construct_document(node) if node else None
     except FileNotFoundError:
         raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
     except IsADirectoryError:
@@ -58,6 +61,36 @@ def read(path: str | Path) -> object:
     except Exception as error:  # a malformed value can raise any error inside PyYAML
         message = " ".join(str(error).split())
         raise ConfigError(str(path), [f"cannot be read as YAML: {message}"]) from None
+    if misread:
+        raise ConfigError(str(path), misread)
+    return content
+
+
+_NOT_AS_WRITTEN = re.compile(r"[-+]?0+[1-7]\d+|.*[:_].*")
+"""Numbers that YAML 1.1 may read as others than people do: 010 is 8, 1:30 is 90, 1_5 is 15."""
+
+
+def _misread(node: yaml.Node, path: str, visited: set[int]) -> Iterator[str]:
+    """A line for each number below a node whose value is not what its digits say. `path`: that of
+    the node; `visited`: nodes that need no further visit, since an alias repeats them."""
+    if id(node) in visited:
+        return
+    visited.add(id(node))
+    inside: list[tuple[object, yaml.Node]] = []
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _misread(key, path, visited)
+            inside.append((key.value, value))
+    elif isinstance(node, yaml.SequenceNode):
+        inside = [*enumerate(node.value)]
+    elif node.tag.endswith((":int", ":float")) and _NOT_AS_WRITTEN.fullmatch(node.value):
+        value = yaml.safe_load(node.value)
+        yield (
+            f"{path}: YAML reads {node.value} as the number {value}; write the number without a "
+            f"leading 0, ':' or '_', or put a text in quotes: '{node.value}'"
+        )
+    for key, value in inside:
+        yield from _misread(value, f"{path}.{key}".lstrip("."), visited)
 
 
 class _Loader(yaml.SafeLoader):

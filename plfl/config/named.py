@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails
 
 from plfl import plugins
 from plfl.config.messages import allowed, refusal
@@ -119,17 +119,10 @@ def chosen(
     try:
         kind = cls.model_validate(keys)
     except ValidationError as error:
-        problems += [_again(problem) for problem in error.errors()]
+        problems += [registry.repeated(problem) for problem in error.errors()]
     if problems:
         raise ValidationError.from_exception_data(what, problems)
     return kind
-
-
-def _again(error: ErrorDetails) -> InitErrorDetails:
-    """An error that pydantic found, to be raised with others."""
-    given = error.get("ctx", {}) | {"message": error["msg"]}
-    kind = PydanticCustomError(error["type"], "{message}", given)
-    return {"type": kind, "loc": error["loc"], "input": error["input"]}
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,24 @@ import importlib
 import inspect
 import pkgutil
 import textwrap
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import pairwise
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, create_model
-from pydantic_core import CoreSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from plfl.base.errors import PlflError
 
@@ -27,6 +37,27 @@ class Section(BaseModel):
     """A block of keys. Unknown keys are refused; values do not change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse_truth_values(cls, raw: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse `yes` and `off` for a number, which pydantic takes for 1 and 0; with all other
+        errors of the block."""
+        problems = list(_misused_truth_values(cls, raw)) if isinstance(raw, dict) else []
+        try:
+            section = validate(raw)
+        except ValidationError as error:
+            if not problems:
+                raise
+            misused = {problem["loc"][0] for problem in problems}
+            problems += [
+                repeated(detail)
+                for detail in error.errors()
+                if not (isinstance(detail["input"], bool) and detail["loc"][0] in misused)
+            ]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return section
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
@@ -53,6 +84,59 @@ class Section(BaseModel):
         for key, text in cls.meanings().items():
             properties[key].setdefault("description", text)
         return schema
+
+
+@cache
+def _number_keys(cls: type[Section]) -> frozenset[str]:
+    """The keys of a block that take numbers, alone or in lists and by name, and no truth values."""
+    types_of = {key: {*_types_in(field.annotation)} for key, field in cls.model_fields.items()}
+    return frozenset(
+        key for key, types in types_of.items() if types & {int, float} and not types & {bool, Any}
+    )
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation is made of, `int` and `str` of `dict[str, int]`."""
+    parts = get_args(annotation)
+    for part in parts:
+        yield from _types_in(part)
+    if not parts and (annotation is Any or isinstance(annotation, type)):
+        yield annotation
+
+
+def _misused_truth_values(cls: type[Section], raw: dict[Any, Any]) -> Iterator[InitErrorDetails]:
+    """Errors about the truth values in the keys of a block that take only numbers."""
+    reason = (
+        "it is no truth value, as which YAML reads yes, no, on and off; write a number, or a text "
+        "in quotes"
+    )
+    number_keys = _number_keys(cls)
+    for key in [key for key in raw if key in number_keys]:
+        for place, value in _leaves(raw[key], key):
+            if isinstance(value, bool):
+                kind = PydanticCustomError("truth_value", reason)  # type: ignore[arg-type]
+                yield {"type": kind, "loc": place, "input": value}
+
+
+def _leaves(value: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """The single values in lists and mappings, with their places. Numbers lie at most in lists of a
+    mapping; YAML can nest without end."""
+    items: Iterable[tuple[str | int, Any]] = ()
+    if len(place) <= 3 and isinstance(value, dict):
+        items = value.items()
+    elif len(place) <= 3 and isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        yield place, value
+    for key, item in items:
+        yield from _leaves(item, *place, key)
+
+
+def repeated(error: ErrorDetails) -> InitErrorDetails:
+    """An error that pydantic found, to be raised with others."""
+    context = error.get("ctx", {}) | {"message": error["msg"]}
+    kind = PydanticCustomError(error["type"], "{message}", context)
+    return {"type": kind, "loc": error["loc"], "input": error["input"]}
 
 
 @cache

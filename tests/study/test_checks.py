@@ -104,6 +104,14 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"name": "a" * 101}, ("at most 100 characters",)),
     ({"baselines.leave_out": ["persistence"]}, ("lightgbm_pooled",)),
     ({"grid.method": ["feddyn"]}, ("grid:", "feddyn", "adam and fedadagrad")),
+    # A truth value is no number, alone, in a list, by name or in a block that a name selects.
+    ({"federation.rounds": True}, ("True is not allowed", "write a number")),
+    ({"windows.look_back": True}, ("True is not allowed",)),
+    ({"grid.seeds": [1, True]}, ("grid.seeds.1:", "True is not allowed")),
+    ({"data.clients": {"NY": True}}, ("data.clients.NY:", "True is not allowed")),
+    ({"data.meters.missing": [False]}, ("data.meters.missing.0:", "quotes")),
+    ({"model.hidden": False}, ("False is not allowed",)),
+    ({"hyperparameters.client_opt.adam.lr": True}, ("True is not allowed",)),
 ]
 """Configurations, and what the line about their last key names: the value, what is allowed.
 
@@ -164,6 +172,17 @@ def merged(configurations: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for block, given in configuration.items():
             raw[block] = raw.get(block, {}) | given
     return raw
+
+
+def test_a_misused_truth_value_is_told_once_with_the_other_errors_of_its_block() -> None:
+    raw = {"federation": {"rounds": True, "batch_size": 0}, "data": {"clients": {"NY": False}}}
+    lines = [line.split(": ")[0] for line in problems(raw)]
+    assert lines == ["data.clients.NY", "federation.rounds", "federation.batch_size"]
+
+
+def test_a_truth_value_on_an_axis_of_numbers_is_refused() -> None:
+    (problem,) = problems({"grid": {"federation.rounds": [True, 3]}})
+    assert problem.startswith("federation.rounds: True is not allowed")
 
 
 @pytest.mark.parametrize("mistakes", [OF_KEYS, OF_AXES, OF_NAMES, BETWEEN_KEYS])

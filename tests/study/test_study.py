@@ -44,6 +44,30 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
         Study.load(twice)
 
 
+@pytest.mark.parametrize(
+    ("line", "key", "number"),
+    [
+        ("grid: {seeds: [7, 010]}", "grid.seeds.1", "8"),
+        ("federation: {rounds: 1:30}", "federation.rounds", "90"),
+        ("federation: {participation: 0_0.5}", "federation.participation", "0.5"),
+        ("data: {meters: {only: [1_2]}}", "data.meters.only.0", "12"),
+    ],
+)
+def test_a_number_that_yaml_reads_as_another_is_refused(
+    tmp_path: Path, line: str, key: str, number: str
+) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text(line)
+    with naming(ConfigError, f"{key}: YAML reads", f"the number {number};", "quotes"):
+        Study.load(file)
+
+
+def test_a_number_that_yaml_reads_as_it_is_written_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("grid: {seeds: [0, 007, 0x10, 08, 20]}")
+    assert Study.load(file).grid.seeds == [0, 7, 16, 8, 20]
+
+
 def settings(cell: str, **blocks: dict[str, Any]) -> dict[str, Any]:
     study = Study.parse(blocks, "test")
     return study.settings(next(c for c in study.cells if str(c) == cell))
