@@ -23,6 +23,7 @@ from tqdm import tqdm
 from benchmarks.privacy import attacks
 from benchmarks.privacy.attacks import Kinds, Numbers
 from plfl.base.errors import ConfigError, PlflError
+from plfl.base.spreadsheets import write_csv
 from plfl.base.text import printed
 from plfl.config.sections import FederationSettings
 from plfl.data.dataset import Dataset
@@ -35,7 +36,6 @@ from plfl.federated.privacy.mechanism import clipped
 from plfl.federated.round import run
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.results.records import write_csv
 from plfl.study import Cell, Study
 from plfl.study.checks import sends_only_updates
 from plfl.tasks import Objective

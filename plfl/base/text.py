@@ -1,4 +1,4 @@
-"""Text for terminals and spreadsheets, made safe if others wrote it."""
+"""Text for terminals, made safe if others wrote it."""
 
 import re
 from collections.abc import Sequence
@@ -7,8 +7,6 @@ from typing import Any, TextIO
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal obeys instead of showing: control characters except tabs and line
 ends, and marks that change the direction of writing."""
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of a text that spreadsheets evaluate."""
 
 
 def visible(text: str) -> str:
@@ -18,15 +16,6 @@ def visible(text: str) -> str:
     'meter\\x1b[2J'
     """
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def harmless(value: Any) -> Any:
-    """A value for a CSV file: a text that a spreadsheet would evaluate begins with an apostrophe.
-
-    >>> harmless("=1+1"), harmless(-1.0)
-    ("'=1+1", -1.0)
-    """
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def some(names: Sequence[str], most: int) -> str:

@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the table; what could not be scored, and who has drifted, goes to standard error."""
     import pandas as pd
 
+    from plfl.base.spreadsheets import as_csv
     from plfl.forecast.backtest import backtest
     from plfl.forecast.choice import Forecasters
 
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
                 "these readings",
                 file=sys.stderr,
             )
-    text = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g", lineterminator="\n")
+    text = as_csv(pd.DataFrame(rows), digits=4)
     if options.out is None:
         print(text, end="")
     else:

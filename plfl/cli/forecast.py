@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
-    from plfl.forecast.output import Form, as_csv, write
+    from plfl.forecast.output import Form, table_as_csv, write
 
     kept = Forecasters(options.file) if options.file.is_dir() else None
     _check(options, kept is not None)
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     suffix = reader.study.data.sample_suffix
     print(f"{named}{suffix}: {form.unit_of_loads}", file=sys.stderr)
     if options.out is None:
-        print(as_csv(table), end="")
+        print(table_as_csv(table), end="")
     else:
         write(options.out, table)
         print(f"wrote {options.out}", file=sys.stderr)

@@ -7,15 +7,15 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pandas as pd
 
-from plfl.base.errors import DataError, PlflError
+from plfl.base.errors import DataError
 from plfl.base.files import atomic
+from plfl.base.spreadsheets import as_csv, write_workbook
 
 FORMATS = (".csv", ".parquet", ".xlsx", ".json")
 STANDARD_TIME = "local standard time"
@@ -112,9 +112,9 @@ def _zone(name: str) -> ZoneInfo:
         ) from None
 
 
-def as_csv(table: pd.DataFrame) -> str:
+def table_as_csv(table: pd.DataFrame) -> str:
     """A table as CSV; the time is written even if all stamps are midnights."""
-    return _plain(table, str).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return as_csv(_plain(table, str))
 
 
 def _plain(table: pd.DataFrame, stamp_of: Callable[[pd.Timestamp], str]) -> pd.DataFrame:
@@ -127,7 +127,7 @@ def write(path: Path, table: pd.DataFrame) -> None:
     """Write a table in the format of its name, one of `FORMATS`; PlflError without a package."""
     suffix, file = path.suffix.lower(), io.BytesIO()
     if suffix == ".csv":
-        file.write(as_csv(table).encode())
+        file.write(table_as_csv(table).encode())
     elif suffix == ".json":
         rows = _plain(table, pd.Timestamp.isoformat)
         document = json.loads(rows.to_json(orient="records"))
@@ -135,15 +135,13 @@ def write(path: Path, table: pd.DataFrame) -> None:
     elif suffix == ".parquet":
         table.to_parquet(file)
     else:
-        _workbook(table).to_excel(file, sheet_name="forecasts", index=False, engine="openpyxl")
+        write_workbook(_local(table), file, "forecasts")
     with atomic(path) as temporary:
         temporary.write_bytes(file.getvalue())
 
 
-def _workbook(table: pd.DataFrame) -> pd.DataFrame:
+def _local(table: pd.DataFrame) -> pd.DataFrame:
     """A table with the times that clocks show, because cells of a workbook have no offset."""
-    if not find_spec("openpyxl"):
-        raise PlflError('a workbook needs openpyxl; install it with pip install "plfl[xlsx]"')
     columns = table.select_dtypes("datetimetz").columns
     local = table.assign(**{name: table[name].dt.tz_localize(None) for name in columns})
     if len(columns):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import PlflError, ResultsError
-from plfl.base.files import atomic
+from plfl.base.spreadsheets import harmless, write_csv
 from plfl.baselines import BASELINE
 from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
@@ -48,10 +48,11 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
         if list(before) != COLUMNS:
             raise PlflError(f"{older}: its columns are {list(before)}, but a row's are {COLUMNS}")
         comparable = before["version"].isin(board["version"]) | (not len(board))
-        board = pd.concat([before[comparable], board]).drop_duplicates("method", keep="last")
+        board = pd.concat([before[comparable], board])
+    # A file has `harmless` names.
+    board = board[~board["method"].map(harmless).duplicated(keep="last")]
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
-    with atomic(file) as temporary:
-        board.to_csv(temporary, index=False)
+    write_csv(board, file)
     return board["method"].tolist()
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.baselines.model import Trained
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.stored_baselines import boosting_of, fit, storable
 from plfl.forecast.contents import describe
-from plfl.results.records import TRAINED, ConformalWidths, Models, write_csv, write_models
+from plfl.results.records import TRAINED, ConformalWidths, Models, write_models
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
 from plfl.tasks import task_of

@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic, digest, sha256
+from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.records import CELL, MODELS, read_about
 from plfl.results.tables import Tables, fitting
@@ -288,7 +289,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     name=f"{prefix}{state}-{BASELINE} {name}",
                     params=_texts({**here, **about}),
                     points=list(_of_baseline(scores, federation.rounds)),
-                    clients=scores[scores["split"] == "test"].to_csv(index=False),
+                    clients=as_csv(scores[scores["split"] == "test"], digits=12),
                 )
 
 
@@ -374,4 +375,4 @@ def _clients(rows: pd.DataFrame) -> str:
     scores.columns = scores.columns.map("_".join)
     train = rows[(rows["split"] == "train") & (rows["model"] == "local")]
     sent = train.groupby("client")[[column for column in SENT if column in train]].sum()
-    return str(scores.join(sent, how="outer").to_csv())
+    return as_csv(scores.join(sent, how="outer").reset_index(), digits=12)

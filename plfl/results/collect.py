@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import known
@@ -25,7 +26,6 @@ from plfl.results.records import (
     cell_digest,
     join_tables,
     write_about,
-    write_csv,
     write_table,
 )
 from plfl.results.tables import Tables

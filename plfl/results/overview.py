@@ -21,11 +21,12 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError
+from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.comparisons import FILE, ORIGINS, duel, lead, places, read, table
 from plfl.results.contest import Contender, Variant
-from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about, write_csv
+from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
 from plfl.results.scores import AXES, Forecaster, best, those
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting

@@ -53,7 +53,6 @@ from pydantic import BaseModel, Field
 from plfl import __version__
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, write_text
-from plfl.base.text import harmless
 from plfl.study import FORMAT
 
 Model = Literal["local", "global"]
@@ -143,15 +142,6 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
     )
     with atomic(path) as temporary:
         pq.write_table(marked, temporary, compression="zstd", write_page_checksum=True)
-
-
-def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV, with six significant digits and `harmless` texts."""
-    safe = table.rename(columns=harmless)
-    for column in safe.select_dtypes(["object", "string", "category"]):
-        safe[column] = safe[column].map(harmless)
-    with atomic(path) as temporary:
-        safe.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_table(path: Path) -> pd.DataFrame:

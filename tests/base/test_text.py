@@ -1,18 +1,15 @@
-"""Names from other people's files do nothing to terminals and spreadsheets."""
+"""Names from other people's files do nothing to terminals."""
 
 import doctest
 import io
 import unicodedata
-from pathlib import Path
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base import text
 from plfl.base.errors import ConfigError, DataError
-from plfl.results.records import write_csv
 
 HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
 
@@ -39,18 +36,6 @@ def test_what_the_command_prints_is_safe(invoke) -> None:
     stream = io.StringIO()
     print(HOSTILE, file=text.Visible(stream))
     assert stream.getvalue() == "meter\\x1b]0;title\\x07\\x1b[2J\\u202e\n"
-
-
-def test_a_spreadsheet_evaluates_nothing(tmp_path: Path) -> None:
-    names = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "school", "a=b"]
-    table = pd.DataFrame({"client": names, "=mase": [-0.5] * len(names)})
-    for kind in ("object", "category"):
-        write_csv(table.astype({"client": kind}), tmp_path / "table.csv")
-        read = pd.read_csv(tmp_path / "table.csv")
-        assert list(read) == ["client", "'=mase"]
-        assert read["client"].tolist() == [f"'{name}" for name in names[:5]] + names[5:]
-        assert (read["'=mase"] == -0.5).all(), "numbers stay numbers"
-    assert table["client"].tolist() == names
 
 
 def test_what_the_encoding_of_a_terminal_does_not_have_is_escaped() -> None:

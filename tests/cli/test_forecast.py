@@ -11,7 +11,7 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.cli import main as cli
 from plfl.cli.common import for_each_meter
-from plfl.forecast.output import as_csv
+from plfl.forecast.output import table_as_csv
 from tests.cli.test_main import CELL, project
 
 __all__ = ["project"]  # a fixture
@@ -44,7 +44,7 @@ def test_the_next_hour_or_everything(model: str, invoke) -> None:
 def test_midnights_have_a_time_too() -> None:
     stamps = pd.DatetimeIndex(["2018-12-01"])
     table = pd.DataFrame({"timestamp": stamps, "forecast": [1.5], "made_at": stamps})
-    assert as_csv(table).splitlines()[1] == "2018-12-01 00:00:00,1.5,2018-12-01 00:00:00"
+    assert table_as_csv(table).splitlines()[1] == "2018-12-01 00:00:00,1.5,2018-12-01 00:00:00"
 
 
 def test_a_register_is_no_load(model: str, caplog: pytest.LogCaptureFixture) -> None:
