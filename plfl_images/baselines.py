@@ -35,11 +35,15 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
         for i, client in enumerate(of_seed.clients.tolist()):
             labels = of_seed.pool.labels[of_seed.parts[i]]
             majority = np.bincount(labels).argmax() if len(labels) else 0
-            every = {split: np.full(len(of_seed.starts(i, split)), majority) for split in EVALUATED}
-            several = len(np.unique(labels)) > 1
+            predictions_by_split = {
+                split: np.full(len(of_seed.starts(i, split)), majority) for split in EVALUATED
+            }
+            has_several_labels = len(np.unique(labels)) > 1
             by_name = {
-                "majority": every,
-                "logistic_own": _answers(of_seed, of_seed.parts[i]) if several else every,
+                "majority": predictions_by_split,
+                "logistic_own": _answers(of_seed, of_seed.parts[i])
+                if has_several_labels
+                else predictions_by_split,
                 "logistic_pooled": pooled,
             }
             about = {"state": state, "seed": seed, "client": client}
@@ -56,11 +60,11 @@ def _answers(dataset: ImageDataset, images: NDArray[np.int64]) -> dict[str, Labe
     from sklearn.linear_model import LogisticRegression  # takes a second
 
     pixels = dataset.features.reshape(len(dataset.pool.labels), -1)
-    fitted = LogisticRegression(max_iter=ITERATIONS).fit(
+    regression = LogisticRegression(max_iter=ITERATIONS).fit(
         pixels[images], dataset.pool.labels[images]
     )
     parts = {"validation": dataset.validation, "test": dataset.test}
-    return {split: fitted.predict(pixels[part]) for split, part in parts.items()}
+    return {split: regression.predict(pixels[part]) for split, part in parts.items()}
 
 
 def _scores(truth: Labels, answers: Labels, shares: NDArray[np.float64]) -> dict[str, float]:

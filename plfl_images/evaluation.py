@@ -16,7 +16,7 @@ from plfl.training.task import Engine
 from plfl_images import softmax
 from plfl_images.data.dataset import ImageDataset
 
-TOGETHER = 100
+IMAGES_PER_PASS = 100
 """Images that a model reads at a time: what its layers return then fits into the caches."""
 
 
@@ -51,8 +51,8 @@ class CommonEvaluator:
         tables = []
         for split, starts in self.starts.items():
             parts = [
-                torch.stack(self.engine.predict(models, [some.to(rows.device)] * len(models)))
-                for some in torch.from_numpy(starts).split(TOGETHER)
+                torch.stack(self.engine.predict(models, [block.to(rows.device)] * len(models)))
+                for block in torch.from_numpy(starts).split(IMAGES_PER_PASS)
             ]
             outputs = torch.cat(parts, dim=1)
             scores = image_scores(cast("ImageDataset", dataset), starts, outputs, model_of)
@@ -104,5 +104,5 @@ def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:
     for i, digest in enumerate(digests):
         firsts.setdefault(digest, i)
     numbers = {digest: k for k, digest in enumerate(firsts)}
-    which = np.array([numbers[digest] for digest in digests])
-    return rows if len(firsts) == len(rows) else rows[[*firsts.values()]], which
+    number_of_model = np.array([numbers[digest] for digest in digests])
+    return rows if len(firsts) == len(rows) else rows[[*firsts.values()]], number_of_model

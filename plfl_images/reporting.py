@@ -50,8 +50,8 @@ class ImageReporting(Reporting):
 
         images = cast("ImageDataset", sources.of(study.data).read(study, dataset))
         scores = evaluate(state, images, study.grid.seeds)
-        none = pd.DataFrame({"state": [], "baseline": []})
-        return scores, none, none
+        empty_table = pd.DataFrame({"state": [], "baseline": []})
+        return scores, empty_table, empty_table
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl_images.results import classification

@@ -43,14 +43,14 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Value:
     return divergence(logits, one_hot(labels, logits))
 
 
-def without_label(taught: Tensor, labels: Tensor, temperature: float) -> Tensor:
+def without_label(teacher: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """softmax(z_T / T) of a teacher over all classes except the label, where it is 0."""
-    label = one_hot(labels, taught).bool()
-    q: Tensor = torch.softmax(taught.masked_fill(label, -torch.inf) / temperature, -1)
+    label = one_hot(labels, teacher).bool()
+    q: Tensor = torch.softmax(teacher.masked_fill(label, -torch.inf) / temperature, -1)
     return q
 
 
-def corrected(taught: Tensor, labels: Tensor, ratios: Tensor, temperature: float) -> Tensor:
+def corrected(teacher: Tensor, labels: Tensor, ratios: Tensor, temperature: float) -> Tensor:
     """FedADC+'s corrected teacher p̂ (arXiv 2012.09102, eq. 8 and 9).
 
     p̂_i = (1 − ρ_i) p_i for i ≠ y, and the rest is p̂_y. It is computed as p_y + Σ ρ_i p_i, which is
@@ -62,16 +62,16 @@ def corrected(taught: Tensor, labels: Tensor, ratios: Tensor, temperature: float
         ratios: ρ (..., C), fractions of the client's labels relative to its largest fraction.
         temperature: τ of p = softmax(z_T / τ).
     """
-    p = torch.softmax(taught / temperature, -1)
-    kept, label = ratios * p, one_hot(labels, taught)
-    given = (kept * (1 - label)).sum(-1, keepdim=True)
-    return torch.where(label.bool(), p + given, p - kept)
+    p = torch.softmax(teacher / temperature, -1)
+    weighted, label = ratios * p, one_hot(labels, teacher)
+    other_labels = (weighted * (1 - label)).sum(-1, keepdim=True)
+    return torch.where(label.bool(), p + other_labels, p - weighted)
 
 
-def one_hot(labels: Tensor, like: Tensor) -> Tensor:
-    """(..., C), of the same type as `like` (..., C)."""
-    classes = torch.arange(like.shape[-1], device=like.device)
-    return (labels[..., None] == classes).to(like.dtype)
+def one_hot(labels: Tensor, outputs: Tensor) -> Tensor:
+    """(..., C), of the same type as `outputs` (..., C)."""
+    classes = torch.arange(outputs.shape[-1], device=outputs.device)
+    return (labels[..., None] == classes).to(outputs.dtype)
 
 
 def packed(labels: Tensor, numbers: Tensor) -> Tensor:

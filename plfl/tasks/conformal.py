@@ -32,7 +32,7 @@ def rank(windows: int, share: float) -> int:
     return ceil((windows + 1) * share - 1e-9)  # 0.9 · 10 is 9 despite round-off
 
 
-def least(share: float) -> int:
+def fewest_scores(share: float) -> int:
     """The number of windows that are needed for the width of an interval with this share."""
     return ceil(share / (1 - share) - 1e-9)
 
@@ -41,27 +41,28 @@ def width(scores: Floats, share: float) -> float:
     """The width with which intervals cover a `share` of the loads, which have these scores (W,).
     Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one."""
     scores = np.sort(scores[~np.isnan(scores)])
-    chosen = rank(len(scores), share)
-    return float(scores[chosen - 1]) if chosen <= len(scores) else float("nan")
+    rank_of_width = rank(len(scores), share)
+    return float(scores[rank_of_width - 1]) if rank_of_width <= len(scores) else float("nan")
 
 
 def followed(
-    width: float, step: float, scores: Floats, known: NDArray[np.int64], share: float
+    width: float, step: float, scores: Floats, observed_counts: NDArray[np.int64], share: float
 ) -> Floats:
     """Adaptive widths (W,) of windows in order of time.
 
     `width`: q_0; `step`: η; `share`: s; `scores` (W,), NaN where the load or the forecast is
-    missing, which leaves the width as it is; `known` (W,): how many of the first windows have a
-    load that is known when the window is forecast, at most the number of windows before it.
+    missing, which leaves the width as it is; `observed_counts` (W,): how many of the first windows
+    have a load that is known when the window is forecast, at most the number of windows before
+    it.
     """
     grow, shrink = step * share, step * (share - 1)
     followed_widths: list[float] = []
     after, widths = 0, followed_widths
-    listed = scores.tolist()
-    for count in known.tolist():
-        for score, used in zip(listed[after:count], widths[after:count], strict=True):
+    score_list = scores.tolist()
+    for count in observed_counts.tolist():
+        for score, width_used in zip(score_list[after:count], widths[after:count], strict=True):
             if score == score:  # not NaN
-                width += grow if score > used else shrink
+                width += grow if score > width_used else shrink
         after = count
         followed_widths.append(width)
     return np.array(followed_widths)

@@ -147,12 +147,12 @@ class Forecast(LoadTask):
 
 
 def _corrected(
-    term: CorrectedDistillation, taught: Tensor, targets: Tensor, clients: Tensor
+    term: CorrectedDistillation, teacher: Tensor, targets: Tensor, clients: Tensor
 ) -> Tensor:
     import torch
 
-    bins = torch.bucketize(taught, term.edges)
+    bins = torch.bucketize(teacher, term.edges)
     ratios = term.ratios[clients].gather(1, bins.flatten(1)).view_as(bins)
-    moved = term.weight * (1 - ratios) * (taught - targets)
-    same = bins == torch.bucketize(targets, term.edges)
-    return torch.where(same, targets, targets + moved)
+    moved = term.weight * (1 - ratios) * (teacher - targets)
+    is_same_bin = bins == torch.bucketize(targets, term.edges)
+    return torch.where(is_same_bin, targets, targets + moved)

@@ -63,24 +63,27 @@ class LoadTask(Task):
     def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
         """Shares of each client's targets in the quantile bins of all targets together."""
         edges = np.quantile(np.concatenate(targets), np.linspace(0, 1, bins + 1)[1:-1])
-        places = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
-        return np.stack([np.bincount(which, minlength=bins) / len(which) for which in places])
+        places = [np.searchsorted(edges, values, side="right").ravel() for values in targets]
+        return np.stack(
+            [np.bincount(bin_of_row, minlength=bins) / len(bin_of_row) for bin_of_row in places]
+        )
 
     @property
     def fewest_windows(self) -> int:
         widest = next(iter(self.shares.values()), 0.0)
-        return 1 if self.widening == "none" else conformal.least(widest)
+        return 1 if self.widening == "none" else conformal.fewest_scores(widest)
 
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
         if self.widening == "none":
             return
-        percent, needed = next(iter(self.shares)), self.fewest_windows
+        percent, needed_windows = next(iter(self.shares)), self.fewest_windows
         for i, name in enumerate(dataset.clients.tolist()):
-            if (windows := len(dataset.starts(i, "validation"))) < needed:
+            if (windows := len(dataset.starts(i, "validation"))) < needed_windows:
                 yield (
                     f"client {name}: has {windows} windows in its validation set, but "
-                    f"task.conformal needs {needed} for the width of the {percent} % interval; use "
-                    "more rows for validation in windows.split, or set task.conformal to none"
+                    f"task.conformal needs {needed_windows} for the width of the {percent} % "
+                    "interval; use more rows for validation in windows.split, or set "
+                    "task.conformal to none"
                 )
 
     def widths_shape(self, horizons: int) -> tuple[int, ...]:
@@ -128,8 +131,8 @@ class LoadTask(Task):
         for i, (low, high) in enumerate(self.intervals.values()):
             bands[..., low] -= kwh[..., i]
             bands[..., high] += kwh[..., i]
-        below, above = bands[..., self.middle :: -1], bands[..., self.middle :]
-        bands[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
+        lower, above = bands[..., self.middle :: -1], bands[..., self.middle :]
+        bands[..., self.middle :: -1] = np.minimum.accumulate(lower, axis=-1)
         bands[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
         return bands
 
@@ -147,14 +150,18 @@ class LoadTask(Task):
         first, steps = widths
         followed = np.repeat(first[None], len(starts), axis=0)
         new = starts >= dataset.bounds[client, SPLITS.index("test")]
-        later = starts[new]
-        scores = self._outside(dataset, later, bands[new])
-        rows = dataset.target_rows(later).reshape(len(later), dataset.horizons)
+        new_starts = starts[new]
+        scores = self._outside(dataset, new_starts, bands[new])
+        rows = dataset.target_rows(new_starts).reshape(len(new_starts), dataset.horizons)
         for h in range(dataset.horizons):
-            known = np.searchsorted(rows[:, h], dataset.persistence_rows(later), side="right")
+            observed_counts = np.searchsorted(
+                rows[:, h], dataset.persistence_rows(new_starts), side="right"
+            )
             for i, share in enumerate(self.shares.values()):
-                given = float(first[h, i]), float(steps[h, i])
-                followed[new, h, i] = conformal.followed(*given, scores[:, h, i], known, share)
+                width_and_step = float(first[h, i]), float(steps[h, i])
+                followed[new, h, i] = conformal.followed(
+                    *width_and_step, scores[:, h, i], observed_counts, share
+                )
         return followed
 
     def point(self, dataset: Dataset, bands: Floats) -> Floats:

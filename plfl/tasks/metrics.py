@@ -73,8 +73,12 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
 
 def worst_tenth(scores: Floats) -> float:
     """Mean of the largest tenth of the clients' scores (N,), at least of one; NaN are left out."""
-    known = np.sort(scores[~np.isnan(scores)])
-    return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
+    sorted_scores = np.sort(scores[~np.isnan(scores)])
+    return (
+        float(sorted_scores[-max(1, round(len(sorted_scores) / 10)) :].mean())
+        if len(sorted_scores)
+        else float("nan")
+    )
 
 
 def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> Floats:
@@ -131,7 +135,7 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
         # A row for each target.
         error = np.abs(truth - forecast).T.copy()
         by_step = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
-        scale = np.array([naive_error(*both) for both in zip(truth.T, persistence.T, strict=True)])
+        scale = np.array([naive_error(*pair) for pair in zip(truth.T, persistence.T, strict=True)])
         by_step["mase"] = np.divide(
             by_step["mae"], scale, np.full(len(scale), np.nan), where=scale > 0
         )
@@ -167,15 +171,17 @@ def of_days(
     truth = dataset.truth(starts)
     # A stamp is the end of its interval, so midnight belongs to the previous day.
     begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
-    days, which = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
+    days, day_of_row = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
     # Several targets: the forecast made longest before, of which each row has one.
     last = slice(dataset.horizons - 1, None, dataset.horizons)
-    peaks = which[last], truth.ravel()[last], forecast.ravel()[last]
-    sums = {} if crps is None else {"crps": np.bincount(which, crps.ravel()).astype(np.float32)}
+    peaks = day_of_row[last], truth.ravel()[last], forecast.ravel()[last]
+    sums = (
+        {} if crps is None else {"crps": np.bincount(day_of_row, crps.ravel()).astype(np.float32)}
+    )
     return {
         "day": days.astype("datetime64[ms]"),
-        "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
-        "forecasts": np.bincount(which).astype(np.int32),
+        "error": np.bincount(day_of_row, np.abs(truth - forecast).ravel()).astype(np.float32),
+        "forecasts": np.bincount(day_of_row).astype(np.int32),
         "scale": np.float32(naive_error(truth, dataset.persistence(starts))),
         **of_peaks(*peaks, len(days), WEEK // 7 // dataset.interval),
         **sums,
@@ -191,11 +197,11 @@ def of_peaks(
     positive. The loads and forecasts (R,) are in order of time, on the days (R,) of these numbers.
     """
     peaks = np.full((2, days), np.nan, np.float32)
-    whole = np.bincount(day, minlength=days) == rows
-    loads, forecasts = (array[whole[day]].reshape(-1, rows) for array in (truth, forecast))
+    is_whole = np.bincount(day, minlength=days) == rows
+    loads, forecasts = (array[is_whole[day]].reshape(-1, rows) for array in (truth, forecast))
     peak = loads.max(axis=1)
     apart = np.abs(forecasts.max(axis=1) - peak)
-    peaks[0, whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
+    peaks[0, is_whole] = np.divide(apart, peak, np.full(len(peak), np.nan), where=peak > 0)
     hours = np.abs(forecasts.argmax(axis=1) - loads.argmax(axis=1)) * 24 / rows
-    peaks[1, whole] = np.where(np.isnan(peaks[0, whole]), np.nan, hours)
+    peaks[1, is_whole] = np.where(np.isnan(peaks[0, is_whole]), np.nan, hours)
     return {"peak_error": peaks[0], "peak_hours": peaks[1]}

@@ -98,8 +98,8 @@ def _download(archive: Archive, temporary: Path, path: Path) -> None:
         ) from None
 
 
-def _verify(archive: Archive, found: Path, path: Path) -> None:
-    with found.open("rb") as file:
+def _verify(archive: Archive, download: Path, path: Path) -> None:
+    with download.open("rb") as file:
         digest = hashlib.file_digest(file, "md5").hexdigest()
     if digest != archive.md5:
         raise DataError(
@@ -129,8 +129,8 @@ def read(archive: Archive, path: Path) -> ImagePool:
 def _read(path: Path, names: tuple[str, ...], labels: int) -> Labelled:
     """The images of some files of an archive."""
     with tarfile.open(path, "r:gz") as tar:
-        inside = {Path(member.name).name: member for member in tar.getmembers()}
-        files = [tar.extractfile(inside[name]) for name in names]
+        members = {Path(member.name).name: member for member in tar.getmembers()}
+        files = [tar.extractfile(members[name]) for name in names]
         read = [np.frombuffer(file.read(), np.uint8) for file in files if file is not None]
     rows = np.concatenate(read).reshape(-1, labels + PIXELS)
     pixels = rows[:, labels:].reshape(-1, CHANNELS, SIDE, SIDE)

@@ -60,7 +60,7 @@ class ImageDataset:
                 parts = splits.dirichlet_by_class(labels, clients, skew.alpha, random)
         except ValueError as error:
             raise DataError(f"data.skew: {error}; change data.clients or data.skew") from None
-        held_out = [pool.training + some for some in _held_out(pool, skew.validation)]
+        held_out = [pool.training + images for images in _held_out(pool, skew.validation)]
         names = np.array([f"{i:0{len(str(clients - 1))}}" for i in range(clients)])
         return cls(pool, skew, names, parts, *held_out)
 
@@ -132,10 +132,10 @@ def noise(source: Images, clients: int) -> ImageDataset:
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of held-out images: a fraction of each class for validation, and the others."""
     labels, random = pool.labels[pool.training :], np.random.default_rng(0)
-    first, rest = [], []
+    first, training = [], []
     for c in range(pool.classes):
         images = random.permutation(np.flatnonzero(labels == c))
         cut = round(share * len(images))
         first.append(images[:cut])
-        rest.append(images[cut:])
-    return np.sort(np.concatenate(first)), np.sort(np.concatenate(rest))
+        training.append(images[cut:])
+    return np.sort(np.concatenate(first)), np.sort(np.concatenate(training))

@@ -25,13 +25,13 @@ def read() -> ImagePool:
     labels = digits.target.astype(np.int64)
     order = np.random.default_rng(0).permutation(len(labels))
     of_class = [order[labels[order] == c] for c in range(CLASSES)]
-    chosen = np.concatenate(
+    rows = np.concatenate(
         [indices[:PER_CLASS] for indices in of_class]
         + [indices[PER_CLASS:] for indices in of_class]
     )
     return ImagePool(
-        pixels=digits.images[chosen, None].astype(np.uint8),
-        labels=labels[chosen],
+        pixels=digits.images[rows, None].astype(np.uint8),
+        labels=labels[rows],
         training=PER_CLASS * CLASSES,
         offset=np.zeros(1),
         scale=np.full(1, LEVELS),

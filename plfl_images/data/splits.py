@@ -23,8 +23,8 @@ def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.G
             images of a class than shards.
     """
     classes = _classes(labels)
-    per_class, left = divmod(clients * s, classes)
-    if left:
+    per_class, remainder = divmod(clients * s, classes)
+    if remainder:
         raise ValueError(f"{clients} clients with {s} shards each cannot share {classes} classes")
     shards: Parts = []
     for c in range(classes):
@@ -32,8 +32,8 @@ def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.G
         if len(images) < per_class:
             raise ValueError(f"class {c} has {len(images)} images for {per_class} shards")
         shards += np.array_split(images, per_class)
-    dealt = random.permutation(len(shards)).reshape(clients, s)
-    return [np.concatenate([shards[j] for j in part]) for part in dealt]
+    shards_of_clients = random.permutation(len(shards)).reshape(clients, s)
+    return [np.concatenate([shards[j] for j in part]) for part in shards_of_clients]
 
 
 def dirichlet_equal(
@@ -49,18 +49,18 @@ def dirichlet_equal(
         ValueError: there are fewer images than clients.
     """
     classes = _classes(labels)
-    each = len(labels) // clients
-    if not each:
+    size = len(labels) // clients
+    if not size:
         raise ValueError(f"{len(labels)} images are fewer than {clients} clients")
     waiting = [random.permutation(np.flatnonzero(labels == c)).tolist() for c in range(classes)]
     parts: Parts = []
     for q in random.dirichlet(np.full(classes, alpha), clients):
         shares = []
-        for u in random.random(each).tolist():
-            left = np.array([len(images) for images in waiting])
-            weights = q * (left > 0)
+        for u in random.random(size).tolist():
+            remaining_counts = np.array([len(images) for images in waiting])
+            weights = q * (remaining_counts > 0)
             # With a small α, a client's classes may all be used up.
-            bounds = np.cumsum(weights if weights.sum() > 0 else left)
+            bounds = np.cumsum(weights if weights.sum() > 0 else remaining_counts)
             shares.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
         parts.append(np.array(shares, dtype=np.int64))
     return parts
@@ -78,8 +78,8 @@ def dirichlet_by_class(
         images = random.permutation(np.flatnonzero(labels == c))
         shares = random.dirichlet(np.full(clients, alpha))
         cuts = np.round(np.cumsum(shares)[:-1] * len(images)).astype(np.int64)
-        for part, some in zip(parts, np.split(images, cuts), strict=True):
-            part.append(some)
+        for part, images_of_class in zip(parts, np.split(images, cuts), strict=True):
+            part.append(images_of_class)
     return [np.concatenate(part) for part in parts]
 
 

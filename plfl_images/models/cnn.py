@@ -51,18 +51,18 @@ class Net(nn.Module):
             side //= 2
         self.convolutions = nn.Sequential(*layers)
         widths = (width * side * side, *hidden)
-        between = [*classifier(widths), nn.ReLU()] if hidden else []
+        dense_layers = [*classifier(widths), nn.ReLU()] if hidden else []
         if projected:
-            between += projection(widths[-1], projected)
-        self.linear = nn.Sequential(*between)
+            dense_layers += projection(widths[-1], projected)
+        self.linear = nn.Sequential(*dense_layers)
         self.head = nn.Linear(projected or widths[-1], shape.outputs)
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        out: Tensor = self.head(self.features(sequence))
-        return out
+        outputs: Tensor = self.head(self.features(sequence))
+        return outputs
 
-    def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
+    def features(self, sequence: Tensor, layer: str = "penultimate") -> Tensor:
         """The inputs (B, W) of the last layer."""
-        out: Tensor = self.linear(self.convolutions(as_images(sequence)).flatten(1))
-        return out
+        hidden: Tensor = self.linear(self.convolutions(as_images(sequence)).flatten(1))
+        return hidden

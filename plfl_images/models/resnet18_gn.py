@@ -39,8 +39,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, to, height / stride, width / stride)."""
-        out = functional.relu(self.bn1(self.conv1(x)))
-        return functional.relu(self.bn2(self.conv2(out)) + self.downsample(x))
+        hidden = functional.relu(self.bn1(self.conv1(x)))
+        return functional.relu(self.bn2(self.conv2(hidden)) + self.downsample(x))
 
 
 class Net(nn.Module):
@@ -55,10 +55,11 @@ class Net(nn.Module):
         width = WIDTHS[0]
         self.conv1 = nn.Conv2d(channels_of(shape), width, 3, padding=1, bias=False)
         self.bn1 = norm(width)
-        for i, own in enumerate(WIDTHS):
-            stages = nn.Sequential(Block(width, own, 2 if i else 1, norm), Block(own, own, 1, norm))
+        for i, stage_width in enumerate(WIDTHS):
+            first = Block(width, stage_width, 2 if i else 1, norm)
+            stages = nn.Sequential(first, Block(stage_width, stage_width, 1, norm))
             self.add_module(f"layer{i + 1}", stages)
-            width = own
+            width = stage_width
         self.fc: nn.Module = nn.Linear(projected or width, shape.outputs)
         if projected:
             self.fc = nn.Sequential(*projection(width, projected), self.fc)
@@ -68,19 +69,19 @@ class Net(nn.Module):
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        out: Tensor = self.fc(self._pooled(sequence))
-        return out
+        outputs: Tensor = self.fc(self._pooled(sequence))
+        return outputs
 
-    def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
+    def features(self, sequence: Tensor, layer: str = "penultimate") -> Tensor:
         """The inputs (B, W) of the last layer."""
         pooled = self._pooled(sequence)
-        out: Tensor = self.fc[:-1](pooled) if isinstance(self.fc, nn.Sequential) else pooled
-        return out
+        hidden: Tensor = self.fc[:-1](pooled) if isinstance(self.fc, nn.Sequential) else pooled
+        return hidden
 
     def _pooled(self, sequence: Tensor) -> Tensor:
         """Features (B, 512) of the last block, averaged over the image."""
         x = functional.relu(self.bn1(self.conv1(as_images(sequence))))
         for i in range(len(WIDTHS)):
             x = self.get_submodule(f"layer{i + 1}")(x)
-        out: Tensor = x.mean((2, 3))
-        return out
+        pooled: Tensor = x.mean((2, 3))
+        return pooled

@@ -30,7 +30,7 @@ from plfl.study import Study
 from plfl_images.results import classification
 from plfl_images.results.variants import CURVES, Results
 
-MOST = 12
+MAXIMUM_LINES = 12
 """Largest number of panels; if a study has more variants, the first are shown."""
 _DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1))
 """Dashes that distinguish curves of the same colour."""
@@ -47,15 +47,15 @@ def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
         name = "FedAvg" if server == "fedavg" else server_label(server)
     elif server != "fedavg":
         name += f" + {server_label(server)}"
-    if len({other["client_opt"] for other in rows}) > 1:
+    if len({grid_row["client_opt"] for grid_row in rows}) > 1:
         name += f", {client_label(client)}"
     for axis in ("state", "sharing"):
-        if len({other[axis] for other in rows}) > 1:
+        if len({grid_row[axis] for grid_row in rows}) > 1:
             name += f" ({row[axis]})"
     return name
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
+def _with_names(table: pd.DataFrame) -> pd.DataFrame:
     """A table with the name of the row of the grid in the column `line`."""
     rows = classification.rows_of(table)
     parts = [classification.of_row(table, row).assign(line=label(row, rows)) for row in rows]
@@ -65,8 +65,10 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 def curves(study: Study, table: pd.DataFrame) -> Figure:
     """Test accuracy of the global models against rounds, mean over seeds with the spread, a panel
     for each variant. `table`: see `Results.curves`, with the columns of the variants, if any."""
-    table = _named(table.assign(percent=100 * table["accuracy"]))
-    groups = list(table.groupby("variant", sort=False))[:MOST] if study.axes else [("", table)]
+    table = _with_names(table.assign(percent=100 * table["accuracy"]))
+    groups = (
+        list(table.groupby("variant", sort=False))[:MAXIMUM_LINES] if study.axes else [("", table)]
+    )
     lines, columns = list(dict.fromkeys(table["line"])), min(3, len(groups))
     rows = -(-len(groups) // columns)
     size = PAGE if columns > 1 else COLUMN, 2.1 * rows + 0.9
@@ -94,19 +96,23 @@ def curves(study: Study, table: pd.DataFrame) -> Figure:
 def ends(overview: Overview) -> Figure:
     """Accuracy at the end along the axis with most values, a panel for each place on the others."""
     study, best = overview.study, overview.table(BEST)
-    axis, others = along(study)
-    where, numeric = positions(axis)
-    shown = _named(best[best["model"] == "global"])
-    shown = shown.assign(at=shown[axis.column].map(where))
-    shown[["accuracy_tail", "low", "high"]] *= 100
-    groups = list(shown.groupby([*others], sort=False))[:MOST] if others else [("", shown)]
-    looks = {name: colour(i) for i, name in enumerate(dict.fromkeys(shown["line"]))}
+    axis, other_axes = along(study)
+    position, numeric = positions(axis)
+    table = _with_names(best[best["model"] == "global"])
+    table = table.assign(at=table[axis.column].map(position))
+    table[["accuracy_tail", "low", "high"]] *= 100
+    groups = (
+        list(table.groupby([*other_axes], sort=False))[:MAXIMUM_LINES]
+        if other_axes
+        else [("", table)]
+    )
+    looks = {name: colour(i) for i, name in enumerate(dict.fromkeys(table["line"]))}
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.1 * rows + 0.9), sharey=True)
     for panel, (_, part) in zip(axes.flat, groups, strict=False):
         draw_lines(panel, part, "accuracy_tail", looks, numeric)
-        panel.set_xticks(list(where.values()), list(where))
+        panel.set_xticks(list(position.values()), list(position))
         panel.minorticks_off()
         panel.set(xlabel=axis.key, ylabel="Test accuracy (%)")
         panel.set_title(_place(study, part, [axis.key]), fontsize=7)
@@ -115,20 +121,20 @@ def ends(overview: Overview) -> Figure:
     return figure
 
 
-def _place(study: Study, part: pd.DataFrame, without: Sequence[str] = ()) -> str:
+def _place(study: Study, part: pd.DataFrame, excluded_keys: Sequence[str] = ()) -> str:
     """The place of a panel on the axes, in words."""
     labels = {axis.column: str(part[axis.column].iloc[0]) for axis in study.axes}
-    text = words.place(study, labels, without)
+    text = words.place(study, labels, excluded_keys)
     return fit(text, 40, lines=2) if text else ""
 
 
-def _legend(figure: Figure, axes: Any, used: int) -> None:
+def _legend(figure: Figure, axes: Any, entries: int) -> None:
     """One legend for all panels, below them; panels that are not used disappear."""
     handles, names = axes[0].get_legend_handles_labels()
     for i, panel in enumerate(axes):
         if legend := panel.get_legend():
             legend.remove()
-        if i >= used:
+        if i >= entries:
             panel.axis("off")
     figure.legend(handles, names, loc="outside lower center", ncols=4)
 
@@ -151,8 +157,8 @@ def labels(results: Results) -> Figure:
     return figure
 
 
-def render_all(results: Path, out: Path) -> Iterator[str]:
-    """Draw all figures of a study without further axes into folder `out`, as PDF, PNG and SVG.
+def render_all(results: Path, folder: Path) -> Iterator[str]:
+    """Draw all figures of a study without further axes into `folder`, as PDF, PNG and SVG.
 
     Yields:
         The name of each figure, when its files are written.
@@ -166,13 +172,13 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
             ("accuracy", curves(of_study.study, of_study.curves)),
             ("labels", labels(of_study)),
         ):
-            save(figure, out / stem)
+            save(figure, folder / stem)
             yield stem
 
 
-def illustrate(results: Path, out: Path) -> None:
-    """Draw the figures of a study with further axes into folder `out`."""
+def illustrate(results: Path, folder: Path) -> None:
+    """Draw the figures of a study with further axes into `folder`."""
     overview = Overview(results)
     with style(), fitting(results):
-        save(ends(overview), out / "overview")
-        save(curves(overview.study, overview.table(CURVES)), out / "accuracy")
+        save(ends(overview), folder / "overview")
+        save(curves(overview.study, overview.table(CURVES)), folder / "accuracy")

@@ -29,8 +29,8 @@ ENDS = "Test accuracy of the global models at the end: mean over seeds, with 95 
 """The caption of the figure `overview`."""
 
 
-def write(results: Path, figures: Path, out: Path) -> None:
-    """Write the page of a results folder, with the figures of folder `figures`, to `out`.
+def write(results: Path, figures: Path, path: Path) -> None:
+    """Write the page of a results folder, with the figures of folder `figures`, to `path`.
 
     Variants whose own pages exist are linked. The same results give the same bytes.
 
@@ -51,14 +51,17 @@ def write(results: Path, figures: Path, out: Path) -> None:
         if study.axes:
             captions = {"overview": ENDS, "accuracy": captions["accuracy"]}
         write_page(
-            out,
+            path,
             "page.html.jinja",
             about,
             "plfl_images.report",
             study=study,
             column=None if study.axes else paper.column_of(study),
             places=[axis.key for axis in study.axes],
-            groups=[list(_rows(study, here)) for _, here in table.groupby("variant", sort=False)],
+            groups=[
+                list(_rows(study, variant_table))
+                for _, variant_table in table.groupby("variant", sort=False)
+            ],
             links={
                 name: f"{quote(name)}/index.html"
                 for name in about.get("variants", [])
@@ -76,13 +79,13 @@ def write(results: Path, figures: Path, out: Path) -> None:
 def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
     """The rows of a variant: global models, the most accurate first; local ones; baselines."""
     column = None if study.axes else paper.column_of(study)
-    trained = rows_of(table[table["sharing"] != BASELINE])
+    cell_rows = rows_of(table[table["sharing"] != BASELINE])
     order = {"global": 0, "local": 1, BASELINE: 2}
     for row in table.sort_values("model", key=lambda m: m.map(order), kind="stable").to_dict(
         "records"
     ):
         is_baseline = row["sharing"] == BASELINE
-        name = label({axis: row[axis] for axis in GROUP}, trained) if not is_baseline else ""
+        name = label({axis: row[axis] for axis in GROUP}, cell_rows) if not is_baseline else ""
         published = column and column.of(row["method"], row["server_opt"])
         is_global, reached = row["model"] == "global", row.get("reached", 0)
         yield ForecasterRow(

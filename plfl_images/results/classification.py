@@ -40,8 +40,8 @@ def curves(records: pd.DataFrame) -> pd.DataFrame:
     Columns: `accuracy`, `own_accuracy` and `cross_entropy`. A mean with a model whose outputs are
     not finite is NaN.
     """
-    scored = records[records["split"] != "train"]
-    groups = scored.groupby([*_TRAINING, "split", "round"], sort=False)
+    evaluated_records = records[records["split"] != "train"]
+    groups = evaluated_records.groupby([*_TRAINING, "split", "round"], sort=False)
     means = groups[["error", "own_error", "cross_entropy"]].agg(_mean)
     curves = means.assign(accuracy=1 - means["error"], own_accuracy=1 - means["own_error"])
     return curves.drop(columns=["error", "own_error"]).reset_index()
@@ -65,11 +65,11 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     by_round = curves(records)
     train = records[records["split"] == "train"]
     of_training = dict(iter(train.groupby(_TRAINING, sort=False)))
-    given = ["lr", "server_lr", "hyperparameters", "trials"]
+    setting_columns = ["lr", "server_lr", "hyperparameters", "trials"]
     rows = []
     for key, table in by_round.groupby(_TRAINING, sort=False):
         train_rows = of_training.get(key, train[:0])
-        sent = (
+        bytes_by_cell = (
             (train_rows["bytes_down"] + train_rows["bytes_up"])
             .groupby(train_rows["round"])
             .sum()
@@ -87,11 +87,14 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
             | {"accuracy_quarter": _near(test, last / 4), "accuracy_half": _near(test, last / 2)}
             | {"accuracy_tail": test["accuracy"].tail(TAIL).mean(skipna=False)}
             | {"validation_accuracy": validation["accuracy"].get(last, np.nan)}
-            | {"rounds_to_target": first, "bytes_to_target": sent[sent.index <= first].max()}
+            | {
+                "rounds_to_target": first,
+                "bytes_to_target": bytes_by_cell[bytes_by_cell.index <= first].max(),
+            }
             | {name: train_rows[name].sum() for name in ("bytes_down", "bytes_up")}
             | {
                 name: train_rows[name].iloc[0]
-                for name in given
+                for name in setting_columns
                 if name in train_rows and len(train_rows)
             }
         )

@@ -83,10 +83,12 @@ class Results(Variant):
     def _scores(self, model: Model, column: str) -> dict[str, list[Forecaster]]:
         rows = self.summary[self.summary["model"] == model]
         scores = {}
-        for state, here in rows.groupby("state", sort=False):
-            seeds = here["seed"].unique().tolist()
-            wide = here.pivot(index=AXES, columns="seed", values=[column, "validation_accuracy"])
-            wide = wide.reindex(pd.MultiIndex.from_frame(here[AXES].drop_duplicates()))
+        for state, state_rows in rows.groupby("state", sort=False):
+            seeds = state_rows["seed"].unique().tolist()
+            wide = state_rows.pivot(
+                index=AXES, columns="seed", values=[column, "validation_accuracy"]
+            )
+            wide = wide.reindex(pd.MultiIndex.from_frame(state_rows[AXES].drop_duplicates()))
             errors = 100 - 100 * wide[column][seeds].to_numpy(float)
             diverged = np.isnan(errors).any(axis=1)
             errors[diverged] = np.nan
@@ -115,7 +117,7 @@ def compared(study: Study, variants: Sequence[Variant]) -> dict[str, pd.DataFram
     }
 
 
-def best(found: Sequence[Results]) -> pd.DataFrame:
+def best(variants_results: Sequence[Results]) -> pd.DataFrame:
     """Accuracies of every row of the grid and model in every variant, and of the baselines.
 
     Columns: `variant` and the axes, then those of `classification.standings`. In the rows of
@@ -123,13 +125,13 @@ def best(found: Sequence[Results]) -> pd.DataFrame:
     is its accuracy.
     """
     parts = []
-    named = {"baseline": "method", "accuracy": "accuracy_tail"}
-    named["accuracy_std"] = "accuracy_tail_std"
-    for results in found:
+    new_names = {"baseline": "method", "accuracy": "accuracy_tail"}
+    new_names["accuracy_std"] = "accuracy_tail_std"
+    for results in variants_results:
         about = {"state": results.study.data.states[0], "sharing": BASELINE, "model": BASELINE}
         rows = [
             classification.standings(results.summary),
-            results.baselines.rename(columns=named).assign(**about),
+            results.baselines.rename(columns=new_names).assign(**about),
         ]
         parts.append(results.marked(pd.concat(rows, ignore_index=True)))
     return pd.concat(parts, ignore_index=True)

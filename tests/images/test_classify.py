@@ -190,7 +190,7 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
             labels = [torch.from_numpy(data.labels_of(windows.numpy())) for windows in starts]
             return [torch.nn.functional.one_hot(each, 10) for each in labels]
 
-    monkeypatch.setattr("plfl_images.evaluation.TOGETHER", 7)
+    monkeypatch.setattr("plfl_images.evaluation.IMAGES_PER_PASS", 7)
     of = study()
     data = images(of)
     network = trainer.network_of(of, of.window_shape)

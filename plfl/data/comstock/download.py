@@ -59,8 +59,8 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, str]:
     layout = ReleaseKeys.of(data)
     store = Store(data.folder / "comstock", layout, state)
     store.fetch_metadata(set(ids))
-    chosen = ids or series.draw(store.root, data, state)
-    buildings = series.buildings(store.root, layout, state, chosen, data.features)
+    chosen_ids = ids or series.draw(store.root, data, state)
+    buildings = series.buildings(store.root, layout, state, chosen_ids, data.features)
     required = [layout.load(state, building.id) for building in buildings]
     if ids:
         required += [building.metadata for building in buildings]
@@ -102,29 +102,29 @@ class Store:
             self.fetch(keys)
             return set(series.metadata(self.root, self.layout, self.state, keys)["id"])
 
-        here = series.metadata_keys(self.root, self.layout, self.state)
-        lacking = ids - fetch(here)
-        if ids and not lacking:
+        own_keys = series.metadata_keys(self.root, self.layout, self.state)
+        missing_ids = ids - fetch(own_keys)
+        if ids and not missing_ids:
             return
-        elsewhere = [key for key in self._listing(pattern) if key not in here]
+        elsewhere = [key for key in self._listing(pattern) if key not in own_keys]
         for start in range(0, len(elsewhere), WORKERS):
-            lacking -= fetch(elsewhere[start : start + WORKERS])
-            if ids and not lacking:
+            missing_ids -= fetch(elsewhere[start : start + WORKERS])
+            if ids and not missing_ids:
                 return
 
     def fetch(self, keys: Sequence[str]) -> None:
         """Make sure that these files are in the store; those that arrive before an error stay."""
-        wanted = [key for key in dict.fromkeys(keys) if not self._is_intact(key)]
-        if not wanted:
+        missing_keys = [key for key in dict.fromkeys(keys) if not self._is_intact(key)]
+        if not missing_keys:
             return
         self._client  # noqa: B018  created once, here: creating clients is not thread-safe
         try:
             with ThreadPoolExecutor(WORKERS) as pool:
-                files, name = pool.map(self._retrieve, wanted), f"ComStock {self.state}"
+                files, name = pool.map(self._retrieve, missing_keys), f"ComStock {self.state}"
                 # None: the bar is shown only on a terminal.
-                list(tqdm(files, name, total=len(wanted), unit="file", disable=None))
+                list(tqdm(files, name, total=len(missing_keys), unit="file", disable=None))
         finally:
-            if any(key in self.digests for key in wanted):
+            if any(key in self.digests for key in missing_keys):
                 text = json.dumps({"files": dict(sorted(self.digests.items()))}, indent=1)
                 write_text(self.manifest, text + "\n")
 

@@ -139,11 +139,11 @@ def paper_buildings(state: str) -> list[int]:
     path = Path(__file__).with_name("paper_buildings.csv")
     with path.open(encoding="utf-8", newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: int(row["order"]))
-    known = [int(row["bldg_id"]) for row in rows if row["state"] == state]
-    if not known:
+    building_ids = [int(row["bldg_id"]) for row in rows if row["state"] == state]
+    if not building_ids:
         raise DataError(
             f"data.states: the paper has no buildings in {state!r}, only in "
             f"{', '.join(sorted({row['state'] for row in rows}))}; list ids in "
             f"data.buildings.{state}, or draw them with data.comstock.draw"
         )
-    return known
+    return building_ids

@@ -52,7 +52,7 @@ hour."""
 
 EST = -5
 
-AGAIN = "delete the file and download it again"
+REMEDY = "delete the file and download it again"
 
 
 @dataclass(frozen=True)
@@ -94,21 +94,21 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> ExampleTable
         load = _load(root / layout.load(state, building.id))
         parts: list[pd.Series | pd.DataFrame] = [load]
         if columns:
-            where = f"{root / layout.weather(building.county)} (building {building.id})"
+            place = f"{root / layout.weather(building.county)} (building {building.id})"
             weather, stamps = hourly[building.county], pd.DatetimeIndex(load.index)
             if not layout.typical_year:
-                _check_hours(where, pd.DatetimeIndex(weather.index), stamps)
-            parts.append(join(where, weather, stamps, data.comstock.join, building.county))
+                _check_hours(place, pd.DatetimeIndex(weather.index), stamps)
+            parts.append(join(place, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
 
     return ExampleTables(by_name, table)
 
 
 def join(
-    where: str,
+    place: str,
     hourly: pd.DataFrame,
     stamps: pd.DatetimeIndex,
-    how: Literal["position", "utc"],
+    match_by: Literal["position", "utc"],
     county: str,
 ) -> pd.DataFrame:
     """Hourly weather at the timestamps of the load.
@@ -124,15 +124,15 @@ def join(
     """
     if len(hourly) * PER_HOUR != len(stamps):
         raise DataError(
-            f"{where}: its {len(hourly)} hours do not match the load's {len(stamps)} intervals of "
+            f"{place}: its {len(hourly)} hours do not match the load's {len(stamps)} intervals of "
             f"{INTERVAL} minutes; both must cover the same year, delete them and download again"
         )
     row = np.arange(len(stamps)) // PER_HOUR
-    if how == "utc":
+    if match_by == "utc":
         offset = UTC_OFFSET.get(county[1:3])
         if offset is None:
             raise DataError(
-                f"{where}: the time zone of {county} is unknown; set data.comstock.join to position"
+                f"{place}: the time zone of {county} is unknown; set data.comstock.join to position"
             )
         row = np.clip(row + offset - EST, 0, len(hourly) - 1)
     return hourly.iloc[row].set_axis(stamps)
@@ -160,7 +160,7 @@ def metadata(
     for key in keys:
         table = _parquet(root / key, columns)
         if not pd.api.types.is_integer_dtype(table["id"]):
-            raise DataError(f"{root / key}: column 'bldg_id' has no whole numbers; {AGAIN}")
+            raise DataError(f"{root / key}: column 'bldg_id' has no whole numbers; {REMEDY}")
         if names.state:
             table = table[table["state"] == state]
         tables.append(table.assign(key=key))
@@ -186,15 +186,15 @@ def buildings(
             f"in every release (the paper's hold for {PAPER_RELEASE}); check "
             f"data.buildings.{state} and data.comstock"
         )
-    where = root / layout.metadata(state)
-    with _reading(where):
+    metadata_path = root / layout.metadata(state)
+    with _reading(metadata_path):
         static = table[[name for name in STATIC if name in table]].astype(float)
     for feature in static:
-        check_finite(f"{where} (by building)", static[feature])
+        check_finite(f"{metadata_path} (by building)", static[feature])
     for county in table["county"]:
         # It becomes part of a path.
         if not re.fullmatch("[A-Za-z0-9]+", str(county)):
-            raise DataError(f"{where}: {county!r} is not the GISJOIN of a county; {AGAIN}")
+            raise DataError(f"{metadata_path}: {county!r} is not the GISJOIN of a county; {REMEDY}")
     constants = static.to_dict("index")
     return [
         Building(
@@ -233,7 +233,7 @@ def _load(path: Path) -> pd.Series:
     if not pd.api.types.is_datetime64_dtype(table["timestamp"]):
         raise DataError(
             f"{path}: column 'timestamp' has type {table['timestamp'].dtype}, not naive times; "
-            f"{AGAIN}"
+            f"{REMEDY}"
         )
     with _reading(path):
         stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
@@ -247,8 +247,8 @@ def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     """Columns of a weather file, named by feature and indexed by the ends of the hours."""
     with _reading(path):
         held = pd.read_csv(path, nrows=0).columns
-        wanted = [_present(path, [name], held) for name in ("date_time", *columns.values())]
-        table = pd.read_csv(path, usecols=wanted)
+        names = [_present(path, [name], held) for name in ("date_time", *columns.values())]
+        table = pd.read_csv(path, usecols=names)
         stamps = pd.DatetimeIndex(pd.to_datetime(table["date_time"])).as_unit("ns")
         table = table[list(columns.values())].set_axis(stamps).astype(float)
     for column in table:
@@ -256,14 +256,14 @@ def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     return table.set_axis(list(columns), axis=1)
 
 
-def _check_hours(where: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) -> None:
+def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) -> None:
     """Refuse hours that differ from those of `stamps`. `join` checks their number."""
     full = stamps[PER_HOUR - 1 :: PER_HOUR]
     if len(hours) == len(full) and (wrong := np.asarray(hours != full)).any():
-        at = int(wrong.argmax())
+        row = int(wrong.argmax())
         raise DataError(
-            f"{where}: row {at + 1} is for {hours[at]}, but the load has {full[at]}; "
-            f"{int(wrong.sum())} such rows; {AGAIN}"
+            f"{place}: row {row + 1} is for {hours[row]}, but the load has {full[row]}; "
+            f"{int(wrong.sum())} such rows; {REMEDY}"
         )
 
 
@@ -299,4 +299,4 @@ def _reading(path: Path) -> Iterator[None]:
             f"{path}: does not exist; fetch it with `plfl study … --forcerun download`"
         ) from None
     except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); {AGAIN}") from None
+        raise DataError(f"{path}: cannot be read ({error}); {REMEDY}") from None

@@ -207,8 +207,8 @@ class LocalTime:
         """Busier and quieter hours of the day, at most 1, with the building's own timing."""
         shape = np.ones(len(self.hour))
         for hour, width, height in peaks:
-            away = (self.hour - hour - 0.5 * rng.standard_normal() + 12) % 24 - 12
-            shape += height * rng.uniform(0.7, 1.3) * np.exp(-0.5 * (away / width) ** 2)
+            hours_away = (self.hour - hour - 0.5 * rng.standard_normal() + 12) % 24 - 12
+            shape += height * rng.uniform(0.7, 1.3) * np.exp(-0.5 * (hours_away / width) ** 2)
         return np.asarray(shape / shape.max())
 
 
@@ -241,10 +241,10 @@ def _hours(
 
 
 @cache
-def _closed(first: pd.Timestamp, last: pd.Timestamp, which: str) -> set[Hashable]:
+def _closed(first: pd.Timestamp, last: pd.Timestamp, holiday_set: str) -> set[Hashable]:
     """The `HOLIDAYS` of some kind from one day to another."""
     holidays = USFederalHolidayCalendar().holidays(first, last, return_name=True)
-    return {day for day, name in holidays.items() if name in HOLIDAYS[which]}
+    return {day for day, name in holidays.items() if name in HOLIDAYS[holiday_set]}
 
 
 def _is_vacation(day: pd.Timestamp) -> bool:

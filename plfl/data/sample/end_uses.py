@@ -163,33 +163,33 @@ def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, cycles: bool)
     constant = zone.exchange * zone.outdoor + zone.heat
     scheduled = zone.scheduled | (not cycles)
     air = core = 0.5 * (float(low[0]) + float(high[0]))
-    burst, left = 0.0, 0
+    burst, steps_left = 0.0, 0
     needs = []
     rows = (weight, constant, low, high, scheduled)
-    for w, c, floor, ceiling, on in zip(*(values.tolist() for values in rows), strict=True):
+    for w, c, floor, ceiling, is_on in zip(*(values.tolist() for values in rows), strict=True):
         air = (inertia * air + c + coupling * core) / w
         need = 0.0  # above 0: heat, below: cold
-        if on:
-            left = 0
+        if is_on:
+            steps_left = 0
             if air > ceiling:
                 need = max((ceiling - air) * w, coldest)
             elif air < floor:
                 need = min((floor - air) * w, hottest)
-        elif left:
-            need, left = burst, left - 1
+        elif steps_left:
+            need, steps_left = burst, steps_left - 1
         elif air > ceiling:
             need = burst = max((ceiling - 2.5 - air) * w, coldest)
-            left = 1
+            steps_left = 1
         elif air < floor:
             need = burst = min((floor + 2.5 - air) * w, hottest)
-            left = 1
+            steps_left = 1
         if need:
             air += need / w
         needs.append(need)
         core += follows * (air - core)
-    given = np.array(needs)
-    runs = zone.scheduled | (given != 0)
-    return _Operation(np.maximum(-given, 0), np.maximum(given, 0), runs.astype(float))
+    needed_heat = np.array(needs)
+    runs = zone.scheduled | (needed_heat != 0)
+    return _Operation(np.maximum(-needed_heat, 0), np.maximum(needed_heat, 0), runs.astype(float))
 
 
 END_USES = (
@@ -222,8 +222,10 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     stamps = pd.date_range(end=STAMPS[-1], periods=len(STAMPS) + _WARM_UP, freq="15min")
     standard = stamps + pd.Timedelta(hours=place.offset + 5)
     outdoor = weather(building.state, building.county.gisjoin, seed)
-    temperature = _at(standard, outdoor[TEMPERATURE])
-    radiation = _at(standard + pd.Timedelta("30min"), outdoor[RADIATION])  # of the hour's middle
+    temperature = _interpolate(standard, outdoor[TEMPERATURE])
+    radiation = _interpolate(
+        standard + pd.Timedelta("30min"), outdoor[RADIATION]
+    )  # of the hour's middle
     is_dark = elevation(building.county, place.offset, standard) < -0.05
 
     clock = LocalTime.of(stamps, place.zone, kind, rng)
@@ -271,7 +273,7 @@ def _equipment(
 ) -> Array:
     n = len(present)
     running = present * (1 + grain * autoregressive(rng, n, 2) + 0.05 * autoregressive(rng, n, 900))
-    running += grain * (_switching(rng, n, on=3, off=12) - 0.2) * present
+    running += grain * (_switching(rng, n, mean_on=3, mean_off=12) - 0.2) * present
     standby = np.clip(kind.standby * rng.uniform(0.8, 2.4), 0, 0.85)
     equipment: Array = kind.equipment * density * (standby + (1 - standby) * running)
     return np.maximum(equipment, 0.1 * kind.equipment)
@@ -311,12 +313,14 @@ def _water(
     return _packets(water, demand * max(2.5 * math.sqrt(200 / building.area), 0.15), rng)
 
 
-def _at(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
+def _interpolate(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
     """Hourly values on a straight line between their stamps."""
     start = hourly.index[0]
     hour = pd.Timedelta("1h")
-    known = np.asarray((pd.DatetimeIndex(hourly.index) - start) / hour)
-    return np.asarray(np.interp(np.asarray((stamps - start) / hour), known, hourly.to_numpy()))
+    known_hours = np.asarray((pd.DatetimeIndex(hourly.index) - start) / hour)
+    return np.asarray(
+        np.interp(np.asarray((stamps - start) / hour), known_hours, hourly.to_numpy())
+    )
 
 
 def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
@@ -327,10 +331,14 @@ def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
     return np.diff(served, prepend=0.0) * size
 
 
-def _switching(rng: np.random.Generator, n: int, on: float, off: float) -> Array:
-    """A large appliance that is on (1) or off (0) for exponential times of mean `on` and `off`."""
-    count = int(3 * n / (on + off)) + 10
+def _switching(rng: np.random.Generator, n: int, mean_on: float, mean_off: float) -> Array:
+    """A large appliance that is on (1) or off (0) for exponential times with means `mean_on` and
+    `mean_off`."""
+    count = int(3 * n / (mean_on + mean_off)) + 10
     lengths = np.column_stack(
-        [rng.exponential(off, count).astype(int) + 1, rng.exponential(on, count).astype(int) + 1]
+        [
+            rng.exponential(mean_off, count).astype(int) + 1,
+            rng.exponential(mean_on, count).astype(int) + 1,
+        ]
     ).ravel()
     return np.repeat(np.tile([0.0, 1.0], count), lengths)[:n]

@@ -73,7 +73,7 @@ MIX = (
 """The types of a state's buildings, in order: all 14 once, then mainly common ones."""
 
 
-MOST = 9_999
+MOST_BUILDINGS = 9_999
 """Maximum number of sample buildings per state, limited by the digits of the ids."""
 
 
@@ -89,7 +89,7 @@ def buildings(state: str, count: int = 0) -> list[int]:
             f"data.states: there are no sample data for {state!r}, only for {', '.join(STATES)}"
         )
     first = 9_000_000 + 10_000 * STATES[state].fips + 1
-    return list(range(first, first + min(max(count, len(MIX)), MOST)))
+    return list(range(first, first + min(max(count, len(MIX)), MOST_BUILDINGS)))
 
 
 def kind(state: str, bldg_id: int) -> str:

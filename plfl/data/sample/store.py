@@ -15,15 +15,15 @@ from plfl.base.files import atomic
 from plfl.data.comstock.releases import RELEASES, ReleaseKeys
 from plfl.data.sample.buildings import SampleBuilding, draw
 from plfl.data.sample.end_uses import simulate
-from plfl.data.sample.places import MOST, buildings, kind
+from plfl.data.sample.places import MOST_BUILDINGS, buildings, kind
 from plfl.data.sample.weather import weather
 
 
 def generate(
     root: Path, release: str, upgrade: int, state: str, ids: Sequence[int], seed: int
 ) -> list[Path]:
-    """Write the files of some of the sample buildings `buildings(state, MOST)`, each atomically,
-    into the store `root`; DataError if there are none for the state, an id or the release.
+    """Write the files of some of `buildings(state, MOST_BUILDINGS)`, each atomically, into the
+    store `root`; DataError if there are none for the state, an id or the release.
 
     These are the time series of each building, the metadata of all sample buildings of the state
     (ComStock's file also contains a whole state), and the weather of the buildings' counties. The
@@ -31,18 +31,18 @@ def generate(
     same bytes, and studies that differ only in `ids` share all files. The release has to keep its
     metadata by state. Returns the paths: series in the order of `ids`, metadata, weather.
     """
-    known = buildings(state, MOST)
-    if unknown := [i for i in ids if i not in known]:
+    known_ids = buildings(state, MOST_BUILDINGS)
+    if unknown := [i for i in ids if i not in known_ids]:
         raise DataError(
             f"data.buildings.{state}: there is no sample building {', '.join(map(str, unknown))}; "
-            f"the sample data of {state} have {known[0]} to {known[-1]}"
+            f"the sample data of {state} have {known_ids[0]} to {known_ids[-1]}"
         )
     layout = _layout(release, upgrade)
-    all_buildings = [describe(state, i, seed) for i in known]
-    wanted = [all_buildings[i - known[0]] for i in ids]
-    paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in wanted]
+    all_buildings = [describe(state, i, seed) for i in known_ids]
+    chosen_buildings = [all_buildings[i - known_ids[0]] for i in ids]
+    paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in chosen_buildings]
     paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
-    counties = dict.fromkeys(b.county.gisjoin for b in wanted)
+    counties = dict.fromkeys(b.county.gisjoin for b in chosen_buildings)
     paths += [_write_weather(root / layout.weather(c), state, c, seed) for c in counties]
     return paths
 

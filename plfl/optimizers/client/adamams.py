@@ -30,8 +30,8 @@ class AdamAMS(Adam):
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         bias1, bias2 = bias_correction(self.beta1, k, y), bias_correction(self.beta2, k, y)
         vmax = state["vmax"]
-        seen = torch.div(v, bias2, out=g) if self.variant == "paper" else v
-        torch.maximum(vmax, seen, out=vmax)
+        second_moment = torch.div(v, bias2, out=g) if self.variant == "paper" else v
+        torch.maximum(vmax, second_moment, out=vmax)
         root = torch.div(vmax, bias2, out=g) if self.variant == "torch" else g.copy_(vmax)
         denominator = root.sqrt_().add_(self.eps)
         if self.variant != "reddi":

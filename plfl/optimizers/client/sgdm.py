@@ -27,7 +27,7 @@ class SgdMomentum(ClientOpt):
     """Use Nesterov momentum."""
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
+    def _check_momentum(self) -> Self:
         if self.dampening and (self.nesterov or not self.momentum):
             raise ValueError("dampening needs a momentum above 0 and nesterov: false")
         return self

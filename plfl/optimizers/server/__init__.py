@@ -11,7 +11,7 @@ from plfl.base import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 
-SOME = 16
+ROWS_PER_BLOCK = 16
 """Number of rows that are summed at a time."""
 
 
@@ -82,8 +82,10 @@ def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     the order of the clients does not matter, and over a few rows at a time, because a
     double-precision copy of all would not fit into any cache."""
     total = rows.new_zeros(rows.shape[1]).double()
-    for some, of in zip(weights.double().split(SOME), rows.split(SOME), strict=True):
-        total += some @ of.double()
+    for block_weights, block in zip(
+        weights.double().split(ROWS_PER_BLOCK), rows.split(ROWS_PER_BLOCK), strict=True
+    ):
+        total += block_weights @ block.double()
     return total.to(rows.dtype)
 
 

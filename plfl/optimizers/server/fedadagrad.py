@@ -53,6 +53,6 @@ class FedAdagrad(ServerOpt):
         v = state["v"].copy_(self.second_moment(state["v"], mean * mean))
         if self.bias_correction:
             m, v = m / (1 - self.beta1**t), v / (1 - self.beta2**t)
-        outside = self.eps_mode == "outside"
-        denominator = v.sqrt() + self.tau if outside else (v + self.tau).sqrt()
+        is_outside = self.eps_mode == "outside"
+        denominator = v.sqrt() + self.tau if is_outside else (v + self.tau).sqrt()
         state["x"].addcdiv_(m, denominator, value=self.lr)
