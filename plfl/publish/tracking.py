@@ -39,6 +39,8 @@ from plfl.study import Cell, Study
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+log = logging.getLogger(__name__)
+
 DATABASE = Path("mlruns.db")
 OVERVIEW = "overview"
 """Name of the run with the figures and tables of the whole study."""
@@ -51,6 +53,12 @@ SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
 TOTALS = [*SENT[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
 """Columns of summary.csv with the cost of a whole training."""
+PATIENCE = 30.0
+"""Seconds after which a server that does not answer is given up."""
+ANSWER = 10.0
+"""Seconds in which a server must answer a request that only asks whether it is there."""
+RETRIES = "4"
+"""How often MLflow repeats a request, within half a minute; its own 7 take four minutes."""
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # Jobs evaluate language models; here they would waste eight processes and 2 GB.
@@ -109,12 +117,14 @@ def track(results: Path, figures: Path | None = None) -> str:
     Runs of the study whose content has not changed are kept, so an interrupted call is completed by
     the next one. All others are replaced, and those of cells that left the study are deleted. Runs
     of other programs are not touched. PlflError: MLflow is not installed, or cannot read or write
-    its database; ResultsError: a table is missing or damaged.
+    its database or reach its server; ResultsError: a table is missing or damaged.
     """
     uri, about = location(), read_about(results)
     places: dict[str, dict[str, str]] = about.get("variants", {"": {}})
     wanted = (run for label in places for run in runs(Tables(results / label), places[label]))
     overview = overview_run(results, figures)
+    if uri.startswith("http"):
+        _await_server(uri)
     with _explained(uri), FileLock(results / ".mlflow.lock"):
         log = _Log(_client(uri), about)
         # None: the bar is shown only on a terminal.
@@ -142,9 +152,34 @@ def _explained(uri: str) -> Iterator[None]:
         ) from error
 
 
+def _await_server(uri: str) -> None:
+    """Return when a server answers, whatever it says; the log tells that it is waited for.
+    PlflError if it has not answered for `PATIENCE` seconds."""
+    import requests  # comes with MLflow
+
+    end = time.monotonic() + PATIENCE
+    has_told = False
+    while True:
+        try:
+            requests.get(uri, timeout=ANSWER, stream=True).close()
+            return
+        except requests.RequestException as error:
+            cause = type(error).__name__
+        if not has_told:
+            log.warning("%s does not answer (%s); trying for %.0f s", uri, cause, PATIENCE)
+            has_told = True
+        if time.monotonic() >= end:
+            raise PlflError(
+                f"{uri}: the MLflow server does not answer ({cause}); start it, or correct or "
+                "unset MLFLOW_TRACKING_URI, then run `plfl track` again"
+            )
+        time.sleep(min(5.0, PATIENCE))
+
+
 def _client(uri: str) -> MlflowClient:
     """A client. A new database is made under a temporary name, so it is always complete."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)
     logging.getLogger("mlflow.store.db").setLevel(logging.WARNING)
     from mlflow.tracking import MlflowClient
 

@@ -252,6 +252,33 @@ def test_a_database_that_cannot_be_used_is_named_and_left(results):
     assert Path("mlruns.db").read_bytes() == before
 
 
+@pytest.fixture(params=["refuses", "is silent"])
+def unreachable(request, results, monkeypatch):
+    """The address of a server that refuses connections, or accepts them and says nothing."""
+    monkeypatch.setattr(tracking, "PATIENCE", 0.1)
+    monkeypatch.setattr(tracking, "ANSWER", 0.1)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            server.listen()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        yield address
+
+
+def test_a_server_that_does_not_answer_ends_the_logging_with_its_address(results, unreachable):
+    with naming(PlflError, unreachable, "MLFLOW_TRACKING_URI", "plfl track"):
+        track(results)
+
+
+def test_a_server_is_waited_for_aloud(results, unreachable, caplog):
+    with pytest.raises(PlflError):
+        track(results)
+    (record,) = (record for record in caplog.records if record.name == tracking.__name__)
+    assert unreachable in record.getMessage()
+
+
 def ask(address):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(address, timeout=30) as answer:
