@@ -21,7 +21,8 @@ plfl score sample --results results/demo --submit
 """
 SAID = {
     "method": "name of the method in the leaderboard",
-    "exchanged": "what clients exchange: nothing, models (the default), sums or raw data",
+    "exchanged": "what clients exchange: nothing (the default if no bytes are sent), models (the "
+    "default otherwise), sums or raw data",
     "used": "what the method read besides the arrays, such as `weather forecasts`",
     "command": "how to run the method again",
     "bytes-up": "bytes that a client sends in all its training, a mean over clients",
@@ -62,7 +63,7 @@ def opened(options: argparse.Namespace) -> tuple[Study, BenchmarkTask | None]:
 def run(options: argparse.Namespace) -> None:
     """Print the scores, and add rows to the leaderboard."""
     from plfl.outside.clients import datasets, examples
-    from plfl.outside.leaderboard import BOARDS, append
+    from plfl.outside.leaderboard import BOARDS, append, check_row
     from plfl.pipeline.shipped import root
 
     study, task = opened(options)
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
         raise PlflError("score: name a file of predictions, or --results")
     given = {name: getattr(options, name) for name in (key.replace("-", "_") for key in SAID)}
     submission = {name: "" if value is None else value for name, value in given.items()}
+    check_row("score", submission)
     if options.submit and options.predictions:
         needed = ["method", *["trials", "bytes_up", "bytes_down"] * (task is not None)]
         if lacking := [f"--{name.replace('_', '-')}" for name in needed if submission[name] == ""]:
@@ -104,7 +106,8 @@ def _of_predictions(
     from plfl.base.text import printed
     from plfl.outside.score import score
 
-    submission["exchanged"] = submission["exchanged"] or "models"
+    is_silent = submission["bytes_up"] == submission["bytes_down"] == 0
+    submission["exchanged"] = submission["exchanged"] or ("nothing" if is_silent else "models")
     scored = score(study, options.predictions, options.results, data, metric)
     name = metric.replace("_", " ").replace("mase", "MASE").replace("crps", "CRPS")
     print(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.base.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError, ResultsError, did_you_mean
 from plfl.base.spreadsheets import harmless, write_csv
 from plfl.baselines import BASELINE
 from plfl.baselines.trees import TreeSettings
@@ -32,6 +32,48 @@ COLUMNS = [
     *("exchanged", "used", "trials", "seeds", "command", "predictions"),
 ]
 """Columns of a leaderboard (docs/leaderboard.md)."""
+LEAST = {
+    **dict.fromkeys(("score", "wape", "scaled_crps", "bytes_up", "bytes_down", "trials"), 0.0),
+    **{"low": -np.inf, "high": -np.inf, "seeds": 1.0},
+}
+"""The least possible value of each column of numbers."""
+EXCHANGED = ("nothing", "models", "sums", "raw data")
+"""What clients can exchange."""
+
+
+def check_row(where: str, row: Mapping[str, Any]) -> None:
+    """Refuse a row that cannot be true; values that are missing or empty may be.
+
+    Raises:
+        PlflError: a value is no number or below `LEAST`; the score is outside of its interval;
+            what was exchanged is unknown, or nothing but some bytes. `where` begins the message.
+    """
+    numbers: dict[str, float] = {}
+    for column in [column for column in LEAST if row.get(column, "") != ""]:
+        try:
+            numbers[column] = float(row[column])
+        except ValueError:
+            numbers[column] = np.nan
+        if not LEAST[column] <= numbers[column] < np.inf:
+            lowest = "" if LEAST[column] < 0 else f" from {LEAST[column]:g} on"
+            raise PlflError(f"{where}: {column} is {row[column]}; write a number{lowest}")
+    ends = [numbers[column] for column in ("low", "score", "high") if column in numbers]
+    if ends != sorted(ends):
+        raise PlflError(
+            f"{where}: the score {row['score']} is outside of its interval, {row.get('low', '')} "
+            f"to {row.get('high', '')}; correct the row"
+        )
+    exchanged = row.get("exchanged", "")
+    if exchanged and exchanged not in EXCHANGED:
+        raise PlflError(
+            f"{where}: exchanged is {exchanged!r}; allowed: {', '.join(EXCHANGED)}"
+            f"{did_you_mean(str(exchanged), EXCHANGED)}"
+        )
+    if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
+        raise PlflError(
+            f"{where}: exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and "
+            f"bytes_down is {row.get('bytes_down') or 0}; correct one of them"
+        )
 
 
 def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> list[str]:
@@ -40,13 +82,17 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
     begins with the rows of `begun`, if that exists.
 
     Raises:
-        PlflError: the file has other columns.
+        PlflError: the file has other columns, or a row that cannot be true (see `check_row`).
     """
+    for row in rows:
+        check_row(str(row["method"]), row)
     board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
     if (older := begun if begun and not file.exists() else file).is_file():
         before = pd.read_csv(older, keep_default_na=False, dtype=str)
         if list(before) != COLUMNS:
             raise PlflError(f"{older}: its columns are {list(before)}, but a row's are {COLUMNS}")
+        for number, row in enumerate(before.to_dict("records"), 2):
+            check_row(f"{older}: line {number}", {str(column): row[column] for column in row})
         comparable = before["version"].isin(board["version"]) | (not len(board))
         board = pd.concat([before[comparable], board])
     # A file has `harmless` names.

@@ -14,7 +14,7 @@ from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.cli.main import main
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, opened
-from plfl.outside.leaderboard import COLUMNS, append
+from plfl.outside.leaderboard import COLUMNS, append, row_of
 from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +90,7 @@ def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
     row = (board := pd.read_csv("leaderboard/sample.csv").set_index("method")).loc["naive"]
     kept = pd.read_csv(ROOT / "leaderboard" / "sample.csv").set_index("method")
     assert set(board.index) == {"naive", *kept.index}
+    assert row["exchanged"] == "nothing"
     for name in ("score", "low", "high", "wape"):
         assert row[name] == pytest.approx(kept.loc["Seasonal naive (day)", name], rel=1e-4)
     whole = Path("leaderboard/sample.csv").read_text()
@@ -99,6 +100,43 @@ def test_a_row_of_the_sample_task_can_be_made_again(here, invoke):
     assert Path("leaderboard/sample.csv").read_text() == whole
     told = invoke("score", "sample", "naive.parquet", "--submit", "--method", "x", status=2).err
     assert "--trials, --bytes-up, --bytes-down" in told
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("bytes_up", -5), ("bytes_down", "-1"), ("trials", -1), ("seeds", 0), ("wape", "nan")),
+        *(("score", -0.1), ("score", 0.95), ("high", "inf"), ("low", "much")),
+        *(("exchanged", "model"), ("exchanged", "nothing")),
+    ],
+)
+def test_a_row_that_cannot_be_true_is_not_added(
+    tmp_path: Path, column: str, value: str | float
+) -> None:
+    row: dict[str, Any] = {"method": "mine", "version": 1, "score": 0.8, "low": 0.7, "high": 0.9}
+    row |= {"bytes_up": 8, "bytes_down": 0, "exchanged": "models", "trials": 0, "seeds": 1}
+    file = tmp_path / "board.csv"
+    assert append([row], file) == ["mine"]
+    before = file.read_text()
+    with naming(PlflError, "mine: ", value):
+        append([row | {column: value}], file)
+    assert file.read_text() == before
+
+
+def test_a_leaderboard_with_a_row_that_cannot_be_true_is_named(tmp_path: Path) -> None:
+    rows = [row_of({"method": name, "bytes_up": 3}, score=1.0) for name in ("a", "b")]
+    append(rows, file := tmp_path / "board.csv")
+    file.write_text(file.read_text().replace("b,,1.0,,,,,3", "b,,1.0,,,,,-3"))
+    with naming(PlflError, file, "line 3: bytes_up is -3"):
+        append([row_of({"method": "c"}, score=1.0)], file)
+
+
+@pytest.mark.parametrize("option", ["--bytes-up", "--bytes-down", "--trials"])
+def test_a_submission_with_a_negative_number_is_refused_before_it_is_scored(
+    here: Path, invoke, option: str
+) -> None:
+    command = ["score", "sample", "no.parquet", "--submit", "--method", "mine", option, "-5"]
+    assert f"{option[2:].replace('-', '_')} is -5" in invoke(*command, status=2).err
 
 
 def test_what_is_no_task_is_refused(tmp_path: Path) -> None:
