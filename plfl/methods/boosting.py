@@ -74,8 +74,8 @@ class Boosting(Method):
     """Noise on each sum of all clients, in units of what a window adds; with L1 errors."""
 
     def undeployable(self) -> str | None:
-        again = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
-        return again if self.noise else None
+        reason = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
+        return reason if self.noise else None
 
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
@@ -102,9 +102,9 @@ class Boosting(Method):
                 f"grows a tree in each round; set federation.rounds to {trees}, the sum of "
                 "model.trees and model.own_trees"
             )
-        most = getattr(model, "leaves", 0)
-        if self.leaves is not None and self.leaves > most:
-            yield f"has more leaves, {self.leaves}, than model.leaves {most}; raise that"
+        most_leaves = getattr(model, "leaves", 0)
+        if self.leaves is not None and self.leaves > most_leaves:
+            yield f"has more leaves, {self.leaves}, than model.leaves {most_leaves}; raise that"
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
         parts = [shared[layout.mask([group])] for group in GROUPS]
@@ -121,9 +121,9 @@ class Boosting(Method):
         """Send the shared trees to clients that were absent."""
         x, lacks = f.server.send(clients), state.last[clients] < self._shared(f, t - 1)
         if lacks.any():
-            arrived, _ = f.channel.send("down", clients[lacks], x[lacks])
+            received_rows, _ = f.channel.send("down", clients[lacks], x[lacks])
             x = x.clone()
-            x[lacks] = arrived
+            x[lacks] = received_rows
         return self._instructions(f, clients, x, t)
 
     def _shared(self, f: Federation, t: int) -> int:
@@ -156,13 +156,13 @@ class Boosting(Method):
         from plfl.training.batches import stream
 
         f, tree, rows = session.f, session.t - 1, session.start.cpu().clone()
-        forester = self.forester(f.client_data, f.layout)
+        grower = self.forester(f.client_data, f.layout)
         channel = f.channel if self._shared(f, session.t) == session.t else None
         clients = session.clients.tolist()
         noise = None
         if self.noise and channel:
             noise = Noise(self.noise, stream(f.seed, "/noise", session.t))
-        losses = forester.add(rows, clients, tree, channel, session.stay, noise)
+        losses = grower.add(rows, clients, tree, channel, session.stay, noise)
         session.steps = f.client_data.windows[session.clients] / f.settings.batch_size
         session.losses = losses.to(session.steps) * session.steps
         return RoutineResult(rows.to(session.start))
@@ -179,18 +179,18 @@ class Boosting(Method):
         """Trees of clients that join after the rounds, if the others have own ones, too."""
         if f.method is self or f.shared.all():
             return None
-        most = f.layout.shapes["head.value"][1]
-        number = most if self.own is None else min(self.own, most)
+        leaf_limit = f.layout.shapes["head.value"][1]
+        number = leaf_limit if self.own is None else min(self.own, leaf_limit)
         return self.own_trees(f.client_data, f.layout, rows, number)
 
     def own_trees(
         self, data: "ClientData", layout: ParameterLayout, rows: Tensor, number: int
     ) -> Tensor:
         """Models (N, P) with trees in the head that each client grows alone."""
-        forester, grown = self.forester(data, layout), rows.cpu().clone()
+        grower, grown = self.forester(data, layout), rows.cpu().clone()
         first = layout.shapes["body.value"][1]
         for tree in range(first, first + number):
-            forester.add(grown, range(len(rows)), tree, None)
+            grower.add(grown, range(len(rows)), tree, None)
         return grown.to(rows)
 
     def sums(self, layout: ParameterLayout, shared: NDArray[np.bool_]) -> int:

@@ -62,13 +62,13 @@ class FineTuning(FedOpt):
         import torch
 
         head = torch.from_numpy(head_mask(f.layout, self.head)).to(rows.device)
-        tuned, most = f.client_data.fine_tuned, self.most_steps
+        tuned, step_limit = f.client_data.fine_tuned, self.most_steps
         probed = tuned(
             rows,
             f.client_opt,
             self.head_epochs,
             purpose="head_tuning",
             frozen=~head,
-            most_steps=most,
+            most_steps=step_limit,
         )
-        return tuned(probed, f.client_opt, self.epochs, most_steps=most)
+        return tuned(probed, f.client_opt, self.epochs, most_steps=step_limit)

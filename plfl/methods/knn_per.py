@@ -65,25 +65,33 @@ class KnnPer(FedOpt):
         data, engine = f.client_data, f.client_data.engine
         stored = [self._some(data.starts(i, "train")) for i in range(len(rows))]
         checked = [data.starts(i, "validation") for i in range(len(rows))]
-        mixed = []
+        mixtures = []
         for i, queries in enumerate(starts):
             row = rows[i : i + 1]
             parts = [x.to(engine.device) for x in (stored[i], checked[i], queries)]
             features = [engine.penultimate(row, [part])[0].double().cpu().numpy() for part in parts]
             outputs = [engine.predict(row, [part])[0].double().cpu().numpy() for part in parts[1:]]
             targets = [data.targets(part).double().cpu().numpy() for part in parts[:2]]
-            if not all(np.isfinite(some).all() for some in (*features, *outputs)):
-                mixed.append(torch.from_numpy(outputs[1]).to(rows))
+            if not all(np.isfinite(values).all() for values in (*features, *outputs)):
+                mixtures.append(torch.from_numpy(outputs[1]).to(rows))
                 continue
             # A model that is trained again has its validation windows in the store, too.
             apart = ~np.isin(stored[i].numpy(), checked[i].numpy())
             near = [
-                neighbours_mean(features[0][some], targets[0][some], of, self.k, self._exponents)
-                for some, of in zip((apart, np.ones_like(apart)), features[1:], strict=True)
+                neighbours_mean(
+                    features[0][values],
+                    targets[0][values],
+                    client_features,
+                    self.k,
+                    self._exponents,
+                )
+                for values, client_features in zip(
+                    (apart, np.ones_like(apart)), features[1:], strict=True
+                )
             ]
             share = best_share(near[0], outputs[0], targets[1])
-            mixed.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
-        return mixed
+            mixtures.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
+        return mixtures
 
     def _some(self, starts: Tensor) -> Tensor:
         if self.windows is None or len(starts) <= self.windows:
@@ -110,13 +118,13 @@ def neighbours_mean(
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=min(k, len(store)), algorithm="brute").fit(store)
-    distances, which = nearest.kneighbors(queries)
+    distances, neighbours = nearest.kneighbors(queries)
     powers = exponents(distances, store.shape[1])
     # Subtracting the least exponent changes no weighted mean, and keeps the weights from all
     # becoming 0.
     weights = np.exp(powers.min(1, keepdims=True) - powers)
     weights = weights.reshape(*weights.shape, *[1] * (targets.ndim - 1))
-    means: Numbers = (weights * targets[which]).sum(1) / weights.sum(1)
+    means: Numbers = (weights * targets[neighbours]).sum(1) / weights.sum(1)
     return means
 
 

@@ -26,9 +26,9 @@ SHORT = {
     "undecided": "Not on this evidence: it is undecided.",
 }
 UNNAMED = " (No claim of the study is about it, so there is no verdict.)"
-MOST = 40
+MOST_CLIENTS = 40
 """Most clients of a state that have a row each; of more, those that gain and lose most."""
-FEW = 3
+FEW_NAMES = 3
 """Largest number of clients that a sentence lists one by one."""
 
 
@@ -61,17 +61,20 @@ def answer(variant: Variant, comparisons: pd.DataFrame) -> FederationAnswer | No
     # Persistence, to whose error of 1 the axis has a line, is always in the plot.
     errors = clients[["mase_federated", "mase_alone"]].to_numpy(float)
     scale = Scale.of(errors.ravel(), marked=1.0)
-    shown = {str(state): _extremes(here) for state, here in clients.groupby("state", sort=False)}
-    short, *needed = _short(comparisons)
-    sentences = [_difference(study, comparisons, contest), *needed]
+    extremes = {
+        str(state): _extremes(state_clients)
+        for state, state_clients in clients.groupby("state", sort=False)
+    }
+    short, *weeks_needed = _short(comparisons)
+    sentences = [_difference(study, comparisons, contest), *weeks_needed]
     sentences += [_who(clients, study.participant), *_of_new(study, comparisons)]
     sentences += left_out(tables)
     return FederationAnswer(
         short,
         sentences,
         scale,
-        shown,
-        len(clients) - sum(map(len, shown.values())),
+        extremes,
+        len(clients) - sum(map(len, extremes.values())),
         bool(clients["low"].notna().any()),
         _tested(tables),
     )
@@ -87,8 +90,8 @@ def _of_federation(comparisons: pd.DataFrame) -> pd.DataFrame:
 def _short(comparisons: pd.DataFrame) -> list[str]:
     """The answer in a few words, and what would decide it."""
     claims = comparisons[comparisons["about"] == "claim"]
-    named = (claims["better"] == words.FEDERATION) & (claims["than"] == words.ALONE)
-    for row in claims[named].to_dict("records"):
+    is_claimed = (claims["better"] == words.FEDERATION) & (claims["than"] == words.ALONE)
+    for row in claims[is_claimed].to_dict("records"):
         if row["verdict"] in SHORT:
             return [SHORT[row["verdict"]], *([row["needed"]] if row["needed"] else [])]
     low, high = _of_federation(comparisons)[["low", "high"]].iloc[0]
@@ -100,18 +103,18 @@ def _short(comparisons: pd.DataFrame) -> list[str]:
 def _difference(study: Study, comparisons: pd.DataFrame, contest: Contest) -> str:
     """Which side is better, and by how much."""
     row = _of_federation(comparisons).iloc[0]
-    federated, alone = row["error"], row["error_than"]
-    share = (alone - federated) / alone if alone else 0.0
+    federated, alone_error = row["error"], row["error_than"]
+    share = (alone_error - federated) / alone_error if alone_error else 0.0
     better = f"{_percent(abs(share))} {'lower' if share > 0 else 'higher'}"
     if abs(share) < 0.005:
         better = "as good as equal"
     interval = ""
     if math.isfinite(row["low"]):
         interval = f" (difference {row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}])"
-    beaten = ", which neither beats" if min(federated, alone) >= 1 else ""
+    beaten = ", which neither beats" if min(federated, alone_error) >= 1 else ""
     return study.worded(
         f"The mean error was {federated:.2f} with the federation ({contest.label(0)}) and "
-        f"{alone:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
+        f"{alone_error:.2f} without one ({contest.label(1)}); 1 is the error of repeating the last "
         f"reading (MASE){beaten}. The error with the federation is {better}{interval}."
         f"{_in_percent(contest)}"
     )
@@ -130,12 +133,12 @@ def _of_new(study: Study, comparisons: pd.DataFrame) -> Iterator[str]:
 
 def _in_percent(contest: Contest) -> str:
     """The errors of both sides in percent of the load; empty if the tables lack them."""
-    federated, alone = (100 * contest.mean(side, "wape") for side in (0, 1))
-    if not math.isfinite(federated + alone):
+    federated, alone_percent = (100 * contest.mean(side, "wape") for side in (0, 1))
+    if not math.isfinite(federated + alone_percent):
         return ""
     return (
         f" In percent of the load (WAPE): {federated:.1f}\N{NO-BREAK SPACE}% and "
-        f"{alone:.1f}\N{NO-BREAK SPACE}%."
+        f"{alone_percent:.1f}\N{NO-BREAK SPACE}%."
     )
 
 
@@ -144,11 +147,13 @@ def left_out(tables: Tables) -> Iterator[str]:
     clients = tables.clients
     names = clients.loc[clients["persistence_mae_test"] == 0, "client"].tolist()
     if names:
-        listed = words.listed([*names[:FEW], *([f"{len(names) - FEW} more"] * (len(names) > FEW))])
-        their, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")
+        subject = words.listed(
+            [*names[:FEW_NAMES], *([f"{len(names) - FEW_NAMES} more"] * (len(names) > FEW_NAMES))]
+        )
+        possessive, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")
         yield (
-            f"{listed} {are} left out of all means: {their} never changed in the test set, so "
-            "there is no MASE."
+            f"{subject} {are} left out of all means: {possessive} never changed in the test set, "
+            "so there is no MASE."
         )
 
 
@@ -165,14 +170,14 @@ def _percent(share: float) -> str:
 
 def _who(clients: pd.DataFrame, participant: str) -> str:
     """How many clients gain and lose, and which most."""
-    up, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
+    gaining, down = int((clients["low"] > 0).sum()), int((clients["high"] < 0).sum())
     if clients["low"].isna().all():
         clearly = "The test set has too few weeks to say who clearly gains."
-    elif not up and not down:
+    elif not gaining and not down:
         clearly = f"None of the {len(clients)} {participant}s clearly gains or loses."
     else:
-        clearly = f"Of {len(clients)} {participant}s, {up or 'none'} clearly gain{'s' * (up < 2)}"
-        clearly += f" and {down or 'none'} clearly lose{'s' * (down < 2)}."
+        clearly = f"Of {len(clients)} {participant}s, {gaining or 'none'} clearly "
+        clearly += f"gain{'s' * (gaining < 2)} and {down or 'none'} clearly lose{'s' * (down < 2)}."
     parts = []
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
@@ -189,6 +194,6 @@ def _who(clients: pd.DataFrame, participant: str) -> str:
 
 def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:
     ordered = clients.sort_values("gain", ascending=False, kind="stable").to_dict("records")
-    if len(ordered) <= MOST:
+    if len(ordered) <= MOST_CLIENTS:
         return ordered
-    return [*ordered[: MOST // 2], *ordered[-MOST // 2 :]]
+    return [*ordered[: MOST_CLIENTS // 2], *ordered[-MOST_CLIENTS // 2 :]]

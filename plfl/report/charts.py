@@ -108,14 +108,14 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     """Validation error over the rounds."""
     table = curves(tables)
     rounds = sorted(table["round"].unique().tolist())
-    kept = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
-    table = table[table["round"].isin([rounds[i] for i in kept])]
+    kept_rounds = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_ROUNDS)).round().astype(int)
+    table = table[table["round"].isin([rounds[i] for i in kept_rounds])]
     marks = np.unique(np.linspace(rounds[0], rounds[-1], 9).round()).tolist()
     keys = ["state", "sharing", "optimiser", "server_opt", "model"]
     rows = [
         dict(zip(keys, key, strict=True))
-        | {"round": here["round"].tolist(), "mase": _numbers(here["mase"])}
-        for key, here in table.groupby(keys, sort=False)
+        | {"round": cell_rows["round"].tolist(), "mase": _numbers(cell_rows["mase"])}
+        for key, cell_rows in table.groupby(keys, sort=False)
     ]
     best, validation = tables.best_baselines, tables.baseline_scores["validation_mase"]
     lines = [
@@ -127,10 +127,10 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
         for state, name in best.items()
     ]
     study, states, schemes = tables.study, tables.study.data.states, tables.study.grid.sharing
-    params, where, of_scheme = [], "true", "true"
+    params, row_filter, of_scheme = [], "true", "true"
     if len(states) > 1:
         params.append(_choice("state", states, states, "State"))
-        where = "datum.state === state"
+        row_filter = "datum.state === state"
     if len(schemes) > 1:
         labels = [scheme(study, name) for name in schemes]
         params.append(_choice("scheme", schemes, labels, "Sharing scheme"))
@@ -140,7 +140,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     dashes = alt.Scale(domain=list(MODELS), range=[[1, 0], [5, 3]])
     curve = (
         alt.Chart(alt.NamedData("curves"), name="curves")
-        .transform_filter(f"{where} && {of_scheme}")
+        .transform_filter(f"{row_filter} && {of_scheme}")
         .transform_flatten(["round", "mase"])
         .mark_line(point={"size": 30}, strokeWidth=1.8)
         .encode(
@@ -162,7 +162,7 @@ def _convergence(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     )
     rival = (
         alt.Chart(alt.NamedData("rivals"))
-        .transform_filter(where)
+        .transform_filter(row_filter)
         .mark_rule(color="var(--ink)", strokeDash=[8, 3, 2, 3])
         .encode(y="mase:Q", tooltip=[_tip("label", "Rival", "N"), _tip("mase", "Validation MASE")])
     )
@@ -184,17 +184,20 @@ def _week(tables: Tables) -> tuple[alt.TopLevelMixin, dict[str, Any]]:
     columns = {"truth": "load", "local": "forecast", "baseline": "best baseline"}
     if ends:
         columns |= dict(zip(ends[1], ("low", "high"), strict=True))
-    several, most = len(study.data.states) > 1, MOST_WEEKS // len(study.data.states)
+    has_several_states, weeks_per_state = (
+        len(study.data.states) > 1,
+        MOST_WEEKS // len(study.data.states),
+    )
     for state in study.data.states:
         cell = tables.shown_cell(state)
         if cell is None:
             continue
         of_state = forecasts(tables, cell, tables.best_baselines.get(state))
-        for client in sorted(of_state["client"].unique())[: max(1, most)]:
+        for client in sorted(of_state["client"].unique())[: max(1, weeks_per_state)]:
             week = unbroken(of_state[of_state["client"] == client], study.data.interval)
             week = week.rename(columns=columns)
             rows.append(
-                {"client": f"{state}: {client}" if several else str(client)}
+                {"client": f"{state}: {client}" if has_several_states else str(client)}
                 | {"start": f"{week['stamp'].iloc[0]:%Y-%m-%dT%H:%M}"}
                 | {"index": list(range(len(week)))}
                 | {name: _numbers(week[name]) for name in (*WEEK, "low", "high") if name in week}
@@ -254,14 +257,16 @@ def _chart(
 ) -> alt.TopLevelMixin:
     """Layers as one chart that is as wide as the page, with a caption."""
     chart = alt.layer(*layers).add_params(*params)
-    whole: alt.TopLevelMixin = chart.properties(width="container", height=height, description=about)
-    return whole
+    whole_chart: alt.TopLevelMixin = chart.properties(
+        width="container", height=height, description=about
+    )
+    return whole_chart
 
 
 def _errors(values: Sequence[float], title: str) -> alt.Y:
     """An axis of errors: logarithmic if they are more than a factor of ten apart."""
-    known = np.array([value for value in values if 0 < value < np.inf])
-    wide = known.max() > 10 * known.min()
+    finite_values = np.array([value for value in values if 0 < value < np.inf])
+    wide = finite_values.max() > 10 * finite_values.min()
     scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
     return alt.Y("mase:Q", title=title, scale=scale)
 
@@ -297,11 +302,11 @@ def curves(tables: Tables) -> pd.DataFrame:
     names = [name for name in CELL[:-1] if name != "server_opt"]
     best = last.loc[last.groupby(names, sort=False).idxmin()].reset_index()[CELL[:-1]]
     table = best.merge(table, on=CELL[:-1])  # in the order of the study
-    alone = [
+    local_cells = [
         study.combinations.trains_alone(*pair)
         for pair in table[["sharing", "method"]].itertuples(index=False)
     ]
-    table = table[~(np.array(alone, bool) & (table["model"] == "global"))]
+    table = table[~(np.array(local_cells, bool) & (table["model"] == "global"))]
     sides = table[["method", "client_opt"]].itertuples(index=False)
     return table.assign(optimiser=[tables.client_side(*side) for side in sides])
 
@@ -310,14 +315,14 @@ def forecasts(tables: Tables, cell: Cell, baseline: str | None) -> pd.DataFrame:
     """A week of all clients of a cell's state: `client`, `stamp`, the lines that there are, and the
     ends of intervals."""
     columns = [column for pair in tables.intervals.values() for column in pair]
-    wanted = ["client", "stamp", "persistence", "truth", "local", *columns]
-    week = tables.forecasts(wanted, **asdict(cell))
+    column_names = ["client", "stamp", "persistence", "truth", "local", *columns]
+    week = tables.forecasts(column_names, **asdict(cell))
     if baseline is None:
         return week
     columns = ["client", "stamp", "forecast"]
-    other = tables.baseline_forecasts(columns, state=cell.state, baseline=baseline)
-    other = other.rename(columns={"forecast": "baseline"})
-    return week.merge(other, on=["client", "stamp"], how="left")
+    baseline_table = tables.baseline_forecasts(columns, state=cell.state, baseline=baseline)
+    baseline_table = baseline_table.rename(columns={"forecast": "baseline"})
+    return week.merge(baseline_table, on=["client", "stamp"], how="left")
 
 
 def unbroken(week: pd.DataFrame, minutes: int) -> pd.DataFrame:

@@ -58,11 +58,14 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(span / 4))
         step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k * 4 >= span)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        shown = {self.at(self.marked): self.marked}
+        value_at = {self.at(self.marked): self.marked}
         for value in (step * k for k in range(first, last + 1)):
             if abs(self.at(value) - self.at(self.marked)) >= _APART:
-                shown[self.at(value)] = value
-        return [(at, f"{value:+g}" if value else "0") for at, value in sorted(shown.items())]
+                value_at[self.at(value)] = value
+        return [
+            (position, f"{value:+g}" if value else "0")
+            for position, value in sorted(value_at.items())
+        ]
 
 
 @dataclass(frozen=True)
@@ -82,16 +85,16 @@ def forest(study: Study, comparisons: pd.DataFrame) -> ForestPlot | None:
     """The plot of the comparisons of a study; None if there are none."""
     if comparisons.empty:
         return None
-    drawn = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
-    scale = Scale.of(drawn[["difference", "low", "high"]].to_numpy(float).ravel())
+    scored_rows = comparisons[~comparisons["score"].isin((*COUNTED, LOADS))]
+    scale = Scale.of(scored_rows[["difference", "low", "high"]].to_numpy(float).ravel())
     data = comparisons.apply(scope, axis=1, meters=study.participant == "meter")
-    most = str(data.mode().iloc[0])
-    comparisons = comparisons.assign(data=data.where(data != most, ""))
+    commonest = str(data.mode().iloc[0])
+    comparisons = comparisons.assign(data=data.where(data != commonest, ""))
     groups = {
         HEADINGS[str(about)]: [_row(row, scale) for _, row in rows.iterrows()]
         for about, rows in comparisons.groupby("about", sort=False)
     }
-    return ForestPlot(scale, groups, bool((comparisons["verdict"] != "").any()), most)
+    return ForestPlot(scale, groups, bool((comparisons["verdict"] != "").any()), commonest)
 
 
 def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:

@@ -51,9 +51,9 @@ FILES = {
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
 }
-FEW = 3
+FEW_ROWS = 3
 """Largest number of places that a sentence names."""
-MOST = 24
+MOST_GROUPS = 24
 """Largest number of panels of the figure; if a study has more, the first are shown."""
 
 
@@ -68,18 +68,26 @@ def draw(overview: Overview) -> Figure:
     """The MASE along the axis with the most values, or over bytes if these are codecs; a panel for
     each state and place on other axes. Each codec has a line or mark in the panels."""
     study, best = overview.study, overview.table(BEST)
-    axis, others = along(study)
-    codecs = [each.column for each in study.axes if _is_codec(each) and each is not axis]
-    apart = [each for each in study.axes if each.column in others and each.column not in codecs]
-    groups = list(best.groupby(["state", *(each.column for each in apart)], sort=False))[:MOST]
+    axis, other_axes = along(study)
+    codecs = [
+        one_axis.column for one_axis in study.axes if _is_codec(one_axis) and one_axis is not axis
+    ]
+    apart = [
+        one_axis
+        for one_axis in study.axes
+        if one_axis.column in other_axes and one_axis.column not in codecs
+    ]
+    groups = list(best.groupby(["state", *(one_axis.column for one_axis in apart)], sort=False))[
+        :MOST_GROUPS
+    ]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
         _lines(study, panel, axis, part, codecs)
         titles = [
-            words.value(each, str(label), study.participant)
-            for each, label in zip(apart, place[1:], strict=True)
+            words.value(one_axis, str(label), study.participant)
+            for one_axis, label in zip(apart, place[1:], strict=True)
         ]
         panel.set_title(fit(", ".join([str(place[0]), *titles]), 34, lines=2), fontsize=7)
         if legend := panel.get_legend():
@@ -107,24 +115,24 @@ def _is_codec(axis: Axis) -> bool:
 def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: list[str]) -> None:
     """A line for each sharing scheme, method and codec along the axis, and the best baselines. If
     codecs are the axis, a mark for each over the bytes that a client exchanges."""
-    (where, numeric), over_bytes = positions(axis), _is_codec(axis)
-    trained = part[part["model"] == "local"]
+    (position, numeric), over_bytes = positions(axis), _is_codec(axis)
+    cell_rows = part[part["model"] == "local"]
     codecs = [*codecs, axis.column] if over_bytes else codecs
     # If nothing is sent, all codecs have the same line.
-    sends = trained.groupby(["sharing", "method"])["bytes"].transform("max") > 0
-    first = (trained[codecs] == trained[codecs].iloc[:1].to_numpy()).all(axis=1)
-    shown = trained[sends | first]
-    named = [
+    sends = cell_rows.groupby(["sharing", "method"])["bytes"].transform("max") > 0
+    first = (cell_rows[codecs] == cell_rows[codecs].iloc[:1].to_numpy()).all(axis=1)
+    visible_rows = cell_rows[sends | first]
+    line_names = [
         ", ".join(
-            [_kind(study, trained, sharing, method), *(code for code in coded if code != "none")]
+            [_kind(study, cell_rows, sharing, method), *(code for code in coded if code != "none")]
         )
-        for sharing, method, *coded in shown[["sharing", "method", *codecs]].to_numpy()
+        for sharing, method, *coded in visible_rows[["sharing", "method", *codecs]].to_numpy()
     ]
-    looks = {name: colour(number) for number, name in enumerate(dict.fromkeys(named))}
+    looks = {name: colour(number) for number, name in enumerate(dict.fromkeys(line_names))}
     if over_bytes:
-        sent = shown["bytes"] / shown["clients"] / 1e3
+        kilobytes = visible_rows["bytes"] / visible_rows["clients"] / 1e3
         sns.scatterplot(
-            shown.assign(line=named, sent=sent),
+            visible_rows.assign(line=line_names, sent=kilobytes),
             x="sent",
             y="mase",
             hue="line",
@@ -133,13 +141,13 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
             markers={name: look["marker"] for name, look in looks.items()},
             ax=panel,
         )
-        least = float(sent[sent > 0].min())
-        panel.set_xscale("symlog", linthresh=least)
-        panel.set_xlim(left=-least / 4)
+        lowest = float(kilobytes[kilobytes > 0].min())
+        panel.set_xscale("symlog", linthresh=lowest)
+        panel.set_xlim(left=-lowest / 4)
         panel.set_xlabel("kB per client in all rounds")
         return
-    at = shown[axis.column].map(where)
-    draw_lines(panel, shown.assign(line=named, at=at), "mase", looks, numeric)
+    x_values = visible_rows[axis.column].map(position)
+    draw_lines(panel, visible_rows.assign(line=line_names, at=x_values), "mase", looks, numeric)
     of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
     pooled = [find(name).crosses == "raw data" for name in of_baselines["method"]]
     silent = of_baselines["method"].isin(rivals(study.baselines.further))
@@ -150,11 +158,11 @@ def _lines(study: Study, panel: Panel, axis: Axis, part: pd.DataFrame, codecs: l
         best = rows.loc[rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()]
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}
         if len(best):
-            best = best.assign(at=best[axis.column].map(where))
+            best = best.assign(at=best[axis.column].map(position))
             sns.lineplot(best, x="at", y="mase", errorbar=None, label=label, ax=panel, **look)
-    labels = list(where)
+    labels = list(position)
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
-    panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
+    panel.set_xticks(list(position.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
     panel.set_xlabel(axis.key)
 
@@ -167,11 +175,11 @@ def draw_lines(
     logarithmic axis if they reach far. Marks stand side by side, so that they do not cover each
     other."""
     names = list(dict.fromkeys(table["line"]))
-    least, most = table["at"].min(), table["at"].max()
-    wide = bool(numeric and least > 0 and most / least > 20)
-    aside = table["line"].map(names.index) - (len(names) - 1) / 2
-    step = (0.03 * (most - least) if numeric else 0.5) / max(1, len(names))
-    table = table.assign(at=table["at"] * 1.05**aside if wide else table["at"] + step * aside)
+    low_end, high_end = table["at"].min(), table["at"].max()
+    wide = bool(numeric and low_end > 0 and high_end / low_end > 20)
+    offset = table["line"].map(names.index) - (len(names) - 1) / 2
+    step = (0.03 * (high_end - low_end) if numeric else 0.5) / max(1, len(names))
+    table = table.assign(at=table["at"] * 1.05**offset if wide else table["at"] + step * offset)
     sns.lineplot(
         table,
         x="at",
@@ -193,37 +201,39 @@ def draw_lines(
         panel.set_xscale("log")
 
 
-def _kind(study: Study, trained: pd.DataFrame, sharing: str, method: str) -> str:
+def _kind(study: Study, cell_rows: pd.DataFrame, sharing: str, method: str) -> str:
     """The sharing scheme in words, and the method if there are others and it has an effect."""
-    rows = trained[trained["sharing"] == sharing]
-    alike = rows if not rows["bytes"].any() else trained
-    several = len(alike["method"].unique()) > 1
+    rows = cell_rows[cell_rows["sharing"] == sharing]
+    same_kind = rows if not rows["bytes"].any() else cell_rows
+    has_several_methods = len(same_kind["method"].unique()) > 1
     scheme = words.scheme(study, sharing)
-    return f"{scheme}, {method_label(method)}" if several else scheme
+    return f"{scheme}, {method_label(method)}" if has_several_methods else scheme
 
 
 def positions(axis: Axis) -> tuple[dict[str, float], bool]:
     """Positions of the values of an axis on the horizontal axis, and whether they are numbers."""
     values = list(axis.choices.values())
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    at = values if numeric else range(len(values))
-    return dict(zip(axis.choices, map(float, at), strict=True)), numeric
+    places = values if numeric else range(len(values))
+    return dict(zip(axis.choices, map(float, places), strict=True)), numeric
 
 
-def write(results: Path, figures: Path, out: Path) -> None:
-    """Write the page of the study in folder `results`, with its figure, to file `out`. Variants
+def write(results: Path, figures: Path, page: Path) -> None:
+    """Write the page of the study in folder `results`, with its figure, to file `page`. Variants
     whose own pages exist are linked. The same results give the same bytes."""
     overview = Overview(results)
     study = overview.study
     with fitting(results):
         write_page(
-            out,
+            page,
             "overview.html.jinja",
             overview.about,
             study=study,
             source=source_of(study),
             links={
-                label: link(path, out) if (path := results / label / "index.html").is_file() else ""
+                label: link(path, page)
+                if (path := results / label / "index.html").is_file()
+                else ""
                 for label in overview.about["variants"]
             },
             compared=forest(study, overview.comparisons),
@@ -233,7 +243,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             picture=drawing(figures / f"{STEM}.svg", CAPTION),
             caption=CAPTION,
             standings=standings(overview.table(BEST), study.axes),
-            files={name: (link(results / name, out), text) for name, text in FILES.items()},
+            files={name: (link(results / name, page), text) for name, text in FILES.items()},
         )
 
 
@@ -243,12 +253,12 @@ def found(overview: Overview) -> Iterator[str]:
     table = overview.comparisons
     table = table[(table["about"] == "federation") & (table["than"] == words.ALONE)]
     table = table[(table["state"] == "") & table["low"].notna()]
-    ahead, behind = table[table["low"] > 0], table[table["high"] < 0]
-    for word, rows in (("lower", ahead), ("higher", behind)):
+    better_rows, worse_rows = table[table["low"] > 0], table[table["high"] < 0]
+    for word, rows in (("lower", better_rows), ("higher", worse_rows)):
         if not len(rows):
             continue
-        first = rows.loc[rows["difference"].abs().sort_values(ascending=False).index[:FEW]]
-        such = " The largest differences in MASE:" if len(rows) > FEW else " MASE:"
+        first = rows.loc[rows["difference"].abs().sort_values(ascending=False).index[:FEW_ROWS]]
+        introduction = " The largest differences in MASE:" if len(rows) > FEW_ROWS else " MASE:"
         text = "; ".join(
             f"{row['place'] or 'everywhere'}, {score(row['error'])} ({row['chosen']}) against "
             f"{score(row['error_than'])} ({row['chosen_than']})"
@@ -256,10 +266,10 @@ def found(overview: Overview) -> Iterator[str]:
         )
         yield (
             f"With the federation the error is {word} at {len(rows)} of {len(table)} places on "
-            f"the axes; the interval excludes 0.{such} {text}."
+            f"the axes; the interval excludes 0.{introduction} {text}."
         )
-    if others := len(table) - len(ahead) - len(behind):
-        yield f"At {others} of {len(table)} places on the axes the interval includes 0."
+    if undecided_count := len(table) - len(better_rows) - len(worse_rows):
+        yield f"At {undecided_count} of {len(table)} places on the axes the interval includes 0."
 
 
 def _map(overview: Overview) -> list[dict[Any, Any]]:

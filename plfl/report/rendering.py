@@ -44,16 +44,16 @@ def templates(*packages: str) -> jinja2.Environment:
 
 
 def write_page(
-    out: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
+    path: Path, template: str, about: Mapping[str, Any], *packages: str, **context: Any
 ) -> None:
-    """Write a page to file `out`, given the name of its template and the values that it reads.
+    """Write a page to file `path`, given the name of its template and the values that it reads.
     Every template also gets `about`, the content of study.json, and the `configuration` of the
     study, also `encoded` for a link that downloads it."""
     configuration = as_yaml(about["study"])
     encoded = base64.b64encode(configuration.encode()).decode("ascii")
-    known = {"about": about, "configuration": configuration, "encoded": encoded}
-    page = templates(*packages).get_template(template).render(**known, **context)
-    write_text(out, page)
+    default_context = {"about": about, "configuration": configuration, "encoded": encoded}
+    page = templates(*packages).get_template(template).render(**default_context, **context)
+    write_text(path, page)
 
 
 def as_yaml(study: Mapping[str, Any]) -> str:
@@ -62,9 +62,9 @@ def as_yaml(study: Mapping[str, Any]) -> str:
     return text
 
 
-def link(path: Path, out: Path) -> str:
-    """The address of a file in the page `out`."""
-    return quote(Path(os.path.relpath(path, out.parent)).as_posix())
+def link(path: Path, page: Path) -> str:
+    """The address of a file in the page `page`."""
+    return quote(Path(os.path.relpath(path, page.parent)).as_posix())
 
 
 def score(value: float, sd: float = math.nan) -> str:
@@ -83,11 +83,11 @@ def with_interval(value: float, low: float, high: float, digits: int = 3) -> str
 
 def figures_of(tables: Tables, folder: Path) -> dict[str, tuple[str, list[Markup]]]:
     """The captions and drawings of the figures of a study by name, drawn as SVGs in `folder`."""
-    shown = {}
+    figure_texts = {}
     for name, stems in figures.available(tables.study).items():
         text = figures.caption(name, tables.study)
-        shown[name] = text, [drawing(folder / f"{stem}.svg", text) for stem in stems]
-    return shown
+        figure_texts[name] = text, [drawing(folder / f"{stem}.svg", text) for stem in stems]
+    return figure_texts
 
 
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')

@@ -45,9 +45,11 @@ class Standings:
 
 
 def standings(
-    best: pd.DataFrame, axes: Sequence[Axis] = (), seen: Mapping[str, str] | None = None
+    best: pd.DataFrame,
+    axes: Sequence[Axis] = (),
+    pretraining_notes: Mapping[str, str] | None = None,
 ) -> Standings:
-    """The table, from the rows of `plfl.results.overview.best_cells`, with the remarks `seen` about
+    """The table, from the rows of `plfl.results.overview.best_cells`, with remarks about
     baselines, by name."""
     intervals = [str(column) for column in best if INTERVALS.fullmatch(str(column))]
     headings = {"validation_mase": "Validation MASE"}
@@ -60,32 +62,32 @@ def standings(
     keys = ["variant", "state"] if "variant" in best else ["state"]
     for _, part in best.groupby(keys, sort=False):
         rows = part.sort_values("validation_mase", kind="stable").to_dict("records")
-        groups.append([_row(row, places, list(headings), seen or {}) for row in rows])
+        groups.append([_row(row, places, list(headings), pretraining_notes or {}) for row in rows])
     return Standings(list(headings.values()), groups)
 
 
 def _heading(column: str) -> str:
-    first, _, rest = column.partition("_")
-    if rest.endswith("_least"):
-        return f"Least covered, {rest.removesuffix('_least')} %"
-    return HEADINGS[first].format(rest)
+    first, _, remainder = column.partition("_")
+    if remainder.endswith("_least"):
+        return f"Least covered, {remainder.removesuffix('_least')} %"
+    return HEADINGS[first].format(remainder)
 
 
 def _row(
     row: Mapping[Any, Any],
     places: list[str],
     columns: list[str],
-    seen: Mapping[str, str],
+    pretraining_notes: Mapping[str, str],
 ) -> ForecasterRow:
     is_baseline = row["sharing"] == BASELINE
-    lost = pd.isna(row["mase"]) and not is_baseline
-    remark = seen.get(row["method"], "") if is_baseline else ""
+    has_no_score = pd.isna(row["mase"]) and not is_baseline
+    remark = pretraining_notes.get(row["method"], "") if is_baseline else ""
     return ForecasterRow(
         [str(row[place]) for place in places],
         row["forecaster"] + remark,
         "" if pd.isna(row["cell"]) else row["cell"],
         is_baseline,
-        "diverged" if lost else score(row["mase"], row["std"]),
+        "diverged" if has_no_score else score(row["mase"], row["std"]),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
         [_number(column, row[column]) for column in columns],
     )

@@ -73,10 +73,10 @@ class APFL(FedOpt):
             w, v = session.learner(session.start), session.learner(state.v[session.clients])
             share = state.share[session.clients]
             rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
-            learned = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
+            steps_with_alpha = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
             for k in range(K):
                 alpha, g = share[:, None], session.gradient(mixed(share, v.rows, w.rows), k)
-                if k < learned:
+                if k < steps_with_alpha:
                     product = sums((v.rows - w.rows).double() * g.double())[:, 0]
                     share = (share - rate * product.to(share.dtype)).clamp(0, 1)
                 w.train(k)

@@ -101,23 +101,23 @@ class AuthorsCode(Method):
         import torch
 
         x = f.server.send(clients).double()
-        received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
+        server_rows = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         local = f.local[clients]
-        loaded = torch.where(f.sharing, received, local)
+        loaded = torch.where(f.sharing, server_rows, local)
         if self.moments == "reset":
             self._renew_moments(f, clients)
         if self.moments == "reset" or f.sharing.any():
             f.moments.steps[clients] = 0
         if self.iterate == "loaded":
             state.before = loaded
-            return self._anchored(f, loaded, received)
+            return self._anchored(f, loaded, server_rows)
         proximal = f.client_opt.proximal
         state.before = local if proximal else loaded
         if proximal:
-            return self._anchored(f, local, received)
+            return self._anchored(f, local, server_rows)
         return self._first_step_elsewhere(f, t, clients, local, loaded)
 
-    def _anchored(self, f: Federation, start: Tensor, received: Tensor) -> TrainInstructions:
+    def _anchored(self, f: Federation, start: Tensor, server_rows: Tensor) -> TrainInstructions:
         """Steps from `start` with the proximal term towards what was received.
 
         The optimiser's own term would pull all parameters that cross the channel to their start.
@@ -128,18 +128,18 @@ class AuthorsCode(Method):
         if not mu:
             return TrainInstructions(start)
         if self.anchor == "all":
-            return TrainInstructions(start, constant=mu * (start - received))
-        constant = mu * torch.where(f.sharing, start - received, 0)
+            return TrainInstructions(start, constant=mu * (start - server_rows))
+        constant = mu * torch.where(f.sharing, start - server_rows, 0)
         return TrainInstructions(start, pull=-mu * (~f.sharing).to(start.dtype), constant=constant)
 
     def _first_step_elsewhere(
-        self, f: Federation, t: int, clients: Tensor, own: Tensor, loaded: Tensor
+        self, f: Federation, t: int, clients: Tensor, own_rows: Tensor, loaded: Tensor
     ) -> TrainInstructions:
         g = f.client_data.gradients(loaded, clients, t, 1)
         moments = {name: rows[clients] for name, rows in f.moments.rows.items()}
-        stepped = own.clone()
+        stepped = own_rows.clone()
         f.client_opt.step(
-            stepped, f.client_opt.decayed(own, g), moments, f.moments.steps[clients] + 1
+            stepped, f.client_opt.decayed(own_rows, g), moments, f.moments.steps[clients] + 1
         )
         f.moments.steps[clients] += 1
         for name, rows in moments.items():

@@ -93,16 +93,16 @@ class CCFedAdagrad(FedOpt):
 
         The number of steps is 0 where `federation.local_steps` applies.
         """
-        least, most = self.steps or (0, 0)
-        drawn = [
+        fewest_steps, most_steps = self.steps or (0, 0)
+        step_counts = [
             (
                 random.random() < self.join,
                 random.integers(self.max_delay, endpoint=True),
-                random.integers(least, most, endpoint=True),
+                random.integers(fewest_steps, most_steps, endpoint=True),
             )
             for random in f.client_data.streams("client-centric", clients.tolist(), t)
         ]
-        return f.everyone.new_tensor(drawn).reshape(len(clients), 3)
+        return f.everyone.new_tensor(step_counts).reshape(len(clients), 3)
 
     def select(self, f: Federation, state: State, t: int, drawn: Tensor) -> Tensor:
         # If no client stayed to the end of the last round, `aggregate` was not called.
@@ -131,15 +131,15 @@ class CCFedAdagrad(FedOpt):
 
     def _take_in(self, f: Federation, state: State, t: int) -> None:
         """Step along the updates that have arrived by the end of round `t`."""
-        arrived = (state.due > 0) & (state.due <= t)
-        if not arrived.any():
+        has_arrived = (state.due > 0) & (state.due <= t)
+        if not has_arrived.any():
             return
         # Summed in double precision, so that the order of the clients does not matter.
-        mean = state.update[arrived].double().mean(0).to(f.x0.dtype)
+        mean = state.update[has_arrived].double().mean(0).to(f.x0.dtype)
         m = state.m.mul_(self.beta).add_(mean, alpha=1 - self.beta)
         v_hat = state.v_hat.copy_(self.second_moment(state, mean * mean))
         f.server.step(m / (v_hat.sqrt() + self.eps))
-        state.due[arrived] = 0
+        state.due[has_arrived] = 0
 
     def second_moment(self, state: State, square: Tensor) -> Tensor:
         """The next v̂ (d_s,), given Δ² (d_s,)."""

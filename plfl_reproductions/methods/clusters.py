@@ -81,8 +81,8 @@ def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tens
     sound = rows.isfinite().all(1)
     if not sound.all():
         labels = torch.zeros_like(clients)
-        if left := int(sound.sum()):
-            labels[sound] = k_means(f, clients[sound], rows[sound], min(clusters, left))
+        if rows_left := int(sound.sum()):
+            labels[sound] = k_means(f, clients[sound], rows[sound], min(clusters, rows_left))
         return labels
     order = by_name(f, clients)
     values = rows.double().cpu().numpy()[order]

@@ -124,17 +124,20 @@ class FaFed(FedOpt):
             y = session.start.clone()
             m_i, v_i = (f.full(rows[session.among]).clone() for rows in (m, v))
             size = torch.where(f.shared, eta / self._root(v_i), eta)
-            before = torch.where(f.shared, y + size * m_i, y)
+            y_before = torch.where(f.shared, y + size * m_i, y)
             for k in range(K):
-                who = session.who(k)
-                g, old = session.gradient(y, k, who), session.gradient(before, k, who)
-                for i in session.pieces(who):
+                active_rows = session.who(k)
+                g, old = (
+                    session.gradient(y, k, active_rows),
+                    session.gradient(y_before, k, active_rows),
+                )
+                for i in session.pieces(active_rows):
                     m_i[i].sub_(old[i]).mul_(1 - self.a).add_(g[i])
                     v_i[i].mul_(self.beta).addcmul_(g[i], g[i], value=1 - self.beta)
-                    before[i] = y[i]
+                    y_before[i] = y[i]
                     y[i].addcmul_(size[i], torch.where(f.shared, m_i[i], g[i]), value=-1)
             # The server takes the last step of the shared parameters.
-            rows = torch.where(f.shared, before, y)
+            rows = torch.where(f.shared, y_before, y)
             return RoutineResult(rows, kept={"m_i": m_i[:, f.columns], "v_i": v_i[:, f.columns]})
 
         return TrainInstructions(x, routine=Routine(run, minibatches=K))

@@ -108,27 +108,33 @@ class FedADC(FedOpt):
 
     def _sent(self, f: Federation, state: State, clients: Tensor) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) of `clients`, after the server has sent them what they lack."""
-        sent = f.server.send(clients)
+        server_rows = f.server.send(clients)
         m = state.m.expand(len(clients), -1)
         if state.last_step is not None:
-            ahead = [row.expand(len(clients), -1) for row in state.last_step]
-            mean, (x, m) = f.channel.send("down", clients, ahead[2], ahead[:2])
+            last_steps = [row.expand(len(clients), -1) for row in state.last_step]
+            mean, (x, m) = f.channel.send("down", clients, last_steps[2], last_steps[:2])
             size = 2 * x.shape[1] * x.element_size()
             f.clock.send_ahead(clients.cpu().numpy(), size)
             return self._stepped(f, x, m, mean)
         if self.downlink != "tracking":
-            x, (m,) = f.channel.send("down", clients, sent, [m])
+            x, (m,) = f.channel.send("down", clients, server_rows, [m])
             return x, m
         assert state.known is not None
         assert state.known_steps is not None
-        before = state.known[clients]
+        known_rows = state.known[clients]
         can = state.known_steps[clients] == state.server_steps - 1
         rate = f.server.opt.lr * f.client_opt.lr
-        x, m = sent.clone(), m.clone()
-        for some, extras in ((can, []), (~can, [m[~can]])):
-            if some.any():
-                x[some], extras_received = f.channel.send("down", clients[some], sent[some], extras)
-                m[some] = extras_received[0] if extras_received else (before[some] - x[some]) / rate
+        x, m = server_rows.clone(), m.clone()
+        for recipients, extras in ((can, []), (~can, [m[~can]])):
+            if recipients.any():
+                x[recipients], extras_received = f.channel.send(
+                    "down", clients[recipients], server_rows[recipients], extras
+                )
+                m[recipients] = (
+                    extras_received[0]
+                    if extras_received
+                    else (known_rows[recipients] - x[recipients]) / rate
+                )
         state.known[clients], state.known_steps[clients] = x, state.server_steps
         return x, m
 
@@ -148,8 +154,8 @@ class FedADC(FedOpt):
     def _stepped(self, f: Federation, x: Tensor, m: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """x and m after the server's step along D̄, given those before it."""
         eta = f.client_opt.lr
-        left = 0.0 if self.beta_g is None else self.beta_g - self.beta_l
-        m = (m * left).sub_(mean, alpha=1 / eta)
+        remaining_beta = 0.0 if self.beta_g is None else self.beta_g - self.beta_l
+        m = (m * remaining_beta).sub_(mean, alpha=1 / eta)
         stepped = {"x": x.clone()}
         f.server.opt.step(stepped, -eta * m)
         return stepped["x"], m

@@ -111,9 +111,9 @@ class FedALA(FedOpt):
             for n in range(int(passes.max())):
                 for b in range(plan.starts.shape[1]):
                     mix()
-                    who = (passes > n) & (steps > b)
-                    slope = session.gradient(s, plan.starts[:, b], who)[:, subset] * gap
-                    W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
+                    is_learning = (passes > n) & (steps > b)
+                    slope = session.gradient(s, plan.starts[:, b], is_learning)[:, subset] * gap
+                    W = torch.where(is_learning[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()
             return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})
 

@@ -85,8 +85,8 @@ class FedAMP(Method):
 
     def global_parameters(self, f: Federation, state: State) -> Tensor:
         w = state.w
-        others = self._weights(w.double())
-        u = (1 - others.sum(1, keepdim=True)) * w.double() + others @ w.double()
+        attention = self._weights(w.double())
+        u = (1 - attention.sum(1, keepdim=True)) * w.double() + attention @ w.double()
         return u.to(w.dtype)
 
     def _weights(self, w: Tensor) -> Tensor:

@@ -59,10 +59,10 @@ class FedBABU(FedOpt):
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         return sharing & ~self._head(sharing, layout)
 
-    def _head(self, like: Tensor, layout: ParameterLayout) -> Tensor:
+    def _head(self, rows: Tensor, layout: ParameterLayout) -> Tensor:
         import torch
 
-        return torch.from_numpy(head_mask(layout, self.head)).to(like.device)
+        return torch.from_numpy(head_mask(layout, self.head)).to(rows.device)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
@@ -71,7 +71,7 @@ class FedBABU(FedOpt):
     def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor:
         head = self._head(f.shared, f.layout)
         frozen = {"all": None, "head": ~head, "body": head}[self.tune]
-        most = self.most_steps
+        step_limit = self.most_steps
         return f.client_data.fine_tuned(
-            rows, f.client_opt, self.epochs, frozen=frozen, most_steps=most
+            rows, f.client_opt, self.epochs, frozen=frozen, most_steps=step_limit
         )

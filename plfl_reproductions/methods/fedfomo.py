@@ -92,26 +92,27 @@ class FedFomo(Method):
 
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> Instructions:
         epsilon = max(0.0, self.epsilon - self.epsilon_decay * (t - 1))
-        sent = self._sent(f, state, t, clients, epsilon)
-        first, *further = state.models[sent].unbind(1)
-        first, further = f.channel.send("down", clients, first, further)
-        start, worth = self._mixture(f, state, t, clients, [first, *further])
-        tried = len(further) + 3  # the received models, its own, and its last but one
-        work = f.client_data.work_of_losses(clients, tried, self.probe)
-        return Instructions(start, before=work, sent=sent, worth=worth)
+        model_numbers = self._sent(f, state, t, clients, epsilon)
+        first, *other_models = state.models[model_numbers].unbind(1)
+        first, other_models = f.channel.send("down", clients, first, other_models)
+        start, worth = self._mixture(f, state, t, clients, [first, *other_models])
+        # The received models, its own, and its last but one.
+        tried_models = len(other_models) + 3
+        work = f.client_data.work_of_losses(clients, tried_models, self.probe)
+        return Instructions(start, before=work, sent=model_numbers, worth=worth)
 
     def aggregate(
         self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
     ) -> None:
-        asked = result.instructions
-        assert isinstance(asked, Instructions)
-        assert asked.sent is not None
-        assert asked.worth is not None
+        instructions = result.instructions
+        assert isinstance(instructions, Instructions)
+        assert instructions.sent is not None
+        assert instructions.worth is not None
         y, personal = f.local[clients][:, f.columns], state.own[clients]
         state.before[clients], state.own[clients] = personal, y
-        D, (worth,) = f.channel.send("up", clients, y - personal, [asked.worth])
+        D, (worth,) = f.channel.send("up", clients, y - personal, [instructions.worth])
         state.models[clients] += D
-        state.affinity[clients[:, None], asked.sent] += worth.double()
+        state.affinity[clients[:, None], instructions.sent] += worth.double()
 
     def global_parameters(self, f: Federation, state: State) -> Tensor:
         models = state.models[self._sent(f, state, 0, f.everyone, 0.0)]
@@ -121,55 +122,67 @@ class FedFomo(Method):
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
         import torch
 
-        affinity, chosen = state.affinity.cpu().numpy(), []
+        affinity, model_numbers = state.affinity.cpu().numpy(), []
         # In the order of their names: results must not depend on the order of the clients.
-        everyone = np.argsort(f.client_data.names)
+        clients_by_name = np.argsort(f.client_data.names)
         streams = f.client_data.streams("fedfomo", clients.tolist(), t)
         for i, random in zip(clients.tolist(), streams, strict=True):
-            others = everyone[everyone != i]
-            chosen.append(ranked(others, affinity[i, others], self.models, epsilon, random))
-        return torch.from_numpy(np.stack(chosen)).to(clients)
+            other_clients = clients_by_name[clients_by_name != i]
+            model_numbers.append(
+                ranked(other_clients, affinity[i, other_clients], self.models, epsilon, random)
+            )
+        return torch.from_numpy(np.stack(model_numbers)).to(clients)
 
     def _mixture(
-        self, f: Federation, state: State, t: int, clients: Tensor, received: Sequence[Tensor]
+        self,
+        f: Federation,
+        state: State,
+        t: int,
+        clients: Tensor,
+        models: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
-        """The mixture (n, d_s) of each client, and the worth (n, M) of what it `received`."""
+        """The mixture (n, d_s) of each client, and the worth (n, M) of the received `models`."""
         import torch
 
-        before, candidates = state.before[clients], [state.own[clients], *received]
+        previous, candidates = state.before[clients], [state.own[clients], *models]
 
         def loss(x: Tensor) -> Tensor:
             rows = f.models(clients, x)
             return f.client_data.losses(rows, clients, t, self.probe).double()
 
-        baseline, gains = loss(before), []
+        baseline, gains = loss(previous), []
         for x in candidates:
-            length = (x - before).double().square().sum(1).sqrt()
+            length = (x - previous).double().square().sum(1).sqrt()
             gains.append((baseline - loss(x)) / length)
         # 0 for a model that is θ'_i itself, and for one that has diverged.
         w = torch.stack(gains, 1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         shares = w.clamp(min=0)
         shares = shares / shares.sum(1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
-        start = before.double()
+        start = previous.double()
         for share, x in zip(shares.unbind(1), candidates, strict=True):
             # A model without a share may have diverged, and 0 · ∞ is NaN.
-            start = start + torch.where(share[:, None] > 0, share[:, None] * (x - before), 0.0)
+            start = start + torch.where(share[:, None] > 0, share[:, None] * (x - previous), 0.0)
         worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)
-        return start.to(before), worth.to(before)
+        return start.to(previous), worth.to(previous)
 
 
 def ranked(
-    others: NDArray[np.int64],
+    other_clients: NDArray[np.int64],
     affinity: NDArray[np.float64],
     models: int,
     epsilon: float,
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """At most `models` of the `others`, in descending order of `affinity`, ties at random.
+    """At most `models` of the `other_clients`, in descending order of `affinity`, ties at random.
 
     With probability `epsilon`, each is replaced by a random one of those that are left.
     """
-    left = others[np.lexsort((random.random(len(others)), -affinity))].tolist()
-    explores = random.random(min(models, len(left))) < epsilon
-    order = [left.pop(int(random.integers(len(left))) if some else 0) for some in explores]
+    remaining_clients = other_clients[
+        np.lexsort((random.random(len(other_clients)), -affinity))
+    ].tolist()
+    explores = random.random(min(models, len(remaining_clients))) < epsilon
+    order = [
+        remaining_clients.pop(int(random.integers(len(remaining_clients))) if is_random else 0)
+        for is_random in explores
+    ]
     return np.array(order, dtype=np.int64)

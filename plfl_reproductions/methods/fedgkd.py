@@ -63,9 +63,9 @@ class FedGKD(FedOpt):
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         if t == 1:
             return super().broadcast(f, state, t, clients)
-        kept = state.models
+        stored_models = state.models
         # If no round has had participants yet, x is still the initial model.
-        models = kept if len(kept) else f.server.x[None]
+        models = stored_models if len(stored_models) else f.server.x[None]
         mean = models.double().mean(0).to(models.dtype)
         teacher = f.server.opt.send({**f.server.state, "x": mean}, clients)
         x = f.server.send(clients)

@@ -31,7 +31,7 @@ from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainIn
 from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 
-AHEAD = 8
+STEPS_PER_PASS = 8
 """Minibatches for which the features that stay as they are in a round are computed at once."""
 
 
@@ -58,10 +58,10 @@ class Moon(FedOpt):
         self, model: ModelRules, task: TaskRules, federation: FederationSettings
     ) -> Iterator[str]:
         if model.features and self.features not in model.features:
-            known = " or ".join(model.features)
+            feature_names = " or ".join(model.features)
             yield (
                 f"compares {self.features}, which {model.summary} does not have; set "
-                f"hyperparameters.method.moon.features to {known}"
+                f"hyperparameters.method.moon.features to {feature_names}"
             )
         yield from super().unfit(model, task, federation)
 
@@ -73,17 +73,17 @@ class Moon(FedOpt):
             x, last = session.start, f.local[session.clients]
             y = session.learner(x)
             for k in range(K):
-                if k % AHEAD == 0:
-                    some = (k, min(AHEAD, K - k), self.features)
-                    h_x, h_i = (session.features(rows, *some) for rows in (x, last))
+                if k % STEPS_PER_PASS == 0:
+                    next_steps = (k, min(STEPS_PER_PASS, K - k), self.features)
+                    h_x, h_i = (session.features(rows, *next_steps) for rows in (x, last))
                 h = session.features(y.rows, k, 1, self.features)[:, 0]
-                near, far = h_x[:, k % AHEAD], h_i[:, k % AHEAD]
+                near, far = h_x[:, k % STEPS_PER_PASS], h_i[:, k % STEPS_PER_PASS]
                 terms, slopes = contrast(h, near, far, self.temperature)
-                who = session.who(k)
-                added = self.mu * terms.mean(1)
-                session.losses += added if who is None else added * who
+                active_rows = session.who(k)
+                penalty = self.mu * terms.mean(1)
+                session.losses += penalty if active_rows is None else penalty * active_rows
                 by_feature = self.mu / terms.shape[1] * slopes[:, None]
-                y.train(k, who, features=self.features, by_feature=by_feature)
+                y.train(k, active_rows, features=self.features, by_feature=by_feature)
             return RoutineResult(y.rows)
 
         instructions.routine = Routine(run, minibatches=K, work=1 + 2 * FORWARD)

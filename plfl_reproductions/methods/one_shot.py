@@ -47,14 +47,22 @@ class OneShot(Clustered):
         check_count(f, self.clusters)
         start, _ = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
         equal, steps = f.client_data.equal_steps, self.alone * f.client_data.steps(f.everyone)
-        most = int(steps[0]) if equal else steps
+        most_steps = int(steps[0]) if equal else steps
         models = f.models(f.everyone, start)
-        f.local = f.client_data.train(models, f.everyone, f.client_opt, 0, most, f.shared)
+        f.local = f.client_data.train(models, f.everyone, f.client_opt, 0, most_steps, f.shared)
         theta, _ = f.channel.send("up", f.everyone, f.local[:, f.columns])
         f.charge(f.everyone, steps)
         cluster = k_means(f, f.everyone, theta, self.clusters)
         members = [f.everyone[cluster == j] for j in range(self.clusters)]
-        self.open(f, torch.stack([mean_of(f, some, theta[some]) for some in members]))
+        self.open(
+            f,
+            torch.stack(
+                [
+                    mean_of(f, members_of_cluster, theta[members_of_cluster])
+                    for members_of_cluster in members
+                ]
+            ),
+        )
         return ClusterState(cluster)
 
     def broadcast(

@@ -21,7 +21,7 @@ from plfl.models.layers import mapped, normed
 
 EPSILON = 1e-5
 """A number that is added to the variance of a window."""
-FEW = 6
+FEW_TOKENS = 6
 """Most tokens for which elementwise products of all pairs are faster than small matrix products."""
 
 
@@ -69,14 +69,14 @@ class Encoder(nn.Module):
         projected = mapped(self.project, tokens).unflatten(0, (3, self.heads, -1))
         read = attended(*projected.unbind(0)).flatten(0, 1)
         tokens = normed(self.norm1, tokens + mapped(self.out, read))
-        mixed = mapped(self.second, nn.functional.gelu(mapped(self.first, tokens)))
-        return normed(self.norm2, tokens + mixed)
+        hidden = mapped(self.second, nn.functional.gelu(mapped(self.first, tokens)))
+        return normed(self.norm2, tokens + hidden)
 
 
 def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The values (H, D, N, B) of the N tokens, averaged by the attention of each head H."""
     query = query / math.sqrt(query.shape[1])
-    if query.shape[2] > FEW:
+    if query.shape[2] > FEW_TOKENS:
         weights = torch.softmax(torch.einsum("hdnb,hdmb->hnmb", query, key), 2)
         return torch.einsum("hnmb,hdmb->hdnb", weights, value)
     weights = torch.softmax((query[:, :, :, None] * key[:, :, None]).sum(1), 2)

@@ -42,5 +42,5 @@ class Net(nn.Module):
         """Forecasts (B,), or (B, O) of several outputs."""
         z, mean, deviation = normalised(sequence.permute(1, 2, 0))
         token = self.body(mapped(self.embed, z))[:, 0]
-        out = mapped(self.head, torch.cat([token, covariates.mT]))
-        return (out * deviation + mean).mT.squeeze(1)
+        outputs = mapped(self.head, torch.cat([token, covariates.mT]))
+        return (outputs * deviation + mean).mT.squeeze(1)

@@ -55,8 +55,8 @@ class NLinear(nn.Module):
         last = sequence[:, -1:, 0]
         load = sequence[:, :, 0] - last
         read = torch.cat([load, sequence[:, :, 1:].flatten(1), covariates], 1)
-        out: Tensor = self.weights(read)
-        return (out + last + self.level).squeeze(1)
+        outputs: Tensor = self.weights(read)
+        return (outputs + last + self.level).squeeze(1)
 
 
 class DLinear(nn.Module):
@@ -75,6 +75,6 @@ class DLinear(nn.Module):
         load = sequence[:, :, 0]
         ends = [load[:, :1].expand(-1, self.reach), load, load[:, -1:].expand(-1, self.reach)]
         trend = torch.cat(ends, 1).unfold(1, 2 * self.reach + 1, 1).mean(-1)
-        rest = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), covariates], 1)
-        out: Tensor = self.trend(trend) + self.remainder(rest)
-        return (out + self.level).squeeze(1)
+        remainder = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), covariates], 1)
+        outputs: Tensor = self.trend(trend) + self.remainder(remainder)
+        return (outputs + self.level).squeeze(1)

@@ -58,11 +58,11 @@ class Net(nn.Module):
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         last = sequence[:, -1:, 0]
-        forecast, left = last, sequence[:, :, 0] - last
-        others = torch.cat([sequence[:, :, 1:].flatten(1), covariates], 1)
+        forecast, residual = last, sequence[:, :, 0] - last
+        other_inputs = torch.cat([sequence[:, :, 1:].flatten(1), covariates], 1)
         for block in self.blocks:
-            left, ahead = block(left, others)
-            forecast = forecast + ahead
+            residual, block_forecast = block(residual, other_inputs)
+            forecast = forecast + block_forecast
         return forecast.squeeze(1)
 
 
@@ -72,16 +72,16 @@ class Block(nn.Module):
     def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):
         super().__init__()
         self.pooling = pooling
-        others = shape.look_back * (shape.inputs - 1) + shape.covariates
-        widths = [-(-shape.look_back // pooling) + others, *hidden]
+        other_inputs = shape.look_back * (shape.inputs - 1) + shape.covariates
+        widths = [-(-shape.look_back // pooling) + other_inputs, *hidden]
         pairs = itertools.pairwise(widths)
         layers = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.ReLU())]
         self.body = nn.Sequential(*layers)
         self.back = nn.Linear(widths[-1], shape.look_back) if leaves else None
         self.ahead = nn.Linear(widths[-1], shape.outputs)
 
-    def forward(self, load: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, load: Tensor, other_inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The part of the load that stays unexplained, and this block's part of the forecast."""
         pooled = nn.functional.max_pool1d(load[:, None], self.pooling, ceil_mode=True)[:, 0]
-        z = self.body(torch.cat([pooled, others], 1))
+        z = self.body(torch.cat([pooled, other_inputs], 1))
         return load if self.back is None else load - self.back(z), self.ahead(z)

@@ -56,5 +56,7 @@ class Net(nn.Module):
         load = torch.cat([z[:, 0], z[-1:, 0].expand(self.stride, -1)])
         patches = load.unfold(0, self.patch, self.stride).permute(2, 0, 1)
         tokens = self.body(mapped(self.embed, patches) + self.position.mT[..., None])
-        out = mapped(self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), covariates.mT]))
-        return (out * deviation + mean).mT.squeeze(1)
+        outputs = mapped(
+            self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), covariates.mT])
+        )
+        return (outputs * deviation + mean).mT.squeeze(1)

@@ -65,42 +65,44 @@ class Net(nn.Module):
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         last = self.body(sequence[:, -self.reach :].permute(2, 1, 0))[:, -1]
-        out: Tensor = self.head(torch.cat([last.mT, covariates], 1))
-        return out.squeeze(1)
+        outputs: Tensor = self.head(torch.cat([last.mT, covariates], 1))
+        return outputs.squeeze(1)
 
 
 class Block(nn.Module):
     """A residual block: (C, T, B) becomes (C', T', B), every other step counted from the last."""
 
-    def __init__(self, channels: int, out: int, kernel: int):
+    def __init__(self, channels: int, out_channels: int, kernel: int):
         super().__init__()
-        self.first = Causal(channels, out, kernel)
-        self.second = Causal(out, out, kernel)
-        self.skip = nn.Linear(channels, out) if channels != out else None
+        self.first = Causal(channels, out_channels, kernel)
+        self.second = Causal(out_channels, out_channels, kernel)
+        self.skip = nn.Linear(channels, out_channels) if channels != out_channels else None
 
     def forward(self, z: Tensor) -> Tensor:
         """The residual connection around two convolutions."""
-        inner = torch.relu(self.second(torch.relu(self.first(z)), every=2))
-        past = z[:, (z.shape[1] - 1) % 2 :: 2]
+        inner = torch.relu(self.second(torch.relu(self.first(z)), stride=2))
+        shortcut = z[:, (z.shape[1] - 1) % 2 :: 2]
         if self.skip is not None:
-            past = mapped(self.skip, past)
-        return torch.relu(inner + past)
+            shortcut = mapped(self.skip, shortcut)
+        return torch.relu(inner + shortcut)
 
 
 class Causal(nn.Module):
     """A convolution that sees no later step; `weight` (C', C, taps) is that of `nn.Conv1d`."""
 
-    def __init__(self, channels: int, out: int, kernel: int):
+    def __init__(self, channels: int, out_channels: int, kernel: int):
         super().__init__()
         bound = 1 / math.sqrt(channels * kernel)
-        self.weight = nn.Parameter(torch.empty(out, channels, kernel).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(out).uniform_(-bound, bound))
+        self.weight = nn.Parameter(
+            torch.empty(out_channels, channels, kernel).uniform_(-bound, bound)
+        )
+        self.bias = nn.Parameter(torch.empty(out_channels).uniform_(-bound, bound))
 
-    def forward(self, z: Tensor, every: int = 1) -> Tensor:
+    def forward(self, z: Tensor, stride: int = 1) -> Tensor:
         """The convolution of (C, T, B) along T, with zeros before the first step. It is computed
-        for the last step and for each `every`-th step before it."""
+        for the last step and for each `stride`-th step before it."""
         steps, kernel = z.shape[1], self.weight.shape[2]
-        first = (steps - 1) % every
+        first = (steps - 1) % stride
         padded = torch.cat([z.new_zeros(z.shape[0], kernel - 1, z.shape[2]), z], 1)
-        taps = [padded[:, first + i : steps + i : every] for i in range(kernel)]
+        taps = [padded[:, first + i : steps + i : stride] for i in range(kernel)]
         return product(self.weight.transpose(1, 2).flatten(1), self.bias, torch.cat(taps))

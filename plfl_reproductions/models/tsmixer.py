@@ -45,8 +45,8 @@ class Net(nn.Module):
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
         load = self.body(sequence)[:, :, 0]
-        out: Tensor = self.head(torch.cat([load, covariates], 1))
-        return out.squeeze(1)
+        outputs: Tensor = self.head(torch.cat([load, covariates], 1))
+        return outputs.squeeze(1)
 
 
 class Mixer(nn.Module):
@@ -63,5 +63,5 @@ class Mixer(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Mix the steps, then the features."""
         z = z + torch.relu(self.time(self.time_norm(z).mT)).mT
-        out: Tensor = z + self.second(torch.relu(self.first(self.feature_norm(z))))
-        return out
+        outputs: Tensor = z + self.second(torch.relu(self.first(self.feature_norm(z))))
+        return outputs

@@ -207,7 +207,7 @@ def test_patchtst_has_pytorchs_encoder_over_patches():
 
 @pytest.mark.parametrize("few", [0, 5], ids=["matrix products", "products of pairs"])
 def test_attention_is_that_of_pytorch(few, monkeypatch) -> None:
-    monkeypatch.setattr(attention, "FEW", few)
+    monkeypatch.setattr(attention, "FEW_TOKENS", few)
     random = torch.Generator().manual_seed(0)
     parts = torch.rand(3, 2, 4, 5, 6, generator=random, dtype=torch.float64)
     query, key, value = parts.requires_grad_().unbind(0)

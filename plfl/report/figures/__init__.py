@@ -99,8 +99,8 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     return figures
 
 
-def render_all(results: Path, out: Path) -> Iterator[str]:
-    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG, and yield the
+def render_all(results: Path, folder: Path) -> Iterator[str]:
+    """Draw all figures of a results folder into `folder`, as PDF, PNG and SVG, and yield the
     name of each, when its files are written. The same results give the same bytes. PlflError if
     the folder cannot be written."""
     from plfl.report.figures.style import save  # see `draw`
@@ -109,5 +109,5 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     tables = Tables(results)
     for name in available(tables.study):
         for stem, figure in draw(name, tables).items():
-            save(figure, out / stem)
+            save(figure, folder / stem)
         yield name

@@ -15,14 +15,16 @@ def draw(tables: Tables) -> dict[str, Figure]:
         "bytes_down": f"server → {study.participant}",
         "bytes_up": f"{study.participant} → server",
     }
-    several = len(study.grid.method) > 1
+    has_several_methods = len(study.grid.method) > 1
     names = [
         f"{fit(scheme, 18)}, {method_label(method)}"
-        if several and not study.combinations.trains_alone(scheme, method)
+        if has_several_methods and not study.combinations.trains_alone(scheme, method)
         else fit(f"{scheme}: {shares(tables.study, scheme)}", 22, lines=3)
         for scheme, method in traffic.index
     ]
-    figure, ((axis,),) = panels(1, 1, (COLUMN, 0.9 + (0.2 if several else 0.45) * len(names)))
+    figure, ((axis,),) = panels(
+        1, 1, (COLUMN, 0.9 + (0.2 if has_several_methods else 0.45) * len(names))
+    )
     table = traffic.rename(columns=parts).assign(name=names)
     bars = table.melt("name", [*parts.values()], "direction", "bytes")
     sns.histplot(

@@ -68,8 +68,8 @@ def blocks(study: Study, of_states: dict[str, list[Forecaster]]) -> pd.DataFrame
         columns = {}
         for forecaster in of_state:
             values = {a: v for a, v in zip(AXES, forecaster.axes, strict=True) if a in axes}
-            chosen = best(those(of_state, **values))
-            mase = np.nan if chosen is None else chosen.mase.mean(axis=1)
+            best_cells = best(those(of_state, **values))
+            mase = np.nan if best_cells is None else best_cells.mase.mean(axis=1)
             words = [VALUE_LABELS.get(axis, str)(value) for axis, value in values.items()]
             columns[" ".join(fit(word, 18) for word in words)] = mase
         table = pd.DataFrame(columns, index=list(of_state[0].clients))

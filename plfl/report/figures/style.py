@@ -91,10 +91,10 @@ def fit(text: str, width: int, lines: int = 1) -> str:
     break at spaces and after underscores, which are common in names of states and sharing schemes.
     Dollar signs are escaped, so that they do not start a formula."""
     wrapped = textwrap.wrap(text.replace("_", "_ "), width)
-    shown = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
-    *shown, last = (line.replace("_ ", "_") for line in shown if line)
-    shown.append(last if len(last) <= width else last[: width - 1] + "…")
-    return "\n".join(shown).replace("$", r"\$")
+    lines_kept = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
+    *lines_kept, last = (line.replace("_ ", "_") for line in lines_kept if line)
+    lines_kept.append(last if len(last) <= width else last[: width - 1] + "…")
+    return "\n".join(lines_kept).replace("$", r"\$")
 
 
 def log_if_wide(axes: Iterable[Axes], values: NDArray[Any], ratio: float) -> bool:
@@ -129,8 +129,8 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         # The last bits of positions differ from process to process, and the ids in an SVG file are
         # digests of numbers that follow from them.
         for axis in figure.axes:
-            before, now = axis.get_position(original=True), axis.get_position()
-            axis.set_position(Bbox(before.get_points().round(9)), "original")
+            original, now = axis.get_position(original=True), axis.get_position()
+            axis.set_position(Bbox(original.get_points().round(9)), "original")
             axis.set_position(Bbox(now.get_points().round(9)), "active")
         paths.append(path)
     return paths

@@ -80,8 +80,8 @@ class Reporting(Algorithm):
     def draw(self, results: Path, figures: Path) -> Iterator[str]:
         """Draw all figures of a results folder into folder `figures`, as PDF, PNG and SVG, and
         yield the name of each, when its files are written. PlflError if that fails."""
-        drawn: Iterator[str] = self._module("figures").render_all(results, figures)
-        return drawn
+        drawn_names: Iterator[str] = self._module("figures").render_all(results, figures)
+        return drawn_names
 
     def write(self, results: Path, figures: Path, page: Path) -> None:
         """Write the page of a results folder, whose figures are drawn, to the file `page`;
@@ -112,15 +112,15 @@ def figures_of(results: Path, study: Study) -> Path:
     return results.resolve().parents[len(Path(study.name).parts)] / study.figures
 
 
-def make(results: Path, drawn: Path, path: Path) -> None:
-    """Draw the figures of the study in folder `results` into `drawn`, and write its page to `path`;
-    PlflError if a file cannot be written."""
+def make(results: Path, figures: Path, path: Path) -> None:
+    """Draw the figures of the study in folder `results` into `figures`, and write its page to
+    `path`; PlflError if a file cannot be written."""
     from plfl.results.overview import is_overview, study_of
 
     its = of(study_of(results))
     if is_overview(results):
-        its.write_overview(results, drawn, path)
+        its.write_overview(results, figures, path)
         return
-    for _ in its.draw(results, drawn):
+    for _ in its.draw(results, figures):
         pass
-    its.write(results, drawn, path)
+    its.write(results, figures, path)

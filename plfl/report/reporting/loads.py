@@ -48,7 +48,7 @@ class LoadReporting(Reporting):
 
         summary = summarise(records, study.data.source)
         last = summary.set_index("model")
-        crossed = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6
+        megabytes = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6
         tuned = "".join(
             f"\n{row['model']} model, chosen on validation from {row['trials']} trials: "
             f"{row['hyperparameters']}"
@@ -65,7 +65,7 @@ class LoadReporting(Reporting):
         return (
             f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
             f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
-            f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
+            f"clients, round {last['round']['local']}); {megabytes:.1f} MB{tuned}"
         )
 
     def captions(self, study: Study) -> dict[str, str]:
