@@ -17,10 +17,13 @@ Tuning of the number of clusters, where there are two or more:
     G_k < a: k joins the closest cluster (ascending G);  then G_k > b: k is split by 2-means
 A cluster is merged or split at most once in a round, and dropped when it has no members.
 
-Deviations: the equations follow a secondary summary of the paper, which leaves some choices open.
-All clients, Ω_k and Φ start from the study's initial model. The clusters after the first round are
-those of k-means on the participants' ω_i. The components are fitted to centred ω_i, at most
-min(10, participants − 1) of them, and applied to ω_i without centring.
+Deviations: the equations follow a secondary summary of the paper. Its equation (4) assigns a client
+to the cluster with the least similarity (argmin), but equation (3) maximises the similarity; here
+it is the greatest (argmax). Line 9 of its Algorithm 1 has Φ as the sum over the participants; here
+it is their mean. The summary leaves some choices open. All clients, Ω_k and Φ start from the
+study's initial model. The clusters after the first round are those of k-means on the participants'
+ω_i. The components are fitted to centred ω_i, at most min(10, participants − 1) of them, and
+applied to ω_i without centring.
 """
 
 from dataclasses import dataclass

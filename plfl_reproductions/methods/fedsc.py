@@ -11,19 +11,24 @@ with complete linkage on ‖I_a − I_b‖₂. In each round the model passes th
 fixed order; each continues from the result of the previous one:
     down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
-The published server averages with the weights `federation.weighting: samples`.
+`at_once` is the printed Algorithm 1: the participants of all clusters train at the same time from
+the same x, and the server takes one step along their mean. The clusters then only decide who takes
+part.
+
+The published server averages with the weights `federation.weighting: samples`. Algorithm 1 has one
+η for the clients' steps and for the server's, which is the learning rate of `fedavg`.
 `federation.participation` is the paper's C: that fraction of each cluster, at least one client, is
 drawn for a round, so that every cluster takes part.
 
 Deviations: the equations follow a secondary summary of the paper, which contradicts itself. In its
-Algorithm 1 all clusters train at once from x, so that they only decide who takes part. The summary
-names the cosine similarity of updates once, but defines the distance of attributes, which is used
-here. The attribute is the frequency of each label, which clients encrypt
+text the model passes from cluster to cluster, in its Algorithm 1 it does not; the text is the
+default here. The summary names the cosine similarity of updates once, but defines the distance of
+attributes, which is used here. The attribute is the frequency of each label, which clients encrypt
 for the server; here it is sent as it is, and for forecasts it is the frequency of each quantile bin
 of the training targets, with bins that all clients agree on.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +53,9 @@ class FedSC(FedOpt):
     """Number M of clusters (ours)."""
     bins: int = Field(10, ge=2)
     """Quantile bins of the targets: a client's attribute (ours)."""
+    order: Literal["in_turn", "at_once"] = "in_turn"
+    """Whether the clusters of a round train one after the other (`in_turn`, the paper's text), or
+    all from the same parameters (`at_once`, its Algorithm 1)."""
 
     def init(self, f: Federation) -> ClusterState:
         import torch
@@ -62,6 +70,8 @@ class FedSC(FedOpt):
         return state.cluster
 
     def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
+        if self.order == "at_once":
+            return [present]
         cluster = state.cluster[present]
         return [present[cluster == j] for j in range(self.clusters)]
 

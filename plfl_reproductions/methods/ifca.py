@@ -10,14 +10,15 @@ down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training w
             the mean over the participants that chose j
 `gradient`: one step of `sgd` with rate γ, so that D = −γ g;  the sum over the participants that
             chose j is divided by all participants, so that small clusters learn more slowly
+`gradient_by_all`: the same, divided by all m clients, as line 14 of Algorithm 2 prints it: γ/m
 
 A model that nobody chose stays as it is. θ_1 is the study's initial model. The others are drawn
 from the same distribution with other seeds, because equal models would never separate.
 
-Deviations: the source's `gradient` divides by all m machines, which makes γ smaller with partial
-participation. The paper evaluates F_i on all of a client's data, which for small
-models costs many times the work of a round. By default a client uses a sample of its windows, drawn
-anew in every round.
+Deviations: of the two forms with gradients, `gradient` is ours: line 14's γ/m makes the steps
+smaller where few clients take part. The paper evaluates F_i on all of a client's data, which for
+small models costs many times the work of a round. By default a client uses a sample of its windows,
+drawn anew in every round.
 """
 
 from typing import Literal
@@ -46,15 +47,21 @@ class Ifca(Clustered):
 
     clusters: int = Field(2, ge=1)
     """Number of models k (Ghosh et al.: 2 and 4)."""
-    averaging: Literal["model", "gradient"] = "model"
-    """What is averaged: models after K local steps, or gradients."""
+    averaging: Literal["model", "gradient", "gradient_by_all"] = "model"
+    """What is averaged: models after K local steps, or gradients, of which the sum is divided by
+    the participants (`gradient`) or by all clients (`gradient_by_all`, Ghosh et al.)."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client compares the models (ours); null: all (Ghosh et al.)."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if self.averaging == "gradient" and type(client_opt) is not Sgd:
-            return "with averaging 'gradient' D has to be −γ g; use sgd, or averaging 'model'"
+        if self._takes_gradients and type(client_opt) is not Sgd:
+            return f"with averaging {self.averaging!r} D has to be −γ g; use sgd, or 'model'"
         return super().refuses(client_opt, server_opt)
+
+    @property
+    def _takes_gradients(self) -> bool:
+        """Whether clients send a gradient instead of the change by K steps."""
+        return self.averaging != "model"
 
     def init(self, f: Federation) -> ClusterState:
         import torch
@@ -74,7 +81,7 @@ class Ifca(Clustered):
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
         state.cluster[clients] = cluster
-        single_steps = torch.ones_like(clients) if self.averaging == "gradient" else None
+        single_steps = torch.ones_like(clients) if self._takes_gradients else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
         return TrainInstructions(start, steps=single_steps, before=work)
 
@@ -104,8 +111,17 @@ class Ifca(Clustered):
     ) -> None:
         cluster = state.cluster[clients].int()
         D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
-        weights = f.weights_of(clients) if self.averaging == "gradient" else None
-        self.receive(f, t, clients, cluster, D, weights)
+        self.receive(f, t, clients, cluster, D, self._weights_of(f, clients))
+
+    def _weights_of(self, f: Federation, clients: Tensor) -> Tensor | None:
+        """Weights (n,) of the gradients of `clients` in the sum; None: models are averaged."""
+        match self.averaging:
+            case "gradient":
+                return f.weights_of(clients)
+            case "gradient_by_all":
+                weights = f.weights_of_all()
+                return weights[clients] / weights.sum()
+        return None
 
     def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
         first, further = self._offered(f, f.everyone)

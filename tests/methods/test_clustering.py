@@ -15,6 +15,7 @@ from plfl.methods import ClusterState, Method
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
@@ -25,7 +26,7 @@ from plfl_reproductions.methods.fedsc import FedSC, linked
 from plfl_reproductions.methods.ifca import Ifca
 from plfl_reproductions.methods.one_shot import OneShot
 from tests.helpers import tiny
-from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, trajectory
+from tests.helpers.problems import AVG, SGD, Quadratic, QuadraticData, in_turns, trajectory
 from tests.helpers.refusals import naming
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -123,6 +124,20 @@ def test_ifca_expected_numbers(averaging, models, expected):
     for after, numbers in zip(rounds, expected, strict=True):
         assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
     assert start.f.state.cluster.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("averaging", "expected"),
+    [("gradient", [(0.2, 0.8), (0.2, 0.9)]), ("gradient_by_all", [(0.25, 0.8), (0.25, 0.825)])],
+)
+def test_ifca_divides_gradients_by_the_participants_or_by_all(averaging, expected):
+    """γ = ½, θ = (0.3, 0.8): in round 1 two of four clients, with gradients 0.3 and 0.1, choose
+    θ₁; in round 2 one, with the gradient −0.2, chooses θ₂. Line 14 divides by m = 4."""
+    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
+    method = in_turns(Ifca(averaging=averaging), [0, 1], [2])
+    options: Any = {"problem": problem, "made": start_from(0.3, 0.8), "rounds": 2}
+    _, *rounds = trajectory(Sgd(lr=0.5), AVG, method, **options)
+    assert [after.x.flatten().tolist() for after in rounds] == [pytest.approx(e) for e in expected]
 
 
 def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +243,17 @@ def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
     assert start.f.state.cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
+
+
+def test_fedsc_trains_all_clusters_at_once_as_its_algorithm_1() -> None:
+    """With η = 0.1 for the server, too: D = (−0.19 x, −0.64 (x − 1)), of which the second counts
+    three times. By hand: x₁ = 2 − 0.0575, x₂ = x₁ − 0.054466875."""
+    start, *rounds = trajectory(
+        SGD, FedAvg(lr=0.1), FedSC(clusters=2, order="at_once"), weights=(1.0, 3.0), rounds=2
+    )
+    assert start.f.state.cluster.tolist() == [0, 1]
+    assert [after.x.item() for after in rounds] == pytest.approx([1.9425, 1.888033125], abs=1e-12)
+    assert [len(after.report.present) for after in rounds] == [2, 2]
 
 
 # FedAC
