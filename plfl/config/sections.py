@@ -669,6 +669,44 @@ class PrivacySettings(Section):
     fixed."""
 
 
+class Schedule(Section):
+    """The clients' learning rate η_t in round t = 1, 2, …, for every local optimiser. What clients
+    train outside of the rounds, such as fine-tuning, has the rate η."""
+
+    shape: Literal["constant", "step", "cosine"] = "constant"
+    """η in all rounds (`constant`), η times `factor` for each `every` rounds before (`step`), or
+    half a cosine from η to `least` times η (`cosine`), which it would reach in the round after the
+    last."""
+    every: int = Field(10, ge=1)
+    """Rounds from one rate to the next (`step`)."""
+    factor: float = Field(0.1, gt=0, le=1)
+    """Each of its rates as a multiple of the one before (PyTorch: 0.1)."""
+    least: float = Field(0.0, ge=0, lt=1)
+    """The end of the `cosine` as a multiple of η."""
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        plain = type(self).model_fields
+        for key, shape in (("every", "step"), ("factor", "step"), ("least", "cosine")):
+            if self.shape != shape and getattr(self, key) != plain[key].default:
+                raise ValueError(
+                    f"{key}: has no effect with shape {self.shape!r}; remove it, or set shape to "
+                    f"{shape}"
+                )
+        return self
+
+    def multiple(self, t: int, rounds: int) -> float:
+        """η_t of round `t` as a multiple of η, in a training of this number of rounds."""
+        match self.shape:
+            case "step":
+                return float(self.factor ** ((t - 1) // self.every))
+            case "cosine":
+                return (
+                    self.least + (1 - self.least) * (1 + math.cos(math.pi * (t - 1) / rounds)) / 2
+                )
+        return 1.0
+
+
 class FederationSettings(Section):
     """The rounds of training."""
 
@@ -696,6 +734,7 @@ class FederationSettings(Section):
     loss: Literal["mse", "mae", "huber"] = "mse"
     """Loss in scaled units: squared (`mse`, paper), absolute (`mae`), or squared below an error of
     1 and absolute above (`huber`). `quantiles` and `classify` have a loss of their own."""
+    schedule: Schedule = Schedule()
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: `reset` (paper), `keep`, or
     `keep_personal` for the personal parameters only."""

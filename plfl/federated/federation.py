@@ -88,6 +88,7 @@ class Federation:
 
     method: Hooks
     client_opt: ClientOpt
+    """The local optimiser, which has the learning rate of a round while that is in progress."""
     server_opt: InitVar[ServerOpt]
     sharing: Tensor
     """Mask (P,) of the parameters that the study shares."""
@@ -123,6 +124,7 @@ class Federation:
 
     def __post_init__(self, server_opt: ServerOpt, codecs: ChannelSettings | None) -> None:
         settings, names = self.settings, self.client_data.names
+        self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.local = self.initial.expand(len(names), -1).clone()
@@ -240,6 +242,19 @@ class Federation:
         """Charge `clients` (n,) for further `work` (n,), in local steps, on the clock."""
         steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
         self.clock.work(clients.cpu().numpy(), steps)
+
+    def begin_round(self, t: int) -> None:
+        """Give the local optimiser its learning rate of round `t`; until `end_round`."""
+        schedule, rounds = self.settings.schedule, self.settings.rounds
+        multiple = schedule.multiple(t, rounds)
+        self.client_opt = self._client_opt.with_rate(multiple)
+        ratio = multiple / schedule.multiple(t - 1, rounds) if t > 1 else 1
+        if ratio != 1:
+            self.server.opt.follow_rate(self.server.state, ratio)
+
+    def end_round(self) -> None:
+        """Give the local optimiser its own learning rate."""
+        self.client_opt = self._client_opt
 
     def participants(self, t: int) -> Tensor:
         """Clients (n,) that take part in round `t`."""

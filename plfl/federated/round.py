@@ -69,6 +69,7 @@ class _Begun:
 
     def __init__(self, f: Federation, t: int):
         self.f, self.t = f, t
+        f.begin_round(t)
         self.present = f.participants(t)
         self.groups = f.groups(t, self.present)
         self._losses = torch.zeros(len(f.local), dtype=torch.float64)
@@ -101,6 +102,7 @@ class _Begun:
         f, present = self.f, self.present.cpu().numpy()
         if f.privacy is not None and not self._aggregated:
             f.privacy.step_alone(f.server, self.t)
+        f.end_round()
         traffic = f.channel.close_round()
         times = f.clock.close_round(traffic, [group.cpu().numpy() for group in self.groups])
         losses = self._losses.numpy()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from plfl.federated.client_data import ClientData
     from plfl.federated.forest import Forester
 
-UNUSED = ("local_steps", "local_epochs", "batch_size", "batches", "clip", "weighting")
+UNUSED = ("local_steps", "local_epochs", "batch_size", "batches", "clip", "weighting", "schedule")
 """Keys of `federation` that have no effect."""
 
 

@@ -245,6 +245,12 @@ def of_history(
             f"tuning.search.{ROUNDS}: {most} is more than federation.rounds {federation.rounds}, "
             "which the training has; raise that, or remove it here"
         )
+    if tuning.rounds and federation.schedule.shape == "cosine":
+        yield (
+            f"federation.schedule.shape: 'cosine' depends on federation.rounds, so that no smaller "
+            f"number can be tried within a training; set it to step, or remove "
+            f"tuning.search.{ROUNDS}"
+        )
     retrains = "windows.history" if in_history else f"tuning.search.{ROUNDS}"
     if (in_history or tuning.rounds) and federation.keep == "best":
         yield (

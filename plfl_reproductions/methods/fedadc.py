@@ -12,6 +12,7 @@ down: x, m;  client: m̄ = β_l m / K, then K steps of its ClientOpt with its gr
     `nesterov` (red):     y ← y − η m̄, then y ← y − η g(y)
 up: D = y − x
 server: m ← −D̄/η + (β_g − β_l) m;  x ← x − α η m,  where α is the learning rate η_g of `fedavg`
+and η that of the round (`federation.schedule`)
 
 With β_l = β_g, as published, x ← x + α D̄. FedADC accelerates and regularises; its fixed points are
 those of FedAvg.
@@ -47,6 +48,8 @@ class State(MethodState):
     """The server's momentum (d_s,)."""
     server_steps: Tensor
     """Number () of steps that the server has taken."""
+    last_eta: Tensor
+    """The clients' η () in the round of its last step."""
     known: Tensor | None = None
     """x (N, d_s) as each client last received it, with `downlink: tracking`."""
     known_steps: Tensor | None = None
@@ -87,7 +90,13 @@ class FedADC(FedOpt):
         return "with downlink 'overlapped' a round begins before the one before has ended"
 
     def init(self, f: Federation) -> State:
-        state = State(m=f.x0.new_zeros(f.x0.shape), server_steps=f.everyone.new_zeros(()))
+        import torch
+
+        state = State(
+            m=f.x0.new_zeros(f.x0.shape),
+            server_steps=f.everyone.new_zeros(()),
+            last_eta=torch.tensor(f.client_opt.lr, dtype=torch.float64),
+        )
         if self.downlink == "tracking":
             # Before the first step every client knows x and m = 0.
             state.known = f.x0.expand(len(f.everyone), -1).clone()
@@ -115,7 +124,7 @@ class FedADC(FedOpt):
             mean, (x, m) = f.channel.send("down", clients, last_steps[2], last_steps[:2])
             size = 2 * x.shape[1] * x.element_size()
             f.clock.send_ahead(clients.cpu().numpy(), size)
-            return self._stepped(f, x, m, mean)
+            return self._stepped(f, x, m, mean, float(state.last_eta))
         if self.downlink != "tracking":
             x, (m,) = f.channel.send("down", clients, server_rows, [m])
             return x, m
@@ -123,7 +132,7 @@ class FedADC(FedOpt):
         assert state.known_steps is not None
         known_rows = state.known[clients]
         can = state.known_steps[clients] == state.server_steps - 1
-        rate = f.server.opt.lr * f.client_opt.lr
+        rate = f.server.opt.lr * float(state.last_eta)
         x, m = server_rows.clone(), m.clone()
         for recipients, extras in ((can, []), (~can, [m[~can]])):
             if recipients.any():
@@ -148,12 +157,15 @@ class FedADC(FedOpt):
         x = f.server.x
         if self.downlink == "overlapped":
             state.last_step = torch.stack([x, state.m, mean])
-        f.server.x, state.m = self._stepped(f, x, state.m, mean)
-        state.server_steps += 1
-
-    def _stepped(self, f: Federation, x: Tensor, m: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """x and m after the server's step along D̄, given those before it."""
         eta = f.client_opt.lr
+        f.server.x, state.m = self._stepped(f, x, state.m, mean, eta)
+        state.server_steps += 1
+        state.last_eta.fill_(eta)
+
+    def _stepped(
+        self, f: Federation, x: Tensor, m: Tensor, mean: Tensor, eta: float
+    ) -> tuple[Tensor, Tensor]:
+        """x and m after the server's step along D̄, given those before it and the clients' η."""
         remaining_beta = 0.0 if self.beta_g is None else self.beta_g - self.beta_l
         m = (m * remaining_beta).sub_(mean, alpha=1 / eta)
         stepped = {"x": x.clone()}

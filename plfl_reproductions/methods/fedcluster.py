@@ -13,7 +13,8 @@ The paper weighs clients by their training windows (`federation.weighting: sampl
 paper, the share `federation.participation` is drawn from each cluster, at least one client.
 
 Deviations: the equations follow a secondary summary of the paper. All clusters share one ServerOpt,
-which steps once per cycle.
+which steps once per cycle. The paper's rate of the clients may differ between the cycles and steps
+of a round; here it differs between rounds only (`federation.schedule`).
 """
 
 from typing import Literal

@@ -210,6 +210,7 @@ class DeployedClient:
 
     def _trained(self, f: Federation, about: Mapping[str, Any]) -> Reply:
         t, before = int(about["round"]), int(about["from"])
+        f.begin_round(t)
         asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
         rows: list[Tensor] = []
@@ -217,6 +218,7 @@ class DeployedClient:
             cohort.close()
         except ClientSent as sent:
             rows = sent.rows
+        f.end_round()
         self._keep(f, t, before)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
         return facts, rows_as_arrays(rows)

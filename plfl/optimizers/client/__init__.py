@@ -7,6 +7,7 @@ acts on each row separately. The state is reset at the start of every round unle
 
 from abc import abstractmethod
 from functools import partial
+from typing import Self
 
 from pydantic import Field
 
@@ -32,6 +33,10 @@ class ClientOpt(Algorithm):
         """The gradient `g` of the rows `y` with the weight decay, in place. Callers of `step` call
         this first: `step` does not add the decay."""
         return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g
+
+    def with_rate(self, multiple: float) -> Self:
+        """The same optimiser with a multiple of its learning rate."""
+        return self.model_copy(update={"lr": self.lr * multiple}) if multiple != 1 else self
 
     @property
     def proximal(self) -> float:

@@ -39,6 +39,10 @@ class ServerOpt(Algorithm):
         """Update `state` in place along the mean update (d_s,)."""
         raise NotImplementedError
 
+    def follow_rate(self, state: dict[str, Tensor], ratio: float) -> None:
+        """Update `state` in place before a round in which the clients' learning rate is `ratio`
+        times that of the round before (`federation.schedule`)."""
+
 
 class ServerState:
     """The shared parameters, at first `x0` (d_s,), and how they step."""

@@ -1,9 +1,7 @@
 """SlowMo (Wang et al., ICLR 2020): slow momentum over rounds of local steps.
 
-As published, with the clients' learning rate η:   m ← β m − D̄/η;  x ← x − α η m
-Here m is multiplied by −η:                        m ← β m + D̄;  x ← x + α m
-
-Both are equal, as η is constant.
+As published, with the clients' learning rate η_t:   m ← β m − D̄/η_t;  x ← x − α η_t m
+Here m is multiplied by −η_t:                        m ← β m η_t/η_{t−1} + D̄;  x ← x + α m
 """
 
 from pydantic import Field
@@ -24,6 +22,9 @@ class SlowMo(ServerOpt):
 
     def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
         return super().init(x, clients) | {"m": x.new_zeros(x.shape)}
+
+    def follow_rate(self, state: dict[str, Tensor], ratio: float) -> None:
+        state["m"].mul_(ratio)
 
     def step(self, state: dict[str, Tensor], mean: Tensor) -> None:
         m = state["m"].mul_(self.beta).add_(mean)

@@ -154,6 +154,12 @@ def test_servers(server, tmp_path):
     assert_equal_bits(of, tmp_path, ["P2"])
 
 
+def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
+    federation = SOME | {"schedule": {"shape": "step", "every": 1, "factor": 0.5}}
+    of = study(grid={"server_opt": ["slowmo"]}, federation=federation)
+    assert_equal_bits(of, tmp_path, ["P2"])
+
+
 @pytest.mark.parametrize(
     ("method", "client_opt", "blocks"),
     [
@@ -169,6 +175,7 @@ def test_servers(server, tmp_path):
             {"method": {"fedadc": {"variant": "nesterov"}}, "federation": {**SOME, "ema": 0.9}},
         ),
         ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
+        ("fedadc", "sgd", {"federation": {**SOME, "schedule": {"shape": "cosine"}}}),
         ("fedopt", "adam", {"federation": {**SOME, "privacy": {"clip": 0.05, "quantile": 0.5}}}),
         (
             "cc_fedams",
