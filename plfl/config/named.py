@@ -4,6 +4,7 @@ data, baselines and codecs; and blocks that select a class by their key `name`.
 `plfl.config.rules` has models, tasks and methods.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -56,6 +57,16 @@ UNITS: dict[str, dict[str, tuple[float, float]]] = {
     "window_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
 }
 """Factor and summand that convert each unit that a column may have into that of its feature."""
+
+PLAUSIBLE = {
+    "temperature": (-90.0, 60.0),
+    "wind_speed": (0.0, 115.0),
+    "floor_area": (0.0, math.inf),
+    "wall_area": (0.0, math.inf),
+    "window_area": (0.0, math.inf),
+}
+"""The lowest and highest value of features, in their units. Those of the weather are the extremes
+that have been measured on Earth, rounded outwards (World Meteorological Organization)."""
 
 
 SOURCES = "plfl.data.sources"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Windows
+from plfl.data.checks import counted
 from plfl.data.dataset import SPLITS, WEEK
 from plfl.data.windows import build
 
@@ -16,6 +17,11 @@ ENOUGH_WEEKS = 8
 """Series with fewer weeks get a warning."""
 OUTLIER = 20
 """A reading above this multiple of the median is an outlier."""
+FAR = 20
+"""Values of an input are far from all others if the distance exceeds this multiple of their range.
+"""
+VARIED = 10
+"""Different values that tell the range of an input; with fewer, none is far from them."""
 MANY = 0.1
 """A client that loses more than this fraction of its windows to gaps gets a warning."""
 SMALL = 0.01
@@ -35,7 +41,8 @@ def describe(
         - `test_persistence_mae`: the persistence error of the study's test windows, which is the
           denominator of MASE, NaN without windows;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
-          above `OUTLIER` times the median;
+          above `OUTLIER` times the median; `far_inputs`: the inputs with values that are far from
+          all others, in words;
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
           readings that stay missing; `<NA>` for sources without this information;
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
@@ -66,10 +73,31 @@ def _describe_one(table: pd.DataFrame, interval: int) -> dict[str, object]:
         "zeros": (load == 0).mean(),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
+        "far_inputs": [
+            *filter(None, (_far_values(table[name]) for name in table if name != "load"))
+        ],
         "gaps": table.attrs.get("gaps"),
         "filled": table.attrs.get("filled"),
         "missing": table.attrs.get("missing"),
     }
+
+
+def _far_values(column: pd.Series) -> str:
+    """The values of an input that are far from most, in words; empty if there are none. A mark of
+    missing values, such as -9999, is far from all measurements, even if it is frequent."""
+    values = np.sort(column.dropna().to_numpy(dtype=float))
+    steps = np.diff(values)
+    if not len(steps) or not steps.any():
+        return ""
+    widest = int(steps.argmax()) + 1
+    most, few = sorted((values[:widest], values[widest:]), key=len, reverse=True)
+    span = most[-1] - most[0]
+    if len(np.unique(most)) < VARIED or steps[widest - 1] <= FAR * span:
+        return ""
+    return (
+        f"{column.name}: {counted(len(few), 'value')} from {few[0]:g} to {few[-1]:g}, far from all "
+        f"others, which are between {most[0]:g} and {most[-1]:g}"
+    )
 
 
 def _windows(table: pd.DataFrame, windows: Windows, origin: date | None) -> dict[str, float | None]:
@@ -125,6 +153,11 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
         yield (
             f"{client.outliers} readings are above {OUTLIER} times the median, up to "
             f"{client.max:g} kWh; check them{reason}"
+        )
+    for far_input in client.far_inputs:
+        yield (
+            f"{far_input}; check them, because min-max scaling compresses all others; a mark of "
+            "missing values belongs into data.meters.missing"
         )
     if client.zeros > 0.5:
         yield f"{client.zeros:.0%} of the readings are zero; check that the meter was in use"

@@ -84,6 +84,40 @@ def test_limits_are_exact(fine: pd.DataFrame) -> None:
     assert [text for text in worries if text.startswith("b:")] == []
 
 
+def with_input(values: Any) -> pd.DataFrame:
+    """A table with an input of the user's own."""
+    made = table()
+    made["humidity"] = values
+    return made
+
+
+HUMIDITY = 40 + np.arange(10 * WEEK) % 50.0
+
+
+@pytest.mark.parametrize("share", [1 / (10 * WEEK), 0.3])
+@pytest.mark.parametrize("mark", [-9999.0, 9999.9])
+def test_a_mark_of_missing_values_in_an_input_is_told(mark: float, share: float) -> None:
+    values = np.where(np.arange(10 * WEEK) < share * 10 * WEEK, mark, HUMIDITY)
+    (worry,) = worries_of({"m": with_input(values)})
+    count = int((values == mark).sum())
+    assert f"m: humidity: {count} value" in worry and f"from {mark:g}" in worry
+    assert "between 40 and 89" in worry and "data.meters.missing" in worry
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        HUMIDITY,
+        np.where(HUMIDITY > 88, 980.0, HUMIDITY),  # a distance of at most 20 times their range
+        np.where(HUMIDITY > 88, 500.0, 0.0),  # a switch
+        np.full(10 * WEEK, 7.0),
+        np.full(10 * WEEK, np.nan),
+    ],
+)
+def test_an_input_without_far_values_is_not_told(fine: Any) -> None:
+    assert worries_of({"m": with_input(fine)}) == []
+
+
 def test_different_spans_are_told_once() -> None:
     later = table(start="2018-02-01 00:15")
     tables = {"a": table(), "b": later, "c": later}

@@ -333,7 +333,7 @@ def test_sentinels_jumps_and_outages_become_gaps(meter, caplog):
 @pytest.mark.parametrize(
     ("role", "unit", "given", "expected"),
     [
-        ("temperature", "°F", 212.0, 100.0),
+        ("temperature", "°F", 104.0, 40.0),
         ("temperature", "K", 273.15, 0.0),
         ("wind_speed", "km/h", 36.0, 10.0),
         ("wind_speed", "mph", 1.0, 0.44704),

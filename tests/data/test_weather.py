@@ -18,6 +18,8 @@ from plfl.study import Study
 from tests.helpers.refusals import naming
 
 ROWS = 24 * 40
+DEGREES = np.arange(ROWS) / 20
+"""A temperature that differs in every row."""
 ZONES = ("UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Adelaide", "Etc/GMT+7")
 
 
@@ -97,7 +99,7 @@ def test_no_value_comes_from_the_future(origin, seed, max_gap, tmp_path_factory)
     kept = dice.random(500) > 0.2
     kept[[0, -1]] = True
     values = dice.normal(size=500).round(3)
-    changed = np.where(np.arange(500) > origin, values + 100, values)
+    changed = np.where(np.arange(500) > origin, values + 30, values)
     export = write_load(folder / "m.csv", index)
     found = [
         read(export, write(folder / "w.csv", index[kept], None, Ta=one[kept]), max_gap=max_gap)
@@ -111,20 +113,20 @@ def test_missing_hours_are_gaps_and_short_ones_keep_the_last_value(tmp_path: Pat
     index = at("2021-01-01 01:00", ROWS)
     kept = np.ones(ROWS, bool)
     kept[[50, *range(100, 110)]] = False
-    weather = write(tmp_path / "w.csv", index[kept], None, Ta=np.arange(ROWS)[kept])
+    weather = write(tmp_path / "w.csv", index[kept], None, Ta=DEGREES[kept])
     found = read(write_load(tmp_path / "m.csv", index), weather, max_gap=60).to_numpy()
-    assert found[50] == 49
+    assert found[50] == DEGREES[49]
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(found)), np.arange(100, 110))
-    assert found[110] == 110
+    assert found[110] == DEGREES[110]
 
 
 @pytest.mark.parametrize("late", [1, 2])
 def test_the_newest_load_is_kept_where_the_weather_ends_a_little_earlier(tmp_path, late):
     index = at("2021-01-01 01:00", ROWS)
-    weather = write(tmp_path / "w.csv", index[:-late], None, Ta=np.arange(ROWS - late))
+    weather = write(tmp_path / "w.csv", index[:-late], None, Ta=DEGREES[:-late])
     found = read(write_load(tmp_path / "m.csv", index), weather, max_gap=60)
     assert len(found) == ROWS - (late if late > 1 else 0)
-    assert found.iloc[-1] == ROWS - late - 1
+    assert found.iloc[-1] == DEGREES[-late - 1]
 
 
 @pytest.fixture
@@ -155,9 +157,35 @@ def test_what_is_wrong_names_the_file_and_the_remedy(two, columns, keys, named):
         read(export, weather, **keys)
 
 
+@pytest.mark.parametrize(
+    ("column", "keys", "facts"),
+    [
+        ("Ta", {}, ["line 102: Ta -9999", "-90 and 60 °C (1 such value)", "missing: [-9999]"]),
+        ("Ta", {"units": {"temperature": "°F"}}, ["line 102: Ta -9999", "missing: [-9999]"]),
+        ("Ta", {"units": {"temperature": "K"}}, ["line 2: Ta 0", "such values", "°C, °F, K"]),
+        (
+            "gusts",
+            {"columns": {"wind_speed": "gusts"}},
+            ["line 102: gusts -9999", "between 0 and 115 m/s"],
+        ),
+    ],
+)
+def test_a_value_that_the_weather_cannot_have_is_asked_about(two, column, keys, facts):
+    values = np.where(np.arange(ROWS) == 100, -9999, np.arange(ROWS) % 30)
+    export, weather = two(**{column: values})
+    with naming(DataError, f"{weather}: {facts[0]}", *facts[1:]):
+        read(export, weather, **keys)
+
+
+def test_a_mark_of_missing_weather_is_a_gap(two):
+    export, weather = two(Ta=np.where(np.arange(ROWS) == 100, -9999, np.arange(ROWS) % 30))
+    found = read(export, weather, missing=[-9999], max_gap=0)
+    assert np.flatnonzero(found.isna()).tolist() == [100]
+
+
 def test_weather_of_another_time_or_of_several_stations_is_refused(two, tmp_path):
     export, weather = two()
-    early = write(tmp_path / "early.csv", at("2019-01-01", ROWS), None, Ta=np.arange(ROWS))
+    early = write(tmp_path / "early.csv", at("2019-01-01", ROWS), None, Ta=DEGREES)
     with pytest.raises(DataError, match="2021-01-01"):
         read(export, early)
     table = pd.read_csv(weather)
@@ -170,11 +198,11 @@ def test_weather_of_another_time_or_of_several_stations_is_refused(two, tmp_path
 def test_stamps_without_an_offset_need_a_zone(two, tmp_path):
     export, _ = two()
     index = at("2021-01-01 01:00", ROWS)
-    weather = write(tmp_path / "local.csv", index, "UTC", Ta=np.arange(ROWS))
+    weather = write(tmp_path / "local.csv", index, "UTC", Ta=DEGREES)
     keys: dict[str, Any] = {"weather": weather, "columns": {"temperature": "Ta"}}
     with pytest.raises(DataError, match="weather_timezone"):
         recognise([export], Meters.model_validate(keys))
     keys["weather_timezone"] = "Etc/GMT+1"
     imported, _ = recognise([export], Meters.model_validate(keys))
     found = imported.meters["m"].inputs["temperature"]
-    np.testing.assert_array_equal(found.to_numpy()[1:], np.arange(ROWS - 1))
+    np.testing.assert_array_equal(found.to_numpy()[1:], DEGREES[:-1])

@@ -16,7 +16,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.config.messages import flow, typed
-from plfl.config.named import FEATURES, UNITS
+from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
@@ -280,6 +280,11 @@ def _parts(
         {role: _converted(role, values[c], meters) for role, c in columns.inputs.items()},
         index=table.cells.index,
     )
+    for role, column in columns.inputs.items():
+        with collected(problems):
+            _check_plausible(table, role, values[column], inputs[role])
+    if problems:
+        raise DataError("\n".join(problems))
     parts: dict[str, Piece] = {}
     if columns.name is None and not wanted:
         return times, parts
@@ -378,3 +383,21 @@ def _converted(role: str, values: pd.Series, meters: Meters) -> pd.Series:
         factor, summand = UNITS[role][meters.units[role]]
         return values * factor + summand
     return values
+
+
+def _check_plausible(table: RawTable, role: str, written: pd.Series, values: pd.Series) -> None:
+    """Refuse an input that has values which its feature cannot have, such as -9999 °C. `written`:
+    the numbers of the file; `values`: the same in the unit of the feature."""
+    lowest, highest = PLAUSIBLE.get(role, (-np.inf, np.inf))
+    is_impossible = (values < lowest) | (values > highest)
+    if not is_impossible.any():
+        return
+    line = is_impossible.idxmax()
+    value = f"{written[line]:.15g}"
+    span = f"from {lowest:g} on" if highest == np.inf else f"between {lowest:g} and {highest:g}"
+    raise DataError(
+        f"{table.at(line)}: {written.name} {value} is no {role}, which is {span} {FEATURES[role]} "
+        f"({counted(int(is_impossible.sum()), 'such value')}); say that it means a missing reading "
+        f"with data.meters.missing: [{value}], or set data.meters.units.{role} "
+        f"({', '.join(UNITS[role])})"
+    )
