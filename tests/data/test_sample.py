@@ -46,7 +46,7 @@ def generate(root: Path, ids: list[int], state: str = "IL", seed: int = SEED) ->
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("store")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample, "MOST", 1200)
+        patch.setattr(sample, "MOST_BUILDINGS", 1200)
         generate(root, IDS)
     return root
 
@@ -54,7 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of 1,200 buildings: all of them are described in its metadata."""
-    monkeypatch.setattr(sample, "MOST", 1200)
+    monkeypatch.setattr(sample, "MOST_BUILDINGS", 1200)
 
 
 @pytest.fixture(scope="module")
