@@ -121,6 +121,10 @@ class Meters(Section):
     exports: list[Path] = []
     """Raw exports to read instead of `folder`: files, or folders of them (docs/own-data.md).
     `{state}` stands for the state."""
+    format: str | None = None
+    """Format of the exports: a name in docs/own-data.md, a file of your own that ends in `.toml`,
+    or `plain` for none of them. null: the one in which a file is recognised, unless `columns`,
+    `header`, `date_format`, `stamp`, `cumulative` or `add` say how it is read."""
     columns: dict[str, str] = {}
     """Columns of the files, by role. `timestamp` and `load`, and in exports `meter` (a column of
     the meters' names) are detected if they are not named; `time_of_day` is a column of times beside

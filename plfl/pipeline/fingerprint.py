@@ -14,7 +14,8 @@ from plfl.base.files import digest, sha256
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"
-FIGURES = "plfl.report.figures"
+FOLDERS = {"plfl.report.figures": "*.py", "plfl.data.meters.formats": "*.toml"}
+"""Packages that list the files in their folders, and which files these are."""
 IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)(?: +import +(\([^)]*\)|.*))?", re.MULTILINE)
 """An import: the module, and the names from it."""
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
@@ -50,15 +51,15 @@ def _closure(*modules: str) -> dict[str, tuple[str, ...]]:
 
 @cache
 def _files(module: str) -> tuple[Path, ...]:
-    """The source of a module and the files beside it, and templates, that it names; of the figures,
-    which list themselves, the whole folder. Empty: there is no such module."""
+    """The source of a module and the files beside it, and templates, that it names; of those in
+    `FOLDERS`, the files in their folders. Empty: there is no such module."""
     package, *parts = module.split(".")
     spec = importlib.util.find_spec(package)
     if module in LEFT_OUT or spec is None or not spec.submodule_search_locations:
         return ()
     path = Path(next(iter(spec.submodule_search_locations)), *parts)
     if path.is_dir():
-        sources = sorted(path.glob("*.py")) if module == FIGURES else [path / "__init__.py"]
+        sources = sorted(path.glob(FOLDERS.get(module, "__init__.py")))
     else:
         sources = [path.with_suffix(".py")]
     sources = [file for file in sources if file.is_file()]

@@ -81,6 +81,7 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
     baselines are those of docs/map.md."""
     minutes = next(iter(exports.meters.values())).minutes
     keys = meters.model_dump(mode="json", exclude_unset=True, exclude={"exports", "interval"})
+    keys |= _stated(exports, meters)
     if short := too_short(exports):
         keys["leave_out"] = [*meters.leave_out, *map(escape, short)]
     own = ["naive_day", "ridge", "lightgbm_bagged"]
@@ -122,6 +123,26 @@ def _study(exports: Exports, paths: Iterable[Path], meters: Meters, ahead: Ahead
             ],
         },
     }
+
+
+def _stated(exports: Exports, meters: Meters) -> dict[str, Any]:
+    """The keys that the formats of the files state, so that a study says them: the format, and the
+    zones of the meters."""
+    stated: dict[str, Any] = {}
+    formats = {*exports.formats.values()}
+    if meters.format is None and len(formats) == 1 and (name := formats.pop()) is not None:
+        stated["format"] = name
+    zones = {
+        name: keys.timezone
+        for name, keys in exports.keys.items()
+        if "timezone" in keys.model_fields_set - meters.model_fields_set
+    }
+    if len({*zones.values()}) == 1 and len(zones) == len(exports.keys):
+        stated["timezone"] = next(iter(zones.values()))
+    elif zones:
+        zones = {escape(name): zone for name, zone in zones.items()}
+        stated["timezones"] = meters.timezones | zones
+    return stated
 
 
 def write(path: Path, study: dict[str, Any]) -> Path:

@@ -394,7 +394,7 @@ def test_different_intervals_need_the_option(bring: Callable[..., Exports], tmp_
 
 
 def test_the_guide_shows_what_happens(here, capsys, invoke):
-    section = GUIDE.read_text(encoding="utf-8").partition("## ")[0]
+    section = GUIDE.read_text(encoding="utf-8").partition("## Other files")[2].partition("## ")[0]
     export, first, refused, second, printed = re.findall(r"```\n(.*?)```", section, re.S)
     write_export(Path("export.csv"), export)
     assert invoke(*shlex.split(first)[1:], status=2).err == refused

@@ -18,6 +18,7 @@ from plfl.config.sections import Meters
 from plfl.data.checks import ENOUGH_CHANGES, are_two_registers, counted, is_register
 from plfl.data.meters.faults import differences, longest_gap, runs, without_jumps, without_outages
 from plfl.data.meters.layout import unit_of
+from plfl.data.meters.quantities import KWH
 from plfl.data.meters.stamps import (
     Times,
     fixed_zone,
@@ -29,8 +30,6 @@ from plfl.data.meters.tables import RawTable
 
 POWER = ("kW", "W", "MW")
 """Units of mean power."""
-KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
-"""The units of loads in kWh or kW."""
 _INTERVALS = (15, 30, 60)
 _ENOUGH = 12
 """Longer steps that tell whether the readings beside them are larger."""

@@ -15,17 +15,20 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.config.messages import flow, typed
+from plfl.config.messages import flow
 from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import collected, counted
 from plfl.data.meters import layout, numbers, quantities, stamps, tables
 from plfl.data.meters.cleaning import POWER, Meter, Piece, clean, in_utc
+from plfl.data.meters.formats.reading import FormatReading
+from plfl.data.meters.formats.reading import read as read_by_format
+from plfl.data.meters.formats.recognition import recognise
 from plfl.data.meters.layout import Layout, unit_of
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.shapes import straight
 from plfl.data.meters.stamps import Times, zone_named
-from plfl.data.meters.tables import RawTable
+from plfl.data.meters.tables import RawFile, RawTable
 
 _WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
 """A unit after the name of a meter."""
@@ -43,6 +46,8 @@ class Exports:
     """The series by the name of the meter, as far as they could be read."""
     forms: dict[Path, str] = field(default_factory=dict)
     """The detected form of each file, in words."""
+    formats: dict[Path, str | None] = field(default_factory=dict)
+    """The name of the known format of each file; None: it has none."""
     files: dict[str, Path] = field(default_factory=dict)
     """For each meter, the first file with readings of it."""
     names: list[str] = field(default_factory=list)
@@ -98,8 +103,8 @@ def read_exports(
         if progress is not None:
             progress(name, done, 2 * len(pieces))
         with collected(exports.problems):
-            zone = zone_named(meters.timezone_of(name))
             keys = exports.keys[name]
+            zone = zone_named(keys.timezone_of(name))
             exports.meters[name] = clean(name, of_meter, zone, keys, interval, weather)
     lengths = {meter.minutes: name for name, meter in exports.meters.items()}
     if len(lengths) > 1:
@@ -125,16 +130,15 @@ def _pieces(
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
-        read: list[RawTable] = []
+        opened: list[RawFile] = []
         with collected(exports.problems):
-            read = tables.read(path, meters)
-        for raw in read:
+            opened = tables.open_files(path, meters)
+        for raw in opened:
             with collected(exports.problems):
-                table = straight(raw, meters)
-                columns = layout.find(table, meters)
-                keys = _keys(table, columns, meters)
-                times, parts = _parts(table, columns, keys, names.get(path), exports)
-                if times.offset is None:
+                file = _understood(raw, meters)
+                table, keys = file.table, file.keys
+                times, parts = _parts(file, names.get(path), exports)
+                if file.needs_place(times):
                     exports.local[table.path] = list(parts)
                 if not meters.join_files:
                     _check_unique(table, parts, pieces)
@@ -146,8 +150,40 @@ def _pieces(
                         )
                     pieces.setdefault(name, []).append(piece)
                     exports.files.setdefault(name, table.path)
-                exports.forms[table.path] = _form(table, columns, times, keys)
+                exports.forms[table.path] = (
+                    file.by_format.words
+                    if file.by_format
+                    else _form(table, file.columns, times, keys)
+                )
+                exports.formats[table.path] = file.format_name
     return pieces
+
+
+@dataclass(frozen=True)
+class _Understood:
+    """A file of which is known where its times, meters and loads are."""
+
+    table: RawTable
+    columns: Layout
+    keys: Meters
+    """The keys for the file, with what it states."""
+    by_format: FormatReading | None = None
+    """What its format says, if it has a known one."""
+    format_name: str | None = None
+
+    def needs_place(self, times: Times) -> bool:
+        """Whether only the user can say the zone of its stamps."""
+        return times.offset is None if self.by_format is None else self.by_format.needs_place
+
+
+def _understood(raw: RawFile, meters: Meters) -> _Understood:
+    """A file as its format says, or as its columns are called."""
+    if found := recognise(raw, meters):
+        file = read_by_format(found, meters)
+        return _Understood(file.table, file.columns, file.keys, file, found.name)
+    table = straight(tables.read(raw, meters), meters)
+    columns = layout.find(table, meters)
+    return _Understood(table, columns, _keys(table, columns, meters))
 
 
 def _keys(table: RawTable, columns: Layout, meters: Meters) -> Meters:
@@ -193,7 +229,8 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
     station = meters.model_copy(update=detected | keys)
     zone = meters.weather_timezone or meters.timezone
     try:
-        table, *_ = tables.read(path, station)
+        raw, *_ = tables.open_files(path, station)
+        table = tables.read(raw, station)
         there = {role: c for role, c in meters.columns.items() if c in table.cells}
         roles = [role for role in there if role in meters.inputs]
         if not roles:
@@ -207,7 +244,7 @@ def _weather(path: Path, meters: Meters, exports: Exports) -> pd.DataFrame:
         of_station = layout.find(table, station)
         if of_station.name is not None:
             raise DataError(f"{path}: has several stations ({of_station.name!r}); keep one of them")
-        times, parts = _parts(table, of_station, station, None, Exports())
+        times, parts = _parts(_Understood(table, of_station, station), None, Exports())
         ((name, piece),) = parts.items()
         known = in_utc(piece, name, zone_named(zone), station, Counter())
     except DataError as error:
@@ -256,15 +293,17 @@ def _check_unique(
 
 
 def _parts(
-    table: RawTable, columns: Layout, meters: Meters, alone: str | None, exports: Exports
+    file: _Understood, alone: str | None, exports: Exports
 ) -> tuple[Times, dict[str, Piece]]:
     """The stamps of a file, and the readings of each meter in it that is selected, named `alone` if
     the file has only one. The names of all its meters are added to those of `exports`. The message
     of an error has a line for the stamps and for each column that is wrong."""
+    table, columns, meters = file.table, file.columns, file.keys
     problems: list[str] = []
     with collected(problems):
-        times = stamps.parse(table, columns.time, meters)
-        if times.offset is None:
+        times = file.by_format.times if file.by_format else None
+        times = times or stamps.parse(table, columns.time, meters)
+        if file.needs_place(times):
             exports.local[table.path] = []
     wanted, meter_of = list(columns.readings), {}
     if columns.name is None:
@@ -273,7 +312,7 @@ def _parts(
         exports.names += dict.fromkeys(meter_of.values())
         wanted = [name for name, meter in meter_of.items() if layout.is_chosen(meter, meters)]
     with collected(problems):
-        values = _values(table, [*wanted, *columns.inputs.values()], meters)
+        values = numbers.read_numbers(table, [*wanted, *columns.inputs.values()], meters)
     if problems:
         raise DataError("\n".join(problems))
     inputs = pd.DataFrame(
@@ -298,7 +337,7 @@ def _parts(
         readings = pd.DataFrame(np.array(list(sums.values())).T, table.cells.index, list(sums))
         return times, dict.fromkeys(sums, Piece(table, times, readings, inputs, first_of))
     column = columns.readings[0]
-    of_meters = _names(table, columns.name)
+    of_meters = numbers.read_names(table, columns.name)
     lines_of = of_meters.groupby(of_meters, sort=False).groups
     meter_of = {str(register): _meter(str(register), table, meters) for register in lines_of}
     exports.names += dict.fromkeys(meter_of.values())
@@ -338,43 +377,6 @@ def _sum(first: Piece, second: Piece) -> Piece:
 
     total = by_time(first) + by_time(second).reindex(by_time(first).index)
     return replace(first, readings=total.set_axis(first.readings.index))
-
-
-def _names(table: RawTable, column: str) -> pd.Series:
-    """The names of meters in a column, numbers as written; rows without one are refused."""
-    cells = table.cells[column]
-    if cells.dtype.kind == "f" and (cells.dropna() % 1 == 0).all():
-        cells = cells.astype("Int64")  # whole numbers beside missing ones
-    names = numbers.as_text(cells)
-    if (empty := names == "").any():
-        rows = counted(int(empty.sum()), "such row")
-        raise DataError(
-            f"{table.at(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or remove "
-            "the rows"
-        )
-    return names
-
-
-def _values(table: RawTable, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
-    """The numbers in some columns. Text other than numbers and marks of missing readings is
-    refused, with a line for each column."""
-    mark = numbers.decimal(table, columns, meters)
-    values, problems = {}, []
-    for column in columns:
-        values[column] = numbers.numbers(table, column, mark, meters.missing)
-        wrong = np.isinf(values[column].to_numpy())
-        if wrong.any():
-            at = int(wrong.argmax())
-            value = str(table.cells[column].iloc[at]).strip()
-            problems.append(
-                f"{table.at(table.cells.index[at])}: {column} {value!r} is not a number "
-                f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
-                f"missing reading with data.meters.missing: [{typed(value)}], or set "
-                "data.meters.decimal"
-            )
-    if problems:
-        raise DataError("\n".join(problems))
-    return values
 
 
 def _converted(role: str, values: pd.Series, meters: Meters) -> pd.Series:

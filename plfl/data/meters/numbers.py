@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.config.messages import typed
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.data.meters.tables import RawTable
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
@@ -110,3 +112,40 @@ def as_text(column: pd.Series) -> pd.Series:
     if column.dtype.kind == "O" or not pd.api.types.is_string_dtype(column):
         column = column.astype(object).where(column.notna(), "").astype(str)
     return column.fillna("").str.strip()
+
+
+def read_numbers(table: RawTable, columns: Sequence[str], meters: Meters) -> dict[str, pd.Series]:
+    """The numbers in some columns. Text other than numbers and marks of missing readings is
+    refused, with a line for each column."""
+    mark = decimal(table, columns, meters)
+    values, problems = {}, []
+    for column in columns:
+        values[column] = numbers(table, column, mark, meters.missing)
+        wrong = np.isinf(values[column].to_numpy())
+        if wrong.any():
+            at = int(wrong.argmax())
+            value = str(table.cells[column].iloc[at]).strip()
+            problems.append(
+                f"{table.at(table.cells.index[at])}: {column} {value!r} is not a number "
+                f"({counted(int(wrong.sum()), 'such value')}); say that it means a "
+                f"missing reading with data.meters.missing: [{typed(value)}], or set "
+                "data.meters.decimal"
+            )
+    if problems:
+        raise DataError("\n".join(problems))
+    return values
+
+
+def read_names(table: RawTable, column: str) -> pd.Series:
+    """The names of meters in a column, numbers as written; rows without one are refused."""
+    cells = table.cells[column]
+    if cells.dtype.kind == "f" and (cells.dropna() % 1 == 0).all():
+        cells = cells.astype("Int64")  # whole numbers beside missing ones
+    names = as_text(cells)
+    if (empty := names == "").any():
+        rows = counted(int(empty.sum()), "such row")
+        raise DataError(
+            f"{table.at(empty.idxmax())}: has no name in {column!r} ({rows}); fill them, or remove "
+            "the rows"
+        )
+    return names

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Collection
 
-LOADS = ("kWh", "Wh", "MWh", "kW", "W", "MW")
-"""Units of energy in an interval, and of mean power."""
+KWH = {"kWh": 1.0, "Wh": 1e-3, "MWh": 1e3, "kW": 1.0, "W": 1e-3, "MW": 1e3}
+"""The units of loads, energy in an interval or mean power, in kWh or kW."""
+LOADS = (*KWH,)
+"""Their names."""
 _CERTAIN = {unit.lower(): unit for unit in ("kWh", "MWh", "kW", "MW")}
 """These are units wherever they stand in a name. Others may be a part of it, such as west wings."""
 _OTHER = (

@@ -5,13 +5,14 @@ import gzip
 import io
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -23,12 +24,14 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-from plfl.data.meters import quantities, standards
+from plfl.data.meters import quantities
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".xml", ".zip")
+_IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".xml", ".json")
+SUFFIXES = (*_IN_ARCHIVES, ".parquet", ".xlsx", ".xls", ".zip")
 """Endings of the names of raw files."""
 
-_SEPARATORS = (";", "\t", "|", ",")  # a comma last, as it may be a decimal comma
+SEPARATORS = (";", "\t", "|", ",")
+"""What may separate fields; a comma last, as it may be a decimal comma."""
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 DATED = re.compile(
     rf"\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|\d{{1,2}}[- ]?{_MONTH}[- ]?\d{{2,4}}"
@@ -44,7 +47,8 @@ _SAMPLE = 300  # lines in which the header must be
 _LAST = 10  # lines at the end that may be blank or have no date, such as totals
 _CELL = 8  # bytes that a cell of a typed file counts
 _MOST_COLUMNS = 30_000
-_FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF", b"{": "JSON"}
+_HEAD = 2000  # characters of a long line that are looked at
+_FOREIGN = {b"\xd0\xcf\x11\xe0": "a workbook of old Excel (.xls)", b"%PDF": "a PDF"}
 """How files begin that are not read, and what they are."""
 
 
@@ -128,40 +132,106 @@ def unreadable(path: Path) -> str | None:
     return "the file does not exist; check the path"
 
 
-def read(path: Path, meters: Meters) -> list[RawTable]:
-    """The table of a raw file, or the tables of a zip archive. The content determines the form, not
-    the ending of the name. `meters` has `header`, `encoding` and `max_size`.
+@dataclass(frozen=True)
+class RawFile:
+    """The content of a file, before anything about its columns is known."""
+
+    path: Path
+    kind: str
+    """`text`, `XLSX`, `Parquet`, `XML` or `JSON`."""
+    sheets: Mapping[str, list[str]] = field(default_factory=dict)
+    """The lines of a text (as the only sheet), or a line for each row of a workbook's sheets, whose
+    cells are separated by tabs."""
+    cells: pd.DataFrame | None = None
+    """The columns of Parquet."""
+    repeated: frozenset[str] = frozenset()
+    """Names that several of these columns have."""
+    content: bytes = b""
+    """XML or JSON."""
+    problem: str | None = None
+    """Why a text can only be guessed at, because its encoding is not the one in the keys."""
+
+    @property
+    def head(self) -> str:
+        """Its first lines."""
+        if self.content:
+            return self.content[:_HEAD].decode("utf-8", "replace")
+        return "\n".join(line[:_HEAD] for lines in self.sheets.values() for line in lines[:60])
+
+
+def open_files(path: Path, meters: Meters) -> list[RawFile]:
+    """The content of a file, or of the files in a zip archive. It determines the kind, not the
+    ending of the name. `meters` has `encoding` and `max_size`.
 
     Raises:
         DataError: the file cannot be read, or is too large; the message lists all problems.
     """
     if problem := unreadable(path):
         raise DataError(f"{path}: {problem}")
-    try:
+    with _damage_explained(path):
         with path.open("rb") as file:
             begins = file.read(8)
             if begins.startswith(b"PAR1"):
-                return [_read_parquet(path, meters.max_size)]
+                return [_open_parquet(path, meters.max_size)]
             if not begins.startswith(b"PK"):
                 file.seek(0)
-                return [_read_content(path, file, meters)]
+                return [_open_content(path, file, meters)]
         with ZipFile(path) as archive:
             names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
             if sum(entry.file_size for entry in archive.infolist()) > meters.max_size * 1e6:
                 raise _too_large(path, meters.max_size)
             if any(name.startswith("xl/") for name in names):
-                return [_read_workbook(path, meters)]
+                return [_open_workbook(path, meters)]
             parts = [name for name in sorted(names) if _is_part(name)]
             if not parts:
                 some = ", ".join(map(repr, names[:3])) or "nothing"
                 raise DataError(
                     f"{path}: is a zip archive of {some}; unpack it, and name its files"
                 )
-            tables = []
+            files = []
             for name in parts:
                 with archive.open(name) as part:
-                    tables.append(_read_content(path / name, part, meters))
-            return tables
+                    files.append(_open_content(path / name, part, meters))
+            return files
+
+
+def read(raw: RawFile, meters: Meters) -> RawTable:
+    """The table of a file in no known format: `header` of `meters` is the line of its header,
+    which is found out otherwise.
+
+    Raises:
+        DataError: there is no table; the message says what to do.
+    """
+    path = raw.path
+    with _damage_explained(path):
+        if raw.cells is not None:
+            return RawTable(path, raw.cells, "Parquet", raw.repeated, "row")
+        if raw.content:
+            raise DataError(
+                f"{path}: is {raw.kind} in no known format (docs/own-data.md lists them); export "
+                "CSV instead"
+            )
+        if raw.problem is not None:
+            raise DataError(raw.problem)
+        failure = None
+        for sheet, lines in raw.sheets.items():
+            try:
+                table = _read_text(path, lines or [""], meters, raw.kind)
+            except DataError as error:
+                failure = failure or error
+                continue
+            if others := [repr(other) for other in raw.sheets if other != sheet]:
+                form = f"{table.form}, sheet {sheet!r}, not {', '.join(others)}"
+                table = replace(table, form=form)
+            return table
+        raise failure or DataError(f"{path}: has no sheets; export it again")
+
+
+@contextmanager
+def _damage_explained(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes its parser raise becomes a DataError."""
+    try:
+        yield
     except DataError:
         raise
     except MemoryError:
@@ -178,11 +248,11 @@ def _is_part(name: str) -> bool:
     """Whether a file in an archive has readings, by its name."""
     *folders, last = name.split("/")
     is_hidden = last.startswith(".") or "__MACOSX" in folders
-    return last.lower().endswith((".csv", ".tsv", ".txt", ".xml", ".csv.gz")) and not is_hidden
+    return last.lower().endswith(_IN_ARCHIVES) and not is_hidden
 
 
-def _read_content(path: Path, file: IO[bytes], meters: Meters) -> RawTable:
-    """The table of a file of text, of which the content is at the position of `file`."""
+def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
+    """The content of a file of text, which is at the position of `file`."""
     content = file.read(2)
     opened: IO[bytes] | gzip.GzipFile = file
     if content == b"\x1f\x8b":
@@ -195,23 +265,16 @@ def _read_content(path: Path, file: IO[bytes], meters: Meters) -> RawTable:
     for begin, kind in _FOREIGN.items():
         if content.startswith(begin):
             raise DataError(f"{path}: is {kind}; export CSV, XLSX or Parquet instead")
-    is_xml = re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100])
+    if re.match(rb"(?:\xef\xbb\xbf)?\s*<(?!/)[?!a-zA-Z]", content[:100]):
+        return RawFile(path, "XML", content=content)
+    if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
+        return RawFile(path, "JSON", content=content)
     try:
-        if is_xml:
-            return _of_standard(path, standards.green_button(content), "Green Button (XML)")
-        lines = _lines(path, content, meters)
-        if standards.is_nem12(lines[0]):
-            return _of_standard(path, standards.nem12(lines), "NEM12")
-    except ValueError as error:
-        form = "XML, and not read as Green Button" if is_xml else "NEM12, and damaged"
-        raise DataError(f"{path}: is {form}: {error}; export CSV instead") from None
-    return _read_text(path, lines, meters)
-
-
-def _of_standard(path: Path, cells: pd.DataFrame, form: str) -> RawTable:
-    """The table of a standard format, whose stamps are the starts of intervals."""
-    cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1))
-    return RawTable(path, cells, form, unit="reading", units={"load": "kWh"}, stamp="start")
+        lines, problem = _lines(path, content, meters), None
+    except DataError as error:
+        # It may be in a known format nevertheless.
+        lines, problem = content.decode("cp1252", "replace").splitlines(), str(error)
+    return RawFile(path, "text", {"": lines}, problem=problem)
 
 
 def _too_large(path: Path, most: float) -> DataError:
@@ -223,7 +286,7 @@ def _too_large(path: Path, most: float) -> DataError:
 # -- typed values --------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, most: float) -> RawTable:
+def _open_parquet(path: Path, most: float) -> RawFile:
     """The columns of single values in a Parquet file, and its index, if it has one."""
     with pq.ParquetFile(path) as file:
         flat = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
@@ -235,16 +298,16 @@ def _read_parquet(path: Path, most: float) -> RawTable:
     table.validate(full=True)  # damaged text is refused here
     # Without the pandas metadata, an index is an ordinary column.
     cells: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    names, repeated = _unique(list(map(str, cells.columns)))
+    names, repeated = unique_names(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
-    return RawTable(path, cells, "Parquet", repeated, "row")
+    return RawFile(path, "Parquet", cells=cells, repeated=repeated)
 
 
 # -- workbooks -----------------------------------------------------------------------------------
 
 
-def _read_workbook(path: Path, meters: Meters) -> RawTable:
-    """The first sheet with readings, read like text with a line for each row."""
+def _open_workbook(path: Path, meters: Meters) -> RawFile:
+    """The sheets of a workbook, as lines of text with a line for each row."""
     if find_spec("openpyxl") is None:
         raise DataError(
             f"{path}: XLSX files need openpyxl; pip install 'plfl[xlsx]', or save the sheet as CSV"
@@ -255,39 +318,34 @@ def _read_workbook(path: Path, meters: Meters) -> RawTable:
         load_workbook(path, read_only=True, data_only=data_only, keep_links=False)
         for data_only in (True, False)
     )
-    names, failure = [sheet.title for sheet in with_values.worksheets], None
-    for name in names:
-        sheets = with_values[name], with_formulas[name]
-        for sheet in sheets:
-            sheet.reset_dimensions()  # the size in the file may be wrong
-        rows: list[list[str]] = []
-        width = 0
-        both = zip(*(sheet.iter_rows(values_only=True) for sheet in sheets), strict=True)
-        for values, formulas in both:
-            for value, formula in zip(values, formulas, strict=False):
-                if value is None and formula is not None:
-                    raise DataError(
-                        f"{path}: row {len(rows) + 1}: the value of the formula {str(formula)!r} "
-                        "is not stored; open the workbook in a spreadsheet program and save it, or "
-                        "save it as CSV"
-                    )
-            rows.append(_stripped([_cell(value) for value in values]))
-            width = max(width, len(rows[-1]))
-            if width * len(rows) * _CELL > meters.max_size * 1e6:
-                raise _too_large(path, meters.max_size)
-        while rows and not rows[-1]:
-            rows.pop()
-        lines = ["\t".join(row + [""] * (width - len(row))) for row in rows]
-        try:
-            table = _read_text(path, lines or [""], meters, "XLSX")
-        except DataError as error:
-            failure = failure or error
-            continue
-        if others := [repr(other) for other in names if other != name]:
-            form = f"{table.form}, sheet {name!r}, not {', '.join(others)}"
-            table = replace(table, form=form)
-        return table
-    raise failure or DataError(f"{path}: has no sheets; export it again")
+    sheets = {}
+    for name in [sheet.title for sheet in with_values.worksheets]:
+        both = with_values[name], with_formulas[name]
+        sheets[name] = _rows_of_sheet(path, both, meters.max_size)
+    return RawFile(path, "XLSX", sheets)
+
+
+def _rows_of_sheet(path: Path, sheets: Sequence[Any], most: float) -> list[str]:
+    """The rows of a sheet as lines, given with the values and with the formulas of its cells."""
+    for sheet in sheets:
+        sheet.reset_dimensions()  # the size in the file may be wrong
+    rows: list[list[str]] = []
+    width = 0
+    for values, formulas in zip(*(s.iter_rows(values_only=True) for s in sheets), strict=True):
+        for value, formula in zip(values, formulas, strict=False):
+            if value is None and formula is not None:
+                raise DataError(
+                    f"{path}: row {len(rows) + 1}: the value of the formula {str(formula)!r} "
+                    "is not stored; open the workbook in a spreadsheet program and save it, or "
+                    "save it as CSV"
+                )
+        rows.append(_stripped([_cell(value) for value in values]))
+        width = max(width, len(rows[-1]))
+        if width * len(rows) * _CELL > most * 1e6:
+            raise _too_large(path, most)
+    while rows and not rows[-1]:
+        rows.pop()
+    return ["\t".join(row + [""] * (width - len(row))) for row in rows]
 
 
 def _cell(cell: object) -> str:
@@ -305,21 +363,21 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
     given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if given:
         lines[0] = ""
-    empty = " ".join(_SEPARATORS)
+    empty = " ".join(SEPARATORS)
     for number, line in enumerate(lines[:_SAMPLE], 1):
-        if (count := max(map(line.count, _SEPARATORS)) + 1) > _MOST_COLUMNS:
+        if (count := max(map(line.count, SEPARATORS)) + 1) > _MOST_COLUMNS:
             raise DataError(_too_wide(f"{path}: line {number}", count))
     sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
     failure = None
-    separators = ["\t"] if kind == "XLSX" else [given[1]] if given else _SEPARATORS
+    separators = ["\t"] if kind == "XLSX" else [given[1]] if given else SEPARATORS
     for separator in separators if sample else ():
         try:
-            rows = [_fields(lines[number - 1], separator) for number in sample]
+            rows = [split_fields(lines[number - 1], separator) for number in sample]
             head, begin = _header(path, rows, sample, meters.header)
         except (DataError, csv.Error) as error:
             failure = failure or error
             continue
-        names, repeated = _unique(rows[head])
+        names, repeated = unique_names(rows[head])
         date = _date_in(rows[begin])
         cells, undated = _cells(path, lines, sample[begin] - 1, separator, names, date)
         # Lines that end with a separator have a last column without a name or content.
@@ -360,7 +418,8 @@ def _too_wide(where: str, columns: int) -> str:
     )
 
 
-def _fields(line: str, separator: str) -> list[str]:
+def split_fields(line: str, separator: str) -> list[str]:
+    """The fields of a line."""
     if '"' not in line or separator not in line:  # the csv module refuses long fields
         return [field.lstrip(" ") for field in line.split(separator)]
     return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
@@ -469,7 +528,7 @@ def _stripped(row: Sequence[str]) -> list[str]:
     return row
 
 
-def _unique(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+def unique_names(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
     """Unique names of the columns, and the names that several columns have. Columns without a name
     and those of the same name are numbered."""
     names = [name.strip() or f"column {n}" for n, name in enumerate(row, 1)]
@@ -493,7 +552,7 @@ def _cells(
     kept: list[int] = []
     wrong: list[tuple[int, int]] = []
     widest = len(names)
-    last = [_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
+    last = [split_fields(line, separator) for line in lines[max(begin, len(lines) - _LAST) :]]
     end = len(lines) - _undated(last, date, widest)
     undated = sum(bool(line.strip(f"{separator} ")) for line in lines[end:])
     for at in range(begin, end):
@@ -502,7 +561,7 @@ def _cells(
             continue
         count = line.count(separator) + 1
         if '"' in line or count > len(names):
-            fields = _fields(line, separator)
+            fields = split_fields(line, separator)
             count = max(len(_stripped(fields)), min(len(fields), len(names)))
             widest = max(widest, len(fields))
         if count == len(names):

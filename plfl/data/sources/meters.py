@@ -28,8 +28,9 @@ class MetersSource(Source):
     def own_files(self, data: Data, state: str) -> list[Path]:
         from plfl.data import meters
 
-        weather = data.meters.weather
-        return [*meters.files(data, state), *([weather] if weather else [])]
+        name, weather = data.meters.format or "", data.meters.weather
+        own_format = [Path(name)] if name.endswith(".toml") else []
+        return [*meters.files(data, state), *own_format, *([weather] if weather else [])]
 
     def fetch(self, data: Data, state: str) -> Receipt:
         return {"source": data.source, "files": digests(self.own_files(data, state))}

@@ -1,0 +1,297 @@
+"""Finds the format of a file, and its table as the file has it."""
+
+import csv
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+
+from plfl.base.errors import DataError
+from plfl.config.sections import METER_ROLES, Meters
+from plfl.data.meters.formats import records, trees
+from plfl.data.meters.formats.schema import (
+    PLAIN,
+    Format,
+    Names,
+    Recognition,
+    load_format,
+    shipped_formats,
+)
+from plfl.data.meters.tables import SEPARATORS, RawFile, split_fields, unique_names
+
+_LINES = 60
+"""Lines at the beginning in which a header must be."""
+_CELLS = 500
+"""A header with more cells is that of a wide table of meters."""
+SETTLED_BY_FORMAT = ("header", "date_format", "stamp", "cumulative", "add")
+"""Keys about what a format says; with one of them, no format is looked for."""
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A file with its format, and its table as the file has it."""
+
+    raw: RawFile
+    form: Format
+    name: str
+    """The name under which `data.meters.format` has the format."""
+    cells: pd.DataFrame
+    """Text, or values with types; one row per line, indexed by the number of the line."""
+    preamble: str = ""
+    """The lines down to the header."""
+    separator: str = ""
+    unit: str = "line"
+    """What the index counts."""
+    others: Sequence[str] = ()
+    """Further sheets of the workbook, which are not read."""
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A line that may be the header."""
+
+    sheet: str
+    line: int
+    separator: str
+    fields: list[str]
+    cells: frozenset[str]
+    """Its cells as `normalise` writes them."""
+
+
+def is_by_format(meters: Meters) -> bool:
+    """Whether a format may say how files are read, because no key does."""
+    roles = (*METER_ROLES, "load")
+    settled = [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]
+    return not settled and not any(role in meters.columns for role in roles)
+
+
+def recognise(raw: RawFile, meters: Meters) -> Recognised | None:
+    """The file in the format that `meters` names, or in the one that fits it best; None if there is
+    none, or if a key says what only formats say.
+
+    Raises:
+        DataError: the file is not in the named format, several fit equally well, or the file is
+            damaged.
+    """
+    if meters.format == PLAIN or (meters.format is None and not is_by_format(meters)):
+        return None
+    if meters.format is not None:
+        if settled := [key for key in SETTLED_BY_FORMAT if key in meters.model_fields_set]:
+            raise DataError(
+                f"data.meters.{settled[0]}: the format {meters.format!r} says it; remove "
+                f"data.meters.{settled[0]}, or write data.meters.format: {PLAIN!r}"
+            )
+        form = load_format(meters.format)
+        if found := _read(raw, form, meters.format, _headers(raw)):
+            return found
+        lacking = _lacking(form, _headers(raw))
+        raise DataError(
+            f"{raw.path}: is not in the format {meters.format!r} ({form.name}){lacking}; name "
+            f"another one in data.meters.format, or {PLAIN!r} for none"
+        )
+    headers = _headers(raw)
+    fitting = {
+        name: score
+        for name, form in shipped_formats().items()
+        if (score := _score(raw, form, headers)) is not None
+    }
+    best = [name for name, score in fitting.items() if score == max(fitting.values())]
+    if len(best) > 1:
+        raise DataError(
+            f"{raw.path}: may be in the formats {' and '.join(best)}; name the right one: "
+            f"data.meters.format: {best[0]}"
+        )
+    return _read(raw, shipped_formats()[best[0]], best[0], headers) if best else None
+
+
+def normalise(cell: str) -> str:
+    """A header cell without differences that do not matter: case, blanks, quotes."""
+    return " ".join(cell.replace("\ufeff", "").strip("\"' \t").split()).casefold()
+
+
+@cache
+def _expression(name: str) -> re.Pattern[str]:
+    """What a name with `*` fits."""
+    return re.compile("(.*)".join(map(re.escape, normalise(name).split("*"))))
+
+
+def fits(name: str, cell: str) -> bool:
+    """Whether a name in a format fits a cell, given as `normalise` writes it."""
+    if "*" in name:
+        return _expression(name).fullmatch(cell) is not None
+    return normalise(name) == cell
+
+
+def star_of(name: str, cell: str) -> str:
+    """What the only `*` of a name stands for in a cell, as it is written; else the whole cell."""
+    if name.count("*") == 1 and (match := _expression(name).fullmatch(normalise(cell))):
+        begin, end = match.span(1)
+        plain = " ".join(cell.split())
+        return plain[begin:end].strip() if len(plain) == len(normalise(cell)) else cell
+    return cell
+
+
+def find_columns(names: Names, columns: Iterable[Hashable]) -> list[str]:
+    """The columns that fit one of the names, in the order of the file."""
+    found = {str(column): normalise(str(column)) for column in columns}
+    return [column for column, cell in found.items() if any(fits(name, cell) for name in names)]
+
+
+def _has(names: Names, cells: frozenset[str]) -> bool:
+    """Whether one of the names fits one of the cells."""
+    plain = [name for name in names if "*" not in name]
+    if any(normalise(name) in cells for name in plain):
+        return True
+    patterns = [name for name in names if "*" in name]
+    return any(fits(name, cell) for name in patterns for cell in cells)
+
+
+def _headers(raw: RawFile) -> list[_Header]:
+    """The lines that may be headers, with each separator."""
+    headers = []
+    if raw.cells is not None:
+        names = list(map(str, raw.cells))
+        if len(names) <= _CELLS:
+            cells = frozenset(map(normalise, names))
+            headers.append(_Header("", 0, "", names, cells))
+    for sheet, lines in raw.sheets.items():
+        for number, line in enumerate(islice(lines, _LINES)):
+            for separator in SEPARATORS if raw.kind == "text" else ("\t",):
+                if not 0 < line.count(separator) < _CELLS:
+                    continue
+                try:
+                    fields = split_fields(line, separator)
+                except csv.Error:
+                    continue
+                cells = frozenset(map(normalise, fields))
+                headers.append(_Header(sheet, number, separator, fields, cells))
+    return headers
+
+
+def _is_header(recognition: Recognition, header: _Header) -> bool:
+    """Whether a line has the cells of a format."""
+    cells = header.cells
+    return (
+        all(_has(names, cells) for names in recognition.header)
+        and not _has(recognition.lacks, cells)
+        and (not recognition.is_whole or len(cells - {""}) == len(recognition.header))
+    )
+
+
+def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None:
+    """How much of a file a format explains; None if it does not fit."""
+    rules, score = form.recognise, 0
+    if rules.begins is not None:
+        if re.search(rules.begins, raw.head, re.MULTILINE) is None:
+            return None
+        score += 2
+    if form.tree is not None:
+        if raw.kind != "JSON" or not trees.has_rows(raw.content, form.tree.rows):
+            return None
+        cells = trees.read(raw.content, form.tree.rows)
+        headers = [
+            _Header("", 0, "", list(map(str, cells)), frozenset(map(normalise, map(str, cells))))
+        ]
+        score += 1
+    elif raw.content and form.reader is None:
+        return None
+    if rules.header:
+        if not any(_is_header(rules, header) for header in headers):
+            return None
+        score += 2 * len(rules.header) + rules.is_whole
+    return score
+
+
+def _read(raw: RawFile, form: Format, name: str, headers: Sequence[_Header]) -> Recognised | None:
+    """The table of a file in a format; None if the format does not fit."""
+    if _score(raw, form, headers) is None:
+        return None
+    if form.reader is not None:
+        try:
+            cells = records.READERS[form.reader](raw)
+        except ValueError as error:
+            raise DataError(
+                f"{raw.path}: is {form.name}, and damaged: {error}; export it again"
+            ) from None
+        return Recognised(raw, form, name, cells, unit="line" if raw.sheets else "reading")
+    if form.tree is not None:
+        cells = trees.read(raw.content, form.tree.rows)
+        return Recognised(raw, form, name, cells, unit="entry")
+    if raw.cells is not None:
+        return Recognised(raw, form, name, raw.cells, unit="row")
+    if form.table.names:
+        header = _nameless(raw, form)
+    else:
+        header = next(h for h in headers if _is_header(form.recognise, h))
+    lines = raw.sheets[header.sheet]
+    cells = _cells_below(raw, form, header)
+    preamble = "\n".join(lines[: header.line + 1])
+    others = [sheet for sheet in raw.sheets if sheet != header.sheet]
+    return Recognised(raw, form, name, cells, preamble, header.separator, others=others)
+
+
+def _nameless(raw: RawFile, form: Format) -> _Header:
+    """The header of a file that has none, before the first line with as many fields."""
+    (sheet, lines), *_ = raw.sheets.items()
+    width = len(form.table.names)
+    for number, line in enumerate(islice(lines, _LINES)):
+        for separator in SEPARATORS:
+            if len(split_fields(line, separator)) == width:
+                return _Header(sheet, number - 1, separator, form.table.names, frozenset())
+    raise DataError(f"{raw.path}: is {form.name}, but no line has {width} fields; export it again")
+
+
+def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
+    """The rows below a header, as text. A row with more fields than names is refused, unless they
+    are empty."""
+    lines = raw.sheets[header.sheet]
+    separator = header.separator
+    begin = header.line + 1 + form.table.skip
+    end, ends = len(lines), form.table.ends and re.compile(form.table.ends)
+    if ends:
+        end = next((at for at in range(begin, end) if ends.search(lines[at])), end)
+    repeated = lines[header.line]
+    numbers = [
+        at
+        for at in range(begin, end)
+        if lines[at].strip(f"{separator} ") and (lines[at] != repeated or header.line < 0)
+    ]
+    names, _ = unique_names(header.fields)
+    width = max((lines[at].count(separator) + 1 for at in numbers), default=len(names))
+    fields = csv.reader([lines[at] for at in numbers], delimiter=separator, skipinitialspace=True)
+    rows = [row + [""] * (len(names) - len(row)) for row in fields]
+    if len(rows) != len(numbers):
+        raise DataError(
+            f"{raw.path}: a field has several lines, or a quotation mark is not closed; fix it"
+        )
+    if width > len(names):
+        for at, row in zip(numbers, rows, strict=True):
+            if any(cell.strip() for cell in row[len(names) :]):
+                raise DataError(
+                    f"{raw.path}: line {at + 1} has {len(row)} fields, the header has "
+                    f"{len(names)}; fix or remove it"
+                )
+    table = np.array([row[: len(names)] for row in rows], dtype=object)
+    return pd.DataFrame(
+        table.reshape(len(rows), len(names)), index=pd.Index(numbers) + 1, columns=names
+    )
+
+
+def _lacking(form: Format, headers: Sequence[_Header]) -> str:
+    """What the most similar line of a file lacks, in words."""
+    rules = form.recognise
+    if not rules.header or not headers:
+        return ""
+    lacking: Mapping[int, list[str]] = {
+        at: [names[0] for names in rules.header if not _has(names, header.cells)]
+        for at, header in enumerate(headers)
+    }
+    at, fewest = min(lacking.items(), key=lambda entry: len(entry[1]))
+    if not fewest:
+        return ""
+    missing = ", ".join(map(repr, fewest))
+    return f": line {headers[at].line + 1} has no {missing}"

@@ -1,0 +1,165 @@
+"""Readers of files that are no tables but records: each turns the content of a file into a table,
+and says which columns it has. What they mean, a format file says.
+
+A reader raises ValueError where a file is damaged, with the line if there is one.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+
+from plfl.data.meters.tables import RawFile
+
+Rows = list[dict[str, Any]]
+
+
+# -- NEM12 -----------------------------------------------------------------------------------------
+
+
+def read_nem12(raw: RawFile) -> pd.DataFrame:
+    """The intervals of NEM12 (AEMO, Australia), one a row: `nmi`, `register` (its suffix, such as
+    E1), `unit`, `start` (in the time of the market), `value`, and `quality`, a letter: that of the
+    day in lines 300, or of the interval in lines 400."""
+    (lines,) = raw.sheets.values()
+    days: list[pd.DataFrame] = []
+    stream: dict[str, Any] | None = None
+    for number, line in enumerate(lines, 1):
+        fields = [field.strip().strip('"') for field in line.split(",")]
+        kind = fields[0]
+        if kind == "250":
+            raise ValueError(
+                f"line {number} is of NEM13, whose readings are months apart; ask for interval "
+                "data (NEM12)"
+            )
+        try:
+            if kind == "200":
+                stream = {"nmi": fields[1], "register": fields[4], "unit": fields[7]}
+                minutes = int(fields[8])
+                count = 24 * 60 // minutes
+            elif kind == "300":
+                if stream is None:
+                    raise ValueError("comes before a line 200")
+                if len(fields) < 2 + count:
+                    raise ValueError(f"has {len(fields) - 2} of {count} readings")
+                values = np.array([float(field or "nan") for field in fields[2 : 2 + count]])
+                quality = (fields[2 + count] if len(fields) > 2 + count else "A")[:1] or "A"
+                day = pd.DataFrame({"value": values, "quality": quality}, dtype=object)
+                midnight = pd.to_datetime(fields[1], format="%Y%m%d")
+                starts = pd.date_range(midnight, periods=count, freq=f"{minutes}min")
+                day = day.assign(**stream, start=starts)
+                days.append(day.set_index(number + np.arange(count) / (2 * count)))
+            elif kind == "400":
+                first, last = int(fields[1]) - 1, int(fields[2])
+                days[-1].iloc[first:last, 1] = fields[3][:1]
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"line {number} {error}") from None
+    if not days:
+        raise ValueError("it has no readings")
+    return pd.concat(days)
+
+
+# -- XML -------------------------------------------------------------------------------------------
+
+
+def parse_xml(content: bytes) -> ElementTree.Element:
+    """The root of XML. ValueError: it is damaged, or defines entities, which can grow without bound
+    and are not needed."""
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise ValueError("it defines entities of its own")
+    try:
+        return ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from None
+
+
+_ESPI = "{http://naesb.org/espi}"
+_ATOM = "{http://www.w3.org/2005/Atom}"
+_ESPI_UNITS = {"72": "Wh", "38": "W", "169": "therm", "42": "m3", "119": "ft3", "63": "VAh"}
+_ESPI_UNITS |= {"71": "VAh", "73": "VArh", "111": "V", "132": "Btu", "0": "none"}
+_DIRECTIONS = {"1": "forward", "4": "net", "19": "reverse", "20": "total", None: "forward"}
+
+_BEHAVIOURS = {"1": "total", "3": "total"}
+"""Codes of readings that are those of a register."""
+
+
+def read_espi(raw: RawFile) -> pd.DataFrame:
+    """The readings of Green Button (NAESB ESPI), one a row: `point` (its usage point), `reading`
+    (the link to its meter reading), `direction` (forward, reverse, net, total), `unit`, `length`
+    (`shortest`, or `longer` such as the days beside the hours of a point), `start` in seconds since
+    1970, `value` in the unit, `commodity` (electricity, gas), `behaviour` (delta, total), `quality`
+    (a number of the standard)."""
+    root = parse_xml(raw.content)
+    kinds: dict[str, ElementTree.Element] = {}
+    kind_of: dict[str, str] = {}
+    rows: Rows = []
+    for entry in root.iter(f"{_ATOM}entry"):
+        links = {(link.get("rel"), link.get("href", "")) for link in entry.iter(f"{_ATOM}link")}
+        own = next((href for rel, href in links if rel == "self"), "")
+        kind = entry.find(f".//{_ESPI}ReadingType")
+        if kind is not None:
+            kinds[own or f"kind {len(kinds)}"] = kind
+        elif entry.find(f".//{_ESPI}MeterReading") is not None:
+            hrefs = [href for _, href in links if "/ReadingType" in href]
+            kind_of |= dict.fromkeys([own], hrefs[0]) if hrefs else {}
+        rows += _espi_readings(entry, own)
+    if not rows:
+        raise ValueError("it has no interval readings")
+    table = pd.DataFrame(rows)
+    readings = list(table["reading"].unique())
+    # Without links, as many kinds as readings are in the same order; a single one is that of all.
+    unlinked = [reading for reading in readings if kind_of.get(reading) not in kinds]
+    if unlinked and len(kinds) not in (1, len(readings)):
+        raise ValueError(f"nothing says of what kind {unlinked[0]} is")
+    in_order = list(kinds) * (len(readings) if len(kinds) == 1 else 1)
+    for reading, href in zip(readings, in_order, strict=True) if unlinked else ():
+        kind_of[reading] = href
+    for reading in readings:
+        of_reading = table["reading"] == reading
+        for key, value in _kind_words(kinds[kind_of[reading]]).items():
+            table.loc[of_reading, key] = value
+    table["value"] = table["value"] * table["factor"]
+    # Days beside hours are the same energy again.
+    usual = table.groupby("reading")["seconds"].transform("median")
+    shortest = usual.groupby([table[c] for c in ("point", "direction", "unit")]).transform("min")
+    table["length"] = np.where(usual > shortest, "longer", "shortest")
+    return table.drop(columns=["seconds", "factor"]).set_axis(pd.RangeIndex(1, len(table) + 1))
+
+
+def _espi_readings(entry: ElementTree.Element, own: str) -> Iterator[dict[str, Any]]:
+    """The readings in an entry of a feed with the link `own`."""
+    for reading in entry.iter(f"{_ESPI}IntervalReading"):
+        period = reading.find(f"{_ESPI}timePeriod")
+        if period is None:
+            raise ValueError("an interval reading has no time")
+        yield {
+            "point": own.partition("/MeterReading")[0],
+            "reading": own.partition("/IntervalBlock")[0],
+            "start": int(period.findtext(f"{_ESPI}start") or ""),
+            "seconds": float(period.findtext(f"{_ESPI}duration") or "nan"),
+            "value": float(reading.findtext(f"{_ESPI}value") or "nan"),
+            "quality": reading.findtext(f"{_ESPI}ReadingQuality/{_ESPI}quality") or "0",
+        }
+
+
+def _kind_words(kind: ElementTree.Element) -> dict[str, Any]:
+    """What a reading type says: the columns `direction`, `unit`, `commodity` and `behaviour`, and a
+    factor."""
+    unit = kind.findtext(f"{_ESPI}uom") or "0"
+    direction = kind.findtext(f"{_ESPI}flowDirection")
+    return {
+        "direction": _DIRECTIONS.get(direction, f"direction {direction}"),
+        "unit": _ESPI_UNITS.get(unit, f"unit {unit}"),
+        "commodity": "gas" if kind.findtext(f"{_ESPI}commodity") == "7" else "electricity",
+        "behaviour": _BEHAVIOURS.get(kind.findtext(f"{_ESPI}accumulationBehaviour") or "", "delta"),
+        "factor": 10.0 ** int(kind.findtext(f"{_ESPI}powerOfTenMultiplier") or "0"),
+    }
+
+
+READERS: dict[str, Callable[[RawFile], pd.DataFrame]] = {
+    "nem12": read_nem12,
+    "espi": read_espi,
+}
+"""The readers by the names that format files use."""

@@ -1,0 +1,301 @@
+"""What a format file can say: the keys of `NAME.toml`, with their types and meanings.
+
+Columns are named by their header cells, whatever their case and blanks. `*` stands for any text,
+and nothing else does. A list of names is one of alternatives, such as those of several languages.
+"""
+
+import re
+import tomllib
+from datetime import date, datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from plfl.base.errors import ConfigError, DataError, did_you_mean
+from plfl.config.messages import explain, refusal
+from plfl.config.sections import Zone
+from plfl.plugins.registry import Section
+
+FOLDER = Path(__file__).parent
+PLAIN = "plain"
+"""The name in `data.meters.format` of no format: the columns are found by their names."""
+
+
+def _in_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _compile(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"write a regular expression ({error})") from None
+    return text
+
+
+Names = Annotated[list[str], BeforeValidator(_in_list)]
+"""Alternatives, or a single text."""
+Pattern = Annotated[str, AfterValidator(_compile)]
+"""A regular expression, searched in several lines at once (`^` and `$` match at each of them)."""
+Unit = Literal["kWh", "Wh", "MWh", "kW", "W", "MW"]
+
+
+class Recognition(Section):
+    """How a file in this format is told from all others. Everything that is given must fit."""
+
+    header: list[Names] = []
+    """Cells that the header has, in any order, each with its alternatives."""
+    lacks: Names = []
+    """Cells that the header does not have."""
+    is_whole: bool = False
+    """The header has no other cells."""
+    begins: Pattern | None = None
+    """A regular expression that is found in the first 60 lines: in a preamble, or in records."""
+
+
+class Table(Section):
+    """Where the table of a text is, if not simply below its header."""
+
+    names: list[str] = []
+    """Names of the columns of a file that has no header; `recognise.begins` recognises it."""
+    skip: int = Field(0, ge=0)
+    """Lines between the header and the readings, such as one of units."""
+    ends: Pattern | None = None
+    """A line with this match and those below it are no readings."""
+
+
+class Tree(Section):
+    """Where the rows are in a file of JSON. Their columns are the keys, `a.b` of nested blocks; the
+    single values of the blocks around the rows are columns, too."""
+
+    rows: str
+    """The keys on the way to the list of rows, such as `data.*.readings`; `*` is every entry of a
+    list or block, and an empty text the whole file. The rows may be blocks, lists (columns `0`,
+    `1`, …), a block of equally long lists, or a block of single values (columns `key`,
+    `value`)."""
+
+
+class Time(Section):
+    """The times of the readings."""
+
+    column: Names = []
+    """The column of the stamp, or of the date if there is a `clock`, `number` or `of_day`."""
+    clock: Names = []
+    """The column with the time of day beside one of dates."""
+    number: Names = []
+    """The column with the number of the interval in its day, from 1, beside one of dates."""
+    of_day: Names = []
+    """The columns of a row for a day, one for each of its intervals, in order: `Interval *`."""
+    columns: Names = []
+    """The columns whose names are the times, in tables with a row per meter: `20*`."""
+    marks: Literal["start", "end"]
+    """Whether a stamp marks the start or the end of its interval. With `number` and `of_day`, the
+    intervals follow each other from midnight, so it is `start`."""
+    format: Names = []
+    """The format of the stamps, such as `%d/%m/%Y %H:%M`, of which the first is used that fits; a
+    date and a clock have a blank between them. Empty: found out, where only one is possible."""
+    span: str | None = None
+    """What separates the start from the end in one cell, such as ` to `; the start is read."""
+    minutes: int | None = Field(None, gt=0)
+    """The length of the intervals that are numbered or have columns; by default, 24 hours are
+    divided by their number."""
+    counts: Literal["clock", "elapsed"] = "clock"
+    """What `number` and `of_day` count on the days when clocks change: times of the `clock`, or the
+    intervals that have `elapsed` since midnight, of which these days have fewer or more."""
+    zone: Zone | Literal["place", "offset"] = "place"
+    """The zone of the stamps: that of the `place`, which the user names; the `offset` in each of
+    them (also Z, and counts of seconds since 1970); or a fixed one, such as `Etc/GMT-10`."""
+    place: Zone | None = None
+    """The zone of all meters with this format, where there is only one, so that none is asked for.
+    The user's own wins."""
+
+    @model_validator(mode="after")
+    def _has_columns(self) -> Self:
+        if bool(self.column) == bool(self.columns):
+            raise refusal("name the column of the stamps, or the columns that are times", "column")
+        if len([role for role in (self.clock, self.number, self.of_day) if role]) > 1:
+            raise refusal("name one of `clock`, `number` and `of_day`", "clock")
+        if (self.number or self.of_day) and self.marks == "end":
+            raise refusal("intervals are numbered from midnight: write marks = 'start'", "marks")
+        if self.number and self.minutes is None:
+            raise refusal("say how long the numbered intervals are", "minutes")
+        return self
+
+    @property
+    def home(self) -> str | None:
+        """The zone of the meters, as far as the format says it."""
+        return self.place or (None if self.zone in ("place", "offset", "UTC") else self.zone)
+
+
+def is_fixed(zone: str) -> bool:
+    """Whether clocks never change in a zone, by its name."""
+    return zone == "UTC" or zone.startswith("Etc/")
+
+
+class Load(Section):
+    """The readings."""
+
+    columns: Names = []
+    """The columns of readings. Of those that a file has, each is a register of the same meter, and
+    they are added, unless `meters.by_column` is set. Not needed with `time.of_day` and
+    `time.columns`."""
+    unit: Unit | None = None
+    """Their unit. None: the one in `unit_column`, in `unit_pattern`, or in the column's name."""
+    unit_column: Names = []
+    """The column with the unit of each row. Rows in other units than those of energy and power are
+    left out."""
+    unit_pattern: Pattern | None = None
+    """A regular expression for the lines down to the header, whose group is the unit."""
+    factor: float = 1
+    """A factor of all readings."""
+    factor_column: Names = []
+    """The column with a factor of each row."""
+    cumulative: bool = False
+    """They are totals of registers, whose differences are the loads."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal separator. None: found out, where only one is possible."""
+    missing: list[str] = []
+    """Cells without a reading, besides empty ones and usual marks such as `NA` and `-`."""
+
+
+class Rows(Section):
+    """Which rows are readings of consumption, by the values of a column (`*` is any text). A value
+    that no key names is refused, unless `use` is empty."""
+
+    column: Names
+    """The column. Without it in a file, the rule does not apply."""
+    use: Names = []
+    """Values of rows that are used. Empty: all that are not left out."""
+    only_first: bool = False
+    """Only the rows of the first of these values that a file has are used."""
+    leave_out: dict[str, Names] = {}
+    """Values of rows that are left out, by what they are: `feed-in = ["Injectie*"]`."""
+
+
+class Quality(Section):
+    """The marks of readings that are not measured."""
+
+    column: Names
+    """The column with the marks."""
+    missing: Names = []
+    """Marks of rows without a reading, whatever their number says."""
+    estimated: Names = []
+    """Marks of readings that are estimated; they are used, and counted."""
+
+
+class MeterNames(Section):
+    """The names of the meters. A lone meter of a file is named after the file."""
+
+    column: Names = []
+    """The column with the name of the meter of each row. Empty: a file has one meter."""
+    registers: Names = []
+    """The column with the name of a register; the registers of a meter are added."""
+    by_column: bool = False
+    """Each column of `load.columns` is a meter of its own, with its name."""
+
+
+class Sample(Section):
+    """A file of a few rows, made up in this form, and what must be read from it."""
+
+    file: str
+    """Its name, beside that of the format."""
+    timezone: Zone | None = None
+    """The place, which is the only option that is given."""
+    minutes: int
+    """Minutes between the rows of the series."""
+    first: datetime
+    """The end of the first interval, with its offset: `2023-01-10T00:30:00Z`."""
+    kwh: float | dict[str, float]
+    """The sum of the loads, worked out by hand; of several meters, by name."""
+    rows: int
+    """Intervals from the first to the last reading, of the longest meter."""
+    missing: int = 0
+    """Gaps among them, in all meters."""
+    left_out: list[str] = []
+    """What the report says is left out, such as `feed-in`."""
+
+
+class Format(Section):
+    """A format of exports."""
+
+    name: str
+    """What users call it, such as `PG&E, intervals (CSV)`."""
+    about: str
+    """Who writes such files, and what is in them, in one line."""
+    document: str
+    """The address of the public document, sample or program that says so."""
+    date: date
+    """The day when the document was read."""
+    recognise: Recognition = Recognition()
+    reader: str | None = None
+    """A reader of records (`plfl.data.meters.formats.records`), which turns them into a table."""
+    tree: Tree | None = None
+    table: Table = Table()
+    time: Time
+    load: Load = Load()
+    rows: list[Rows] = []
+    quality: Quality | None = None
+    meters: MeterNames = MeterNames()
+    left_out: dict[str, Names] = {}
+    """Columns that are left out and named in the report, by what they are: `feed-in = [...]`. No
+    column is read that the format does not name; this only tells the user."""
+    sample: list[Sample] = []
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        is_open = self.reader is None and self.tree is None
+        if is_open and not self.recognise.header and not self.recognise.begins:
+            raise refusal("give cells of the header, or what the file begins with", "recognise")
+        if self.table.names and not self.recognise.begins:
+            raise refusal("a file without a header needs recognise.begins", "recognise")
+        if not self.load.columns and not (self.time.of_day or self.time.columns):
+            raise refusal("name the columns of readings in load.columns", "load")
+        return self
+
+
+def parse(path: Path) -> Format:
+    """The format in a file.
+
+    Raises:
+        ConfigError: it is no TOML, or has wrong keys; the message lists all problems.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
+    except (OSError, ValueError) as error:  # also no UTF-8, and no TOML
+        raise ConfigError(str(path), [f"cannot be read as TOML: {error}"]) from None
+    return build(path, content)
+
+
+def build(path: Path, content: dict[str, Any]) -> Format:
+    """The format with the content of a file; see `parse`."""
+    try:
+        return Format.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(str(path), explain(error, Format)) from None
+
+
+@cache
+def shipped_formats() -> dict[str, Format]:
+    """The formats of this package, by the names of their files, in their order."""
+    return {path.stem: parse(path) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def load_format(name: str) -> Format:
+    """The format with a name, or in a file whose name ends in `.toml`. DataError: there is none, or
+    the file is wrong."""
+    try:
+        if name.endswith(".toml"):
+            return parse(Path(name))
+        return shipped_formats()[name]
+    except ConfigError as error:
+        raise DataError(str(error)) from None
+    except KeyError:
+        raise DataError(
+            f"data.meters.format: there is no format {name!r}; name one of docs/own-data.md, a "
+            f"file that ends in .toml, or {PLAIN!r} for none"
+            f"{did_you_mean(name, shipped_formats())}"
+        ) from None

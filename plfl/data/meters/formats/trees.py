@@ -1,0 +1,92 @@
+"""Turns JSON into a table, given the way to its rows."""
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+
+Around = dict[str, Any]
+"""The single values of the blocks around a place."""
+
+
+@lru_cache(maxsize=2)
+def _parse(content: bytes) -> object:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from None
+
+
+def has_rows(content: bytes, way: str) -> bool:
+    """Whether there are rows at the end of a way; see `read`."""
+    try:
+        return next(iter(_places(_parse(content), way, {})), None) is not None
+    except ValueError:
+        return False
+
+
+def read(content: bytes, way: str) -> pd.DataFrame:
+    """The rows at the end of a way of keys, such as `data.*.readings` (`*`: all entries of a list
+    or block), with a column for each key of a row and for each single value around it. Rows may be
+    blocks, lists (columns `0`, `1`, …), a block of equally long lists, or a block of single values
+    (columns `key` and `value`).
+
+    Raises:
+        ValueError: the content is not JSON.
+    """
+    rows = [
+        around | row for place, around in _places(_parse(content), way, {}) for row in _rows(place)
+    ]
+    return pd.DataFrame(rows, index=pd.RangeIndex(1, len(rows) + 1))
+
+
+def _places(node: object, way: str, around: Around) -> Iterator[tuple[object, Around]]:
+    """The ends of a way, with what is around each."""
+    if not way:
+        if isinstance(node, list | dict) and node:
+            yield node, around
+        return
+    key, _, onward = way.partition(".")
+    if isinstance(node, dict):
+        around = around | {str(name): value for name, value in _flat(node) if name != key}
+        if key == "*":
+            for name, child in node.items():
+                yield from _places(child, onward, around | {"key of block": name})
+        elif key in node:
+            yield from _places(node[key], onward, around)
+    elif isinstance(node, list) and key == "*":
+        for child in node:
+            yield from _places(child, onward, around)
+
+
+def _rows(place: object) -> Iterator[dict[str, Any]]:
+    """The rows in a place."""
+    if isinstance(place, list):
+        for entry in place:
+            if isinstance(entry, dict):
+                yield dict(_flat(entry))
+            elif isinstance(entry, list):
+                yield {str(at): value for at, value in enumerate(entry)}
+        return
+    assert isinstance(place, dict)
+    lists = {key: value for key, value in place.items() if isinstance(value, list)}
+    if lists and len({len(value) for value in lists.values()}) == 1:
+        for values in zip(*lists.values(), strict=True):
+            yield dict(zip(lists, values, strict=True))
+    elif all(not isinstance(value, list | dict) for value in place.values()):
+        for key, value in place.items():
+            yield {"key": key, "value": value}
+    elif all(isinstance(value, dict) for value in place.values()):
+        for key, value in place.items():
+            yield {"key": key, **dict(_flat(value))}
+
+
+def _flat(block: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The single values of a block and of those in it, by their keys with points between them."""
+    for key, value in block.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        elif not isinstance(value, list):
+            yield f"{before}{key}", value

@@ -1,0 +1,280 @@
+"""Every format of exports reads its samples rightly, and a format file of one's own works as the
+page says."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import DataError
+from plfl.config.sections import Meters
+from plfl.data.meters.exports import Exports
+from plfl.data.meters.formats import schema, trees
+from plfl.data.meters.formats.schema import Sample, shipped_formats
+from plfl.pipeline.starter import recognise
+from tests.helpers.refusals import naming
+from tests.helpers.repository import ROOT
+
+PAGE = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+
+SAMPLES = [
+    pytest.param(name, sample, id=f"{name}-{sample.file}")
+    for name, form in shipped_formats().items()
+    for sample in form.sample
+]
+
+
+def keys_for(sample: Sample) -> Meters:
+    """The only option that a recognised file needs: the place, where its zone depends on it."""
+    return Meters() if sample.timezone is None else Meters(timezone=sample.timezone)
+
+
+@pytest.mark.parametrize(("name", "sample"), SAMPLES)
+def test_a_sample_is_recognised_and_read_without_options(name: str, sample: Sample) -> None:
+    path = schema.FOLDER / sample.file
+    exports, study = recognise([path], keys_for(sample))
+    assert exports.formats[path] == name
+    assert study["data"]["meters"]["format"] == name
+    loads = {meter: series.load for meter, series in exports.meters.items()}
+    expected = sample.kwh if isinstance(sample.kwh, dict) else dict.fromkeys(loads, sample.kwh)
+    assert len(loads) == (len(sample.kwh) if isinstance(sample.kwh, dict) else 1)
+    assert {meter: pytest.approx(load.sum()) for meter, load in loads.items()} == expected
+    assert {series.minutes for series in exports.meters.values()} == {sample.minutes}
+    assert min(load.index[0] for load in loads.values()) == pd.Timestamp(sample.first)
+    assert max(map(len, loads.values())) == sample.rows
+    assert sum(int(load.isna().sum()) for load in loads.values()) == sample.missing
+    for what in sample.left_out:
+        assert what in exports.forms[path].partition("left out: ")[2]
+
+
+@pytest.mark.parametrize("name", shipped_formats())
+def test_a_format_has_a_sample_and_a_document(name: str) -> None:
+    form = shipped_formats()[name]
+    assert form.sample
+    assert form.document.startswith("https://")
+    assert len((schema.FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()) < 100
+
+
+def test_the_page_lists_every_format() -> None:
+    listed = PAGE.partition("| format | exports |\n|---|---|\n")[2].partition("\n\n")[0]
+    known = [f"| `{key}`: {form.name} | {form.about} |" for key, form in shipped_formats().items()]
+    assert listed.splitlines() == known
+
+
+def test_the_format_on_the_page_reads_its_export(here: Path) -> None:
+    section = PAGE.partition("## Add a format in ten minutes")[2].partition("\n## ")[0]
+    export, form, sample = re.findall(r"```(?:toml)?\n(.*?)```", section, re.S)
+    hours = [f"A1;31.01.2023;{hour:02}:00;in;{250 + hour};8\n" for hour in range(1, 4)]
+    Path("portal.sample.csv").write_text(export + "".join(hours), encoding="utf-8")
+    Path("mine.toml").write_text(form + sample, encoding="utf-8")
+    (told,) = schema.load_format("mine.toml").sample
+    exports, study = recognise([Path("portal.sample.csv")], Meters(format="mine.toml"))
+    (meter,) = exports.meters.values()
+    assert meter.load.iloc[0] == told.kwh
+    assert meter.load.index[0] == pd.Timestamp(told.first)
+    (words,) = exports.forms.values()
+    assert words.endswith("left out: money, feed-in (1 row)")
+    assert study["data"]["meters"]["timezone"] == "Europe/Vienna"
+
+
+# -- what a format file can say --------------------------------------------------------------------
+
+HEAD = """
+name = "Test"
+about = "A test."
+document = "https://example.org"
+date = 2026-11-27
+"""
+
+
+def read(tmp_path: Path, form: str, content: str, **keys: object) -> Exports:
+    """The content of an export in a format of one's own."""
+    (tmp_path / "mine.toml").write_text(HEAD + form, encoding="utf-8")
+    (path := tmp_path / "m.csv").write_text(content, encoding="utf-8")
+    keys = {"timezone": "Europe/Berlin", **keys, "format": str(tmp_path / "mine.toml")}
+    return recognise([path], Meters.model_validate(keys))[0]
+
+
+def load(exports: Exports, name: str = "m") -> pd.Series:
+    return exports.meters[name].load
+
+
+def days(*counts: int) -> str:
+    """Days around a change of clocks with so many hours, each of as many Wh as its number."""
+    names = ",".join(f"H{number}" for number in range(1, 26))
+    rows = []
+    for day, count in enumerate(counts, 25):
+        values = [str(number) if number <= count else "" for number in range(1, 26)]
+        rows.append(f"2023-03-{day},{','.join(values)}\n")
+    return f"Date,{names}\n{''.join(rows)}"
+
+
+def test_intervals_of_a_day_can_be_those_that_elapsed(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["Date", "H1", "H25"]
+    time = { column = "Date", of_day = "H*", marks = "start", minutes = 60, counts = "elapsed" }
+    load.unit = "Wh"
+    """
+    found = load(read(tmp_path, form, days(24, 23, 24)))
+    expected = [n / 1000 for count in (24, 23, 24) for n in range(1, count + 1)]
+    np.testing.assert_allclose(found, expected)
+    assert found.index[0] == pd.Timestamp("2023-03-25 00:00Z")
+    assert found.index[-1] == pd.Timestamp("2023-03-27 22:00Z")
+
+
+def test_intervals_of_a_day_can_be_numbered(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["Day", "Period"]
+    time = { column = "Day", number = "Period", minutes = 30, marks = "start", zone = "Etc/GMT-10" }
+    load = { columns = "kWh" }
+    """
+    rows = [f"3/01/2023,{number},{number / 10}\n" for number in range(1, 5)]
+    rows += [f"13/01/2023,{number},{number}\n" for number in range(1, 3)]
+    found = load(read(tmp_path, form, "Day,Period,kWh\n" + "".join(rows)))
+    assert found.iloc[:4].tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert found.index[0] == pd.Timestamp("2023-01-02 14:30Z")
+    assert found.index[-1] == pd.Timestamp("2023-01-12 15:00Z")
+
+
+def test_columns_can_be_times(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["entity", "type", "2023-01-01T00:00:00+01:00"]
+    time = { columns = "20*", marks = "start", zone = "offset" }
+    meters.column = "entity"
+    load.unit = "kWh"
+    rows = [{ column = "type", use = "import", leave_out = { feed-in = "export" } }]
+    """
+    head = ",".join(f"2023-01-01T{hour:02}:00:00+01:00" for hour in range(4))
+    rows = ["a,import,1,2,3,4", "b,import,5,6,7,8", "c,export,0,0,1,0"]
+    exports = read(tmp_path, form, "\n".join([f"entity,type,{head}", *rows]))
+    assert [*exports.meters] == ["a", "b"]
+    assert load(exports, "b").tolist() == [5, 6, 7, 8]
+    assert load(exports, "b").index[0] == pd.Timestamp("2023-01-01 00:00Z")
+
+
+def test_columns_can_be_meters(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["Time", "* (kWhs)"]
+    time = { column = "Time", marks = "start" }
+    meters.by_column = true
+    load = { columns = "* (kWhs)", unit = "kWh", missing = ["No CT"] }
+    """
+    mains = ["1", "2", "No CT", "4"]
+    rows = [f"2023-01-01 0{hour}:00,{load},{hour},9" for hour, load in enumerate(mains)]
+    exports = read(tmp_path, form, "\n".join(["Time,Mains_A (kWhs),Oven (kWhs),Volts", *rows]))
+    assert [*exports.meters] == ["Mains_A", "Oven"]
+    assert load(exports, "Mains_A").isna().tolist() == [False, False, True, False]
+    assert load(exports, "Oven").tolist() == [0, 1, 2, 3]
+
+
+def test_totals_of_registers_have_factors(tmp_path: Path) -> None:
+    form = """
+    recognise.header = ["t", "day", "night"]
+    time = { column = "t", marks = "end" }
+    load = { columns = ["day", "night"], unit = "Wh", cumulative = true, factor_column = "factor" }
+    """
+    rows = [
+        "2023-01-01 00:00,10,20,100",
+        "2023-01-01 01:00,10,25,100",
+        "2023-01-01 02:00,13,25,100",
+    ]
+    found = load(read(tmp_path, form, "\n".join(["t,day,night,factor", *rows])))
+    assert found.tolist() == [0.5, 0.3]
+    assert found.index[0] == pd.Timestamp("2023-01-01 00:00Z")
+
+
+def test_spans_preambles_units_and_ends_of_tables(tmp_path: Path) -> None:
+    form = """
+    recognise = { begins = "^Portal", header = ["Period", "Value"] }
+    table = { skip = 1, ends = "^Sent to the grid" }
+    time = { column = "Period", span = " to ", marks = "start" }
+    load = { columns = "Value", unit_pattern = "Unit;(k?Wh?)$" }
+    """
+    rows = [f"0{hour}.01.2023 00:00 to 0{hour}.01.2023 01:00;{hour},5" for hour in range(1, 3)]
+    rows[1:1] = ["01.01.2023 01:00 to 01.01.2023 02:00;3,5", "13.01.2023 00:00 to 01:00;2,0"]
+    head = ["Portal 1", "Unit;Wh", "Period;Value", "(local time);(see above)"]
+    lines = [*head, *rows, "Sent to the grid", "01.01.2023 00:00 to 01:00;7,0"]
+    found = load(read(tmp_path, form, "\n".join(lines))).dropna()
+    assert found.sum() == pytest.approx(0.0095)
+    assert found.iloc[0] == 0.0015
+
+
+def test_a_file_may_have_no_header(tmp_path: Path) -> None:
+    form = r"""
+    recognise.begins = '^\d{10},\d+$'
+    table.names = ["time", "value"]
+    time = { column = "time", marks = "end", zone = "offset" }
+    load = { columns = "value", unit = "Wh" }
+    """
+    found = load(read(tmp_path, form, "1672531200,5\n1672534800,6\n1672538400,7\n"))
+    assert found.tolist() == [0.005, 0.006, 0.007]
+    assert found.index[0] == pd.Timestamp("2023-01-01 00:00Z")
+
+
+def test_json_has_rows_at_the_end_of_a_way(tmp_path: Path) -> None:
+    form = """
+    tree.rows = "homes.*.use"
+    recognise.header = ["t", "v.kWh", "id"]
+    time = { column = "t", marks = "start", zone = "offset" }
+    meters.column = "id"
+    load = { columns = "v.kWh", unit = "kWh" }
+    """
+    homes = [
+        {
+            "id": home,
+            "use": [
+                {"t": f"2023-01-01T0{hour}:00:00Z", "v": {"kWh": home * hour}} for hour in range(3)
+            ],
+        }
+        for home in (1, 2)
+    ]
+    exports = read(tmp_path, form, json.dumps({"homes": homes, "version": 3}))
+    assert [*exports.meters] == ["1", "2"]
+    assert load(exports, "2").tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ([["a", 1], ["b", 2]], [{"0": "a", "1": 1}, {"0": "b", "1": 2}]),
+        ({"t": [1, 2], "v": [3, 4]}, [{"t": 1, "v": 3}, {"t": 2, "v": 4}]),
+        ({"a": 1, "b": 2}, [{"key": "a", "value": 1}, {"key": "b", "value": 2}]),
+        ({"a": {"v": 1}, "b": {"v": 2}}, [{"key": "a", "v": 1}, {"key": "b", "v": 2}]),
+    ],
+)
+def test_rows_of_json_have_several_forms(content: object, rows: list[dict[str, object]]) -> None:
+    assert trees.read(json.dumps(content).encode(), "").to_dict("records") == rows
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ('rows = [{ column = "way", use = "in" }]', ("line 3", "'both' in 'way' is unknown")),
+        ('rows = [{ column = "way", leave_out = { x = "*" } }]', ("no readings of consum",)),
+        ('load = { columns = "kWh", unit_pattern = "Unit (.*)" }', ("data.meters.unit",)),
+        ('load.columns = "watts"', ("has no column 'watts' (load.columns of the format",)),
+        ('recognise.header = ["a"]', ("not in the format", "line 1 has no 'a'", "'plain'")),
+        ('time = { marks = "start" }', ("mine.toml", "time.column: name the column")),
+        ('load.colums = "kWh"', ("mine.toml", "load.colums: unknown key", "columns")),
+    ],
+)
+def test_what_does_not_fit_is_refused(form: str, words: tuple[str, ...], tmp_path: Path) -> None:
+    blocks = {
+        "recognise": 'recognise.header = ["t", "kWh"]',
+        "time": 'time = { column = "t", marks = "start" }',
+        "load": 'load.columns = "kWh"',
+    }
+    blocks[form.partition("=")[0].partition(".")[0].strip()] = form
+    content = "t,way,kWh\n2023-01-01 00:00,in,1\n2023-01-01 01:00,both,2\n"
+    with naming(DataError, *words):
+        read(tmp_path, "\n".join(blocks.values()), content)
+
+
+def test_keys_that_a_format_says_are_refused(tmp_path: Path) -> None:
+    with naming(DataError, "data.meters.stamp", "remove", "plain"):
+        recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem12", stamp="end"))
+    with naming(DataError, "there is no format 'nem2'", "did you mean 'nem12'"):
+        recognise([schema.FOLDER / "nem12.sample.csv"], Meters(format="nem2"))
