@@ -848,7 +848,8 @@ class Tuning(Section):
 
     search: dict[str, Tried] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
-    the values whose paths match its algorithms. Numbers of `federation.rounds` are tried within one
+    the values whose paths match its algorithms; a path with the name of an algorithm replaces the
+    one with `*`. Numbers of `federation.rounds` are tried within one
     training; the best is trained again."""
     alone: dict[str, Tried] = {}
     """Values to try in cells without a server (P3), which must try equally many combinations.

@@ -3,8 +3,9 @@ combinations methods refuse, and which repeat others.
 
 A combination is a sharing scheme, a method, a ClientOpt and a ServerOpt. Its cells differ in state
 and seed. A search names hyperparameters by dotted path, `KIND.NAME.KEY`: KIND is `client_opt`,
-`server_opt` or `method`; NAME is an algorithm, or `*` for all that have the KEY. Every cell tries
-the same number of choices of their values, so no side of a comparison has a larger budget.
+`server_opt` or `method`; NAME is an algorithm, or `*` for all that have the KEY and are not named
+with it. Every cell tries the same number of choices of their values, so no side of a comparison has
+a larger budget.
 """
 
 import itertools
@@ -52,7 +53,7 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
     """The combinations of values whose paths match the algorithms of `base`, at most `trials` (see
     `sample`). A value outside the bounds of its hyperparameter raises a ValueError with the path.
     """
-    axes = {path: values for path, values in search.items() if _target(base, path)}
+    axes = _axes(base, search)
     combinations = list(itertools.product(*axes.values()))
     if trials is not None and trials < len(combinations):
         combinations = sample(list(axes.values()), trials)
@@ -73,7 +74,19 @@ def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[
 
 def count(base: Candidate, search: Search) -> int:
     """The number of combinations that `candidates` returns without `trials`."""
-    return int(np.prod([len(values) for path, values in search.items() if _target(base, path)]))
+    return int(np.prod([len(values) for values in _axes(base, search).values()]))
+
+
+def _axes(base: Candidate, search: Search) -> dict[str, Sequence[Value]]:
+    """The values that `base` tries, by path; a path that names the algorithm replaces that of all
+    algorithms (`*`) with the same key."""
+    matching = {path: values for path, values in search.items() if _target(base, path)}
+    named = {_target(base, path) for path in matching if _parts(path)[1] != "*"}
+    return {
+        path: values
+        for path, values in matching.items()
+        if _parts(path)[1] != "*" or _target(base, path) not in named
+    }
 
 
 def sample(axes: Sequence[Sequence[Value]], trials: int) -> list[tuple[Value, ...]]:

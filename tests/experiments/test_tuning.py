@@ -38,6 +38,22 @@ def test_any_hyperparameter_is_reached_by_its_path() -> None:
     assert found["P1", "fedadc", "sgd"] == ["method.fedadc.beta_l=0.6", "method.fedadc.beta_l=0.9"]
 
 
+def test_a_path_with_a_name_replaces_the_one_of_all_algorithms() -> None:
+    search = {"server_opt.*.lr": [0.1, 1], "server_opt.fedadam.lr": [0.01, 0.02]}
+    one = study({"search": search}, server_opt=["fedavg", "fedadam"], sharing=["P1"])
+    rates = {
+        cell.server_opt: [candidate.text for candidate in one.candidates(cell)]
+        for cell in one.cells
+    }
+    assert rates == {
+        "fedavg": ["server_opt.fedavg.lr=0.1", "server_opt.fedavg.lr=1"],
+        "fedadam": ["server_opt.fedadam.lr=0.01", "server_opt.fedadam.lr=0.02"],
+    }
+    with naming(ConfigError, "fedadam-10 has 1", "fedavg-10 has 2"):
+        uneven = {"server_opt.*.lr": [0.1, 1], "server_opt.fedadam.lr": [0.01]}
+        study({"search": uneven}, server_opt=["fedavg", "fedadam"], sharing=["P1"])
+
+
 def test_the_values_are_set_on_the_algorithms() -> None:
     one = study({"search": LR | {"server_opt.fedavg.lr": [0.5]}}, sharing=["P1"])
     (cell, *_) = one.cells

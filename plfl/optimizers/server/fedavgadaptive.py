@@ -6,6 +6,9 @@ v_c ← β₂ v_c + (1 − β₂) D_c²;  s_c = η_g D_c / (√v_c + ε)
          before the steps of this round
 `paper`: x_c ← mean_j (x_j + s_j) in every round (Fig. 5, line 8)
 
+The first step of a parameter is η_g / √(1 − β₂), later ones are about η_g, however large D_c is. On
+sample data the best rates between 10⁻⁵ and 1 are 0.001 to 0.01 for most local models.
+
 Clients that do not take part make no step and keep their copy, which still counts in the mean.
 """
 
