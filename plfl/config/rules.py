@@ -235,6 +235,10 @@ class MethodRules(Algorithm):
     no_codec: ClassVar[str | None] = None
     """Why the channel cannot code the method's messages (`channel`); None if it can."""
 
+    no_server_average: ClassVar[str | None] = None
+    """Why the server's parameters have no average over the rounds (`federation.server_ema`); None
+    if they have one."""
+
     # The following depend on which hooks the method has, see `Method`.
 
     selects: ClassVar[bool] = False
@@ -285,6 +289,11 @@ class MethodRules(Algorithm):
                 "needs the same number of local steps for every client; remove the method, or set "
                 "federation.local_steps instead of federation.local_epochs"
             )
+        yield from self._unfit_scoring(federation)
+
+    def _unfit_scoring(self, federation: FederationSettings) -> Iterator[str]:
+        """Why its models cannot be scored with these settings."""
+        averages = federation.ema is not None
         if self.adapts and averages:
             yield (
                 "adapts the models before each forecast, so their average is not used; remove the "
@@ -295,6 +304,8 @@ class MethodRules(Algorithm):
                 "does not forecast with a model alone, so it can use neither an average nor the "
                 "best model; remove the method, or federation.ema and federation.keep"
             )
+        if federation.server_ema is not None and self.no_server_average:
+            yield f"{self.no_server_average}; remove the method, or federation.server_ema"
         if federation.calibrates and (self.has_own_model or self.adapts or self.mixes):
             yield (
                 "decides itself what the clients forecast with, which calibration would replace; "

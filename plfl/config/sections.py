@@ -728,6 +728,9 @@ class FederationSettings(Section):
     authors' code), or minibatches go through shuffled passes over them (`epoch`)."""
     participation: float = Field(1.0, gt=0, le=1)
     """Fraction of the clients that are selected for a round (paper: all)."""
+    initial: Literal["common", "local"] = "common"
+    """Personal parameters before round 1: those of one draw for all clients (`common`, authors'
+    code), or a draw of each client's own (`local`, paper). The server's are always one draw."""
     selection: Literal["uniform", "poisson", "allocation", "data_aware"] = "uniform"
     """How they are selected: this fraction at random (`uniform`, paper), each client with this
     probability (`poisson`), each in this fraction of the rounds (`allocation`), or a fraction that
@@ -748,6 +751,10 @@ class FederationSettings(Section):
     ema: float | None = Field(None, gt=0, lt=1)
     """Decay of a moving average of each client's parameters over its local steps t, which is scored
     as the local model: min(ema, (1 + t)/(10 + t)). null (paper): no average."""
+    server_ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of a moving average of the server's parameters over the rounds t, of which the global
+    models consist: min(server_ema, (1 + t)/(10 + t)). It is no part of the training (FedADC,
+    section IV-E: temporal ensemble). null (paper): no average."""
     keep: Literal["last", "best"] = "last"
     """The local model that is scored after the last round: the `last` (paper), or the `best` by
     validation MASE among the evaluated rounds."""

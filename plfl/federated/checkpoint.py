@@ -27,7 +27,7 @@ from plfl.federated.federation import Federation
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-PARTS = ("state", "server", "privacy", "moments", "average", "best", "coder")
+PARTS = ("state", "server", "privacy", "moments", "average", "server_average", "best", "coder")
 """Attributes of a federation, objects whose tensors are saved."""
 
 

@@ -100,7 +100,8 @@ class Federation:
     """The codecs of the channel, if any."""
 
     initial: Tensor = field(init=False)
-    """Parameters (P,) that the server and every client start from."""
+    """Parameters (P,) that the server and, but for `federation.initial: local`, every client start
+    from."""
     shared: Tensor = field(init=False)
     """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
     local: Tensor = field(init=False)
@@ -119,6 +120,8 @@ class Federation:
     average: Average | None = field(init=False, default=None)
     """With `federation.ema`, the average of each client's model over its local steps; models that
     the server sends are not averaged."""
+    server_average: Average | None = field(init=False, default=None)
+    """With `federation.server_ema`, the average of the server's parameters over the rounds."""
     best: Best | None = field(init=False, default=None)
     """With `federation.keep: best`, each client's best model so far."""
 
@@ -127,7 +130,7 @@ class Federation:
         self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
-        self.local = self.initial.expand(len(names), -1).clone()
+        self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
         shared = self.shared.cpu()
         lengths = [int(shared[some].sum()) for some in self.layout.slices.values()]
@@ -154,6 +157,9 @@ class Federation:
         if settings.ema is not None:
             none = torch.zeros_like(self.moments.steps)
             self.average = Average(self.local.clone(), none, settings.ema)
+        if settings.server_ema is not None and self.channel.shared:
+            none = self.initial.new_zeros(1).double()
+            self.server_average = Average(self.server.x.clone(), none, settings.server_ema)
         if settings.keep == "best":
             self.best = Best(self.local)
 
@@ -181,6 +187,15 @@ class Federation:
         """Initial parameters (P,) of any seed."""
         engine = self.client_data.engine
         return self.network.initial(seed).to(engine.device, engine.dtype)
+
+    def _draw_local(self) -> Tensor:
+        """The clients' models (N, P) before round 1."""
+        common = self.initial.expand(len(self.client_data.names), -1)
+        if self.settings.initial == "common":
+            return common.clone()
+        streams = self.client_data.streams("initial", range(len(common)), 0)
+        own = torch.stack([self.draw(int(random.integers(2**32))) for random in streams])
+        return torch.where(self.sharing, common, own)
 
     @cached_property
     def columns(self) -> slice | Tensor:
@@ -253,8 +268,11 @@ class Federation:
             self.server.opt.follow_rate(self.server.state, ratio)
 
     def end_round(self) -> None:
-        """Give the local optimiser its own learning rate."""
+        """Give the local optimiser its own learning rate, and average the server's parameters."""
         self.client_opt = self._client_opt
+        if self.server_average is not None:
+            self.server_average.advance(self.server.x, 1, None)
+            self.server_average.steps.add_(1)
 
     def participants(self, t: int) -> Tensor:
         """Clients (n,) that take part in round `t`."""
@@ -296,8 +314,12 @@ class Federation:
 
     @property
     def offered(self) -> Tensor:
-        """Shared parameters (N, d_s) that each client would receive from the server now."""
-        return self.method.global_parameters(self, self.state)
+        """Shared parameters (N, d_s) that each client would receive from the server now, or those
+        of the average."""
+        if self.server_average is None:
+            return self.method.global_parameters(self, self.state)
+        with self.server.replaced_by(self.server_average.rows):
+            return self.method.global_parameters(self, self.state)
 
     @property
     def global_models(self) -> Tensor:

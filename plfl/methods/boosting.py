@@ -37,7 +37,16 @@ if TYPE_CHECKING:
     from plfl.federated.client_data import ClientData
     from plfl.federated.forest import Forester
 
-UNUSED = ("local_steps", "local_epochs", "batch_size", "batches", "clip", "weighting", "schedule")
+UNUSED = (
+    "local_steps",
+    "local_epochs",
+    "batch_size",
+    "batches",
+    "clip",
+    "weighting",
+    "schedule",
+    "initial",
+)
 """Keys of `federation` that have no effect."""
 
 
@@ -61,6 +70,7 @@ class Boosting(Method):
     ignores_sharing = True
     own_server = "its server adds sums, and no updates"
     no_codec = "its messages are packed already"
+    no_server_average = "has trees, of which there is no average"
 
     rate: float = Field(0.3, gt=0, le=1)
     """Shrinkage."""

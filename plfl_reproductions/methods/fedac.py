@@ -61,6 +61,7 @@ class FedAC(Method):
     no_proximal = "it has its own proximal terms"
     own_server = "FedAC's server takes means and has no step"
     no_codec = "clients send models, not updates"
+    no_server_average = "forms other clusters in every round, whose models have no average"
     simulation_only = "it initialises all clients together"
 
     clusters: int = Field(2, ge=1)

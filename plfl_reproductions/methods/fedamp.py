@@ -47,6 +47,7 @@ class FedAMP(Method):
     sends = Sizes()
     no_proximal = "it pulls the models towards u_i itself"
     own_server = "its server keeps the clients' own models"
+    no_server_average = "has no model of the server's that could be averaged"
 
     attention: Literal["distance", "cosine"] = "cosine"
     """The basis of the weights: distances between models, or, as in the paper for deep networks

@@ -68,6 +68,7 @@ class FedFomo(Method):
     label = "FedFomo"
     sends = Sizes("models d_s", "d_s + models")
     own_server = "its server keeps the clients' own models"
+    no_server_average = "has no model of the server's that could be averaged"
     no_codec = "the server sends several models, of which only one would be coded"
     simulation_only = "every client has to evaluate models before its mixture can be scored"
 

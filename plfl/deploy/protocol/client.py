@@ -256,6 +256,7 @@ class DeployedClient:
             rates = agreement.candidate(self.study, self.cell)
             self._f, self._round = self.trainer.federation(self.cell, rates), wanted
             self._f.channel = ClientChannel(self._f.channel.shared, 1, self._f.coder)
+            self._f.server_average = None  # the server has it, and sends it to be scored
             if wanted:
                 path = self._file(wanted)
                 if not path.exists():

@@ -65,7 +65,8 @@ from plfl.training.task import Engine
 log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
-"""File with the server's state after the last round, next to the folder of the checkpoint."""
+"""File with the server's state after the last round, and its average with `federation.server_ema`,
+next to the folder of the checkpoint."""
 FEWEST = 2
 """Clients that train together: the messages of one would not determine its tree."""
 
@@ -110,7 +111,9 @@ class DeployedServer:
             self._round(f, t, progress)
             self._save(f, t)
         with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
-            temporary.write_bytes(safetensors.torch.save(f.server.state))
+            average = f.server_average
+            arrays = f.server.state | ({} if average is None else {"average": average.rows})
+            temporary.write_bytes(safetensors.torch.save(arrays))
         if f.privacy is not None:
             self._state_repeated()
         return agreement.tables(self.study, self.cell, self.recorder)

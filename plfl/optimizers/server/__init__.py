@@ -5,6 +5,8 @@ and the server *adds* a step along the weighted mean D̄. Every state has the wi
 parameters. If nothing is shared (P3), the server is never called.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from plfl.base import Tensor
@@ -75,6 +77,15 @@ class ServerState:
                 f"{expected[1]}, not {tuple(updates.shape)} and {tuple(weights.shape)}"
             )
         self.opt.receive(self.state, clients, updates, weights, t)
+
+    @contextmanager
+    def replaced_by(self, x: Tensor) -> Iterator[None]:
+        """A context in which the parameters are `x`."""
+        own, self.x = self.x, x
+        try:
+            yield
+        finally:
+            self.x = own
 
     def step(self, mean: Tensor) -> None:
         """Step along a mean update (d_s,)."""

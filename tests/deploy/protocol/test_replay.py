@@ -154,6 +154,11 @@ def test_servers(server, tmp_path):
     assert_equal_bits(of, tmp_path, ["P2"])
 
 
+def test_clients_that_draw_their_personal_parameters(tmp_path):
+    of = study(federation={"rounds": 2, "local_steps": 3, "initial": "local"})
+    assert_equal_bits(of, tmp_path, ("P2", "P3"))
+
+
 def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
     federation = SOME | {"schedule": {"shape": "step", "every": 1, "factor": 0.5}}
     of = study(grid={"server_opt": ["slowmo"]}, federation=federation)
@@ -176,6 +181,7 @@ def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
         ),
         ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
         ("fedadc", "sgd", {"federation": {**SOME, "schedule": {"shape": "cosine"}}}),
+        ("fedopt", "adam", {"federation": {**SOME, "server_ema": 0.5}}),
         ("fedopt", "adam", {"federation": {**SOME, "privacy": {"clip": 0.05, "quantile": 0.5}}}),
         (
             "cc_fedams",
