@@ -85,6 +85,17 @@ class ServerKeys:
         }
         return {name: Seal(own, key, b"server", b"client") for name, key in public.items()}
 
+    @property
+    def public(self) -> dict[bytes, ec.EllipticCurvePublicKey]:
+        """The public keys of the clients by their text, as PEM."""
+        keys = [load_ssh_public_key(path.read_bytes()) for path in self.clients.values()]
+        form = PublicFormat.SubjectPublicKeyInfo
+        return {
+            key.public_bytes(Encoding.PEM, form): key
+            for key in keys
+            if isinstance(key, ec.EllipticCurvePublicKey)
+        }
+
 
 @dataclass(frozen=True)
 class ClientKeys:

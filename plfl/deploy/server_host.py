@@ -11,15 +11,12 @@ import json
 import logging
 import shutil
 import socket
-import ssl
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from string import ascii_letters, digits
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, write_text
@@ -32,6 +29,7 @@ from plfl.deploy.folders import (
     SERVER_LOG,
     CellFolders,
 )
+from plfl.deploy.gate import Door, open_gate
 from plfl.deploy.host import (
     PAUSE,
     Processes,
@@ -41,6 +39,7 @@ from plfl.deploy.host import (
     new_secret,
     private_folder,
 )
+from plfl.deploy.protocol.answers import largest_answer
 from plfl.deploy.protocol.rounds import RELEASES, RoundPolicy, RoundSummary
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
@@ -52,13 +51,6 @@ START = 300.0
 """Seconds within which a SuperLink must listen."""
 STATUS = 60.0
 """Seconds between two questions to Flower whether the ServerApp still runs."""
-FORWARD = 120.0
-"""Seconds within which a SuperLink has to answer a request."""
-PLAIN = {*ascii_letters, *digits, *"/-_"}
-"""Characters of the paths that the gate passes on."""
-FLEET = "/v1/fleet/"
-"""The part of a SuperLink's interface that SuperNodes use. It requires authentication; the other
-parts, such as starting a run or registering a key, do not."""
 
 
 class ServerProcesses:
@@ -125,9 +117,10 @@ def serve(
     folder = folders.server
     private_folder(folder)
     busy = "another server uses this folder; stop it first"
+    largest = largest_answer(folders.study.layout.width)
     with (
         hold(folder / ".lock", busy=busy),
-        running_superlink(folder, host, port, keys) as processes,
+        running_superlink(folder, host, port, keys, largest) as processes,
     ):
         for name in (PROGRESS, OUTCOME):
             (folder / name).unlink(missing_ok=True)
@@ -150,24 +143,25 @@ def serve(
 
 @contextmanager
 def running_superlink(
-    folder: Path, host: str, port: int, keys: ServerKeys
+    folder: Path, host: str, port: int, keys: ServerKeys, largest: int
 ) -> Iterator[ServerProcesses]:
-    """A running SuperLink with the clients of `keys` registered; other machines reach its part
-    `FLEET` at this host and port. All processes are ended afterwards.
+    """A running SuperLink with the clients of `keys` registered; other machines reach it at this
+    host and port through a gate, which admits answers of at most `largest` bytes. All processes are
+    ended afterwards.
 
     Raises:
         PlflError: the address cannot be used, or the SuperLink does not start.
     """
     private_folder(folder / "flower")
     with (
-        _bound(host, port) as listener,
+        _bound(host, port) as door,
         ending_in_order(),
         Processes(folder / "logs") as group,
     ):
         processes = ServerProcesses(group, folder, keys)
         processes.start_link()
         processes.nodes = flower.register(processes.link, processes.home, keys.clients)
-        _open_gate(listener, processes.link, keys)
+        open_gate(door, processes.link, keys, largest)
         yield processes
 
 
@@ -198,9 +192,9 @@ def _watch(
 
 
 @contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
+def _bound(host: str, port: int) -> Iterator[Door]:
     """A socket that is bound to an address of this machine."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener = Door(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))
@@ -210,54 +204,3 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
         ) from None
     with listener:
         yield listener
-
-
-def _open_gate(listener: socket.socket, link: flower.Link, keys: ServerKeys) -> None:
-    """Pass on what arrives at `listener` for `FLEET`, in a thread, for as long as this process
-    lives. Other paths get status 403."""
-    import uvicorn
-
-    settings = uvicorn.Config(
-        gate(link),
-        ssl_certfile=keys.certificate,
-        ssl_keyfile=keys.key,
-        log_config=None,
-        lifespan="off",
-        ws="none",
-        timeout_keep_alive=60,  # longer than the pauses between the requests of a SuperNode
-    )
-    threading.Thread(target=uvicorn.Server(settings).run, args=([listener],), daemon=True).start()
-
-
-def gate(link: flower.Link) -> Callable[[dict[str, Any], Any, Any], Awaitable[None]]:
-    """An ASGI application that forwards `FLEET` to the SuperLink at `link`."""
-    import httpx
-
-    trusted = ssl.create_default_context(cafile=link.trusted)
-    superlink = httpx.AsyncClient(
-        base_url=f"https://{link.address}", verify=trusted, timeout=FORWARD, trust_env=False
-    )
-
-    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        # As it was sent: a decoded path could mean another one to the SuperLink.
-        path = scope["raw_path"].decode("ascii")
-        is_allowed = path.startswith(FLEET) and set(path) <= PLAIN
-        parts, more = [], is_allowed
-        while more:
-            event = await receive()
-            parts.append(event.get("body", b""))
-            more = event.get("more_body", False)
-        headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
-        response = httpx.Response(403, content=b"local access only")
-        if is_allowed:
-            try:
-                response = await superlink.request(
-                    scope["method"], path, headers=headers, content=b"".join(parts)
-                )
-            except httpx.TransportError:  # a SuperNode then tries again
-                response = httpx.Response(503, content=b"the SuperLink does not answer")
-        start = {"type": "http.response.start", "status": response.status_code}
-        await send(start | {"headers": response.headers.raw})
-        await send({"type": "http.response.body", "body": response.content})
-
-    return answer

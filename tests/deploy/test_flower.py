@@ -1,5 +1,6 @@
 """The real thing, small: SuperLink, SuperNodes, workers and relays as processes."""
 
+import itertools
 import re
 import shutil
 import ssl
@@ -42,7 +43,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     port = free_port()
     server_keys = keys.ServerKeys(tmp_path / "keys" / "server")
     with (
-        running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys) as server,
+        running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys, 1) as server,
         Processes(tmp_path / "logs", 3 * GRACE) as processes,
     ):
         for name, folder in {"misled": misled, "stranger": stranger}.items():
@@ -68,7 +69,12 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             connection.request("POST", f"/v1/{path}")
             assert connection.getresponse().status == 403
             connection.close()
-        second = running_superlink(tmp_path / "second", "127.0.0.1", port, server_keys)
+        connection = HTTPSConnection("127.0.0.1", port, context=trusted)
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            parts, size = itertools.repeat(bytes(1 << 20), 200), {"Content-Length": str(200 << 20)}
+            connection.request("POST", "/v1/fleet/activate-node", parts, size)
+        connection.close()
+        second = running_superlink(tmp_path / "second", "127.0.0.1", port, server_keys, 1)
         with naming(PlflError, f":{port}: cannot listen there", "--port"), second:
             pass
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))

@@ -48,6 +48,16 @@ SCORE = re.compile(
 """Names of scores of the tasks."""
 LONGEST = 1 << 26
 """Most bytes of an array whose length is not known."""
+ROWS = 16
+"""Arrays of an answer that may be as large as the model."""
+
+
+def largest_answer(parameters: int) -> int:
+    """Most bytes of any answer, given the number of parameters of the model.
+
+    An answer of one round is checked more closely; this bounds what a server holds before that.
+    """
+    return ROOM + max(LONGEST, ROWS * torch.float32.itemsize * parameters)
 
 
 def _not_infinite(score: float) -> float:

@@ -25,12 +25,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.errors import PlflError
 from plfl.base.files import atomic
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
+    ROOM,
     CheckedAnswer,
     F,
     TrainedFacts,
+    largest_answer,
     read_exchanged,
     read_scored,
     read_trained,
@@ -275,6 +278,12 @@ class DeployedServer:
 
         shared = cohort.f.channel.shared
         expected = awaited(attempt, shared, len(self.names), tried.f.coder)
+        size, most = sum(row.nbytes for row in expected), largest_answer(cohort.f.layout.width)
+        if size + ROOM > most:
+            raise PlflError(
+                f"{self.cell.method}: an answer has {size} bytes; a deployment admits {most}. Run "
+                "the cell with `plfl run`"
+            )
 
         def read(data: bytes, request: str, name: str) -> CheckedAnswer[TrainedFacts]:
             return read_trained(data, request, name, expected, cohort.f.coder)
