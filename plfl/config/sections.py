@@ -46,6 +46,7 @@ from plfl.config.named import (
     chain_of,
     find_source,
 )
+from plfl.config.speeds import Speeds
 from plfl.layout import Head
 from plfl.plugins import registry
 from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
@@ -612,8 +613,14 @@ class Grid(Section):
     _are_different = field_validator("method", "client_opt", "server_opt", "sharing", "seeds")(once)
 
 
+SPREADS = {"step_spread": ["step_seconds"], "link_spread": ["down_mbit", "up_mbit"]}
+"""The keys of `Simulation` that spread speeds, and the speeds."""
+
+
 class Simulation(Section):
     """Simulated participation and time: who is available, who drops out, and how fast everyone is.
+    A speed is a number for all clients, a list in their order, a block by their names, or a column
+    of a CSV file that has their names in the column `client`, such as `speeds.csv:step_seconds`.
 
     A round takes as long as the download, steps and upload of its slowest participant.
     """
@@ -623,16 +630,27 @@ class Simulation(Section):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Probability that a participant drops out of a round. It uploads nothing, and its personal
     parameters stay as they were."""
-    step_seconds: float | None = Field(None, gt=0)
+    step_seconds: Speeds | None = None
     """Seconds per local step; null: none."""
-    down_mbit: float | None = Field(None, gt=0)
+    down_mbit: Speeds | None = None
     """Mbit/s from the server to a client; null: downloads take no time."""
-    up_mbit: float | None = Field(None, gt=0)
+    up_mbit: Speeds | None = None
     """Mbit/s from a client to the server; null: uploads take no time."""
     step_spread: float = Field(0.0, ge=0)
-    """Spread of `step_seconds` among clients: standard deviation of the logarithm."""
+    """Spread of a common `step_seconds` among clients: standard deviation of the logarithm."""
     link_spread: float = Field(0.0, ge=0)
     """The same for `down_mbit` and `up_mbit`."""
+
+    @model_validator(mode="after")
+    def _spreads_common_speeds(self) -> Self:
+        for spread, keys in SPREADS.items():
+            own = [key for key in keys if isinstance(getattr(self, key), list | dict)]
+            if getattr(self, spread) and own:
+                raise ValueError(
+                    f"{spread}: spreads a speed that all clients have in common, but {own[0]} has "
+                    "one for each client; remove one of them"
+                )
+        return self
 
 
 class Calibration(Section):

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import ConfigError
+from plfl.base.text import some
 from plfl.config.sections import Simulation
+from plfl.config.speeds import OfClients
 from plfl.federated.channel import Traffic
 from plfl.training import batches
 
@@ -68,9 +71,10 @@ class Clock:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
 
-    def _each(self, key: str, median: float | None, spread: float) -> Seconds:
-        """A value (N,) drawn for each client; without a median, 0: it takes no time."""
-        values = np.full(len(self._everyone), median or 0.0)
+    def _each(self, key: str, speeds: OfClients | None, spread: float) -> Seconds:
+        """The value (N,) of each client: its own, or drawn around that of all; 0 if none is given:
+        it takes no time. ConfigError: a client has none."""
+        values = np.array(_list_speeds(key, speeds or 0.0, self.names))
         if spread:
             streams = self._streams(key, 0)
             values *= np.exp([spread * random.standard_normal() for random in streams])
@@ -131,6 +135,23 @@ class Clock:
         for clients in groups:
             waiting[clients] = whole - busy[clients]
         return RoundTimes(download, compute, upload, waiting, whole)
+
+
+def _list_speeds(key: str, speeds: OfClients, names: Sequence[str]) -> list[float]:
+    """The speeds of the clients `names`, from the value of a key of `Simulation`."""
+    match speeds:
+        case list():
+            if len(speeds) == len(names):
+                return speeds
+            problem = f"lists {len(speeds)} speeds for {len(names)} clients; give one for each"
+        case dict():
+            missing = [name for name in names if name not in speeds]
+            if not missing:
+                return [speeds[name] for name in names]
+            problem = f"has no speed of {some(missing, 3)}; add it"
+        case _:
+            return [speeds] * len(names)
+    raise ConfigError(f"federation.simulation.{key}", [problem])
 
 
 def takes_time(simulation: Simulation) -> bool:

@@ -10,6 +10,7 @@ from plfl.config.sections import (
     BASELINE,
     METER_ROLES,
     ROUNDS,
+    SPREADS,
     Baselines,
     ChannelSettings,
     Claim,
@@ -21,6 +22,7 @@ from plfl.config.sections import (
     Meters,
     PrivacySettings,
     Scheme,
+    Simulation,
     Tuning,
     Windows,
 )
@@ -183,6 +185,28 @@ def of_selection(task: TaskRules, data: Data, federation: FederationSettings) ->
             f"federation.selection: 'data_aware' is about labels, which data.source {data.source} "
             "does not have; set it to uniform"
         )
+
+
+def of_simulation(
+    simulation: Simulation, data: Data, schemes: Mapping[str, Scheme]
+) -> Iterator[str]:
+    """Report lists of speeds that do not fit the clients of a federation."""
+    for key in (key for keys in SPREADS.values() for key in keys):
+        if not isinstance(speeds := getattr(simulation, key), list):
+            continue
+        where = f"federation.simulation.{key}"
+        if data.federations or schemes:
+            divides = "data.federations" if data.federations else f"sharing.{next(iter(schemes))}"
+            yield (
+                f"{where}: a list is in the order of the clients of a state, but {divides} divides "
+                "them; give the speeds by name, or as a column of a file"
+            )
+        for state in data.states:
+            if len(speeds) != (clients := data.clients_of(state)):
+                yield (
+                    f"{where}: lists {len(speeds)} speeds for {clients} clients of {state}; give "
+                    "one for each, or the speeds by name"
+                )
 
 
 def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:

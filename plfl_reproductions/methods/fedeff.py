@@ -15,10 +15,11 @@ down: x and E_i;  client: E_i epochs;  up: D_i;  server: the ServerOpt along Σ_
 `UEC` is the schedule that the source calls FedEff.
 
 Deviations: the source says that E_i may differ between rounds but not how; the geometric decay of τ
-and the minimum of one epoch are ours. Times come from `federation.simulation`; without it all
-clients count as equally fast. T is a whole number of seconds, so an epoch should take several
-seconds. As in the source, updates are not divided by their number of steps: fast clients have more
-influence on the mean.
+and the minimum of one epoch are ours. σ_i, β_i and δ_i follow from the speeds of
+`federation.simulation`, which may be those of single clients (a list, or a column of a file);
+without any, all clients count as equally fast. T is a whole number of seconds, so an epoch should
+take several seconds. As in the source, updates are not divided by their number of steps: fast
+clients have more influence on the mean.
 """
 
 import math

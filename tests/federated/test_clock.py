@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl import methods
+from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.optimizers.client.adam import Adam
 from plfl.results.collect import summarise
 from plfl.results.records import CELL
+from plfl.study import Study
 from plfl_reproductions.methods.fafed import FaFed
 from plfl_reproductions.methods.ifca import Ifca
 from tests.helpers import tiny
 from tests.helpers.problems import AVG, Q2, SGD, Quadratic, clock, simulated, trajectory
+from tests.helpers.refusals import naming
 
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 PERSONAL: dict[str, Any] = {"problem": FOUR, "shared": (True, False), "start": (0.0, 0.0)}
@@ -36,6 +39,82 @@ def test_a_round_by_hand() -> None:
     assert times.busy.tolist() == pytest.approx([6, 12])
     assert times.waiting.tolist() == pytest.approx([6, 0])
     assert times.round == pytest.approx(12)
+
+
+def test_speeds_of_single_clients_go_by_name_or_by_order() -> None:
+    by_name = {"d": 4, "b": 2, "c": 3, "a": 1, "of another state": 9}
+    named = clock(["b", "a"], step_seconds=by_name)
+    listed = clock(["b", "a"], step_seconds=[2, 1])
+    assert named.step_seconds.tolist() == listed.step_seconds.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("speeds", "words"),
+    [
+        ({"a": 1}, ("step_seconds", "no speed of b")),
+        ([1], ("step_seconds", "1 speeds", "2 clients")),
+    ],
+)
+def test_clients_without_a_speed_are_named(speeds, words):
+    with naming(ConfigError, *words):
+        clock(["b", "a"], step_seconds=speeds)
+
+
+def simulating(**simulation: Any) -> Study:
+    return tiny.study(federation={"simulation": simulation})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ("speeds.csv cannot be read", "correct the path")),
+        ("client,down\na,1\n", ("has no column 'seconds'", "client, down")),
+        ("name,seconds\na,1\n", ("has no column 'client'",)),
+        ("client,seconds\na,1\na,2\n", ("row 3", "'a' has two rows")),
+        ("client,seconds\na,fast\n", ("row 2", "'fast' is no number")),
+        ("client,seconds\na,-1\n", ("step_seconds.a", "-1", "greater than 0")),
+    ],
+)
+def test_a_file_that_gives_no_speeds_is_refused(text, words, tmp_path):
+    if text is not None:
+        (tmp_path / "speeds.csv").write_text(text)
+    with naming(ConfigError, "federation.simulation.step_seconds", *words):
+        simulating(step_seconds=f"{tmp_path}/speeds.csv:seconds")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        ({"simulation": {"step_seconds": [1, 2]}}, ("step_seconds", "2 speeds", "3 clients of XX")),
+        ({"simulation": {"step_seconds": "fast"}}, ("step_seconds", "'fast'", "speeds.csv")),
+        (
+            {"simulation": {"step_seconds": {"a": 1}, "step_spread": 1}},
+            ("step_spread", "one for each"),
+        ),
+        ({"simulation": {"up_mbit": [1, 2, 3], "link_spread": 1}}, ("link_spread", "up_mbit")),
+    ],
+)
+def test_speeds_that_do_not_fit_the_study_are_refused(blocks, words):
+    with naming(ConfigError, "federation.simulation", *words):
+        tiny.study(federation=blocks)
+
+
+def test_a_list_cannot_go_by_the_order_of_clients_that_are_divided() -> None:
+    with naming(ConfigError, "step_seconds", "order", "data.federations"):
+        tiny.study(data={"federations": 2}, federation={"simulation": {"step_seconds": [1, 2, 3]}})
+
+
+def test_the_numbers_of_a_file_are_part_of_the_study(tmp_path) -> None:
+    file = tmp_path / "speeds.csv"
+    file.write_text("client,seconds\na,1\nb,2\nc,3\n")
+    before = simulating(step_seconds=f"{file}:seconds")
+    file.write_text("client,seconds\na,1\nb,2\nc,4\n")
+    after = simulating(step_seconds=f"{file}:seconds")
+    cell = before.cells[0]
+    assert before.settings(cell) != after.settings(cell)
+    file.unlink()
+    stored = Study.parse(before.description(), "results")
+    assert stored.federation.simulation.step_seconds == {"a": 1, "b": 2, "c": 3}
 
 
 def test_groups_that_take_turns_add_up() -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -215,13 +214,8 @@ def in_turns(method: Method, *turns: list[int]) -> Method:
 
 
 def clock(names: list[str], seed: int = 0, **keys: Any) -> Clock:
-    """The clock of these clients; lists among `keys` are speeds of single ones."""
-    lists = {key: values for key, values in keys.items() if isinstance(values, list)}
-    made = Clock(Simulation(**{k: 1.0 if k in lists else v for k, v in keys.items()}), names, seed)
-    for key, values in lists.items():
-        seconds = np.array(values) if key == "step_seconds" else 8e-6 / np.array(values)
-        setattr(made, key.replace("mbit", "seconds"), seconds)
-    return made
+    """The clock of these clients, given the keys of `federation.simulation`."""
+    return Clock(Simulation(**keys), names, seed)
 
 
 def simulated(**keys: Any) -> Callable[[Federation], None]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,22 @@ def test_expected_epochs() -> None:
     _, (equal, longer) = epochs(sigma, beta, epochs=10, tau=0.5, schedule="EC")
     assert equal == pytest.approx([5, 5, 5])
     assert longer == pytest.approx(5 * 4 + 2 * 2)
+
+
+def test_the_speeds_of_clients_may_be_columns_of_a_file(tmp_path: Path) -> None:
+    """The numbers of `test_expected_epochs`, in another order of the clients."""
+    rows = ["client,seconds,down,up"]
+    for i, sigma, beta in ((2, 4.0, 2.0), (0, 1.0, 0.5), (1, 2.0, 1.0)):
+        rows.append(f"client {i},{sigma},{DOWN * 8e-6 / beta!r},{UP * 8e-6 / beta!r}")
+    file = tmp_path / "speeds.csv"
+    file.write_text("\n".join(rows) + "\n")
+    columns = {"step_seconds": "seconds", "down_mbit": "down", "up_mbit": "up"}
+    simulation = {key: f"{file}:{column}" for key, column in columns.items()}
+    method = FedEff(epoch_steps=1, epochs=10, tau=0.5)
+    path = trajectory(SGD, AVG, method, problem=THREE, rounds=2, simulation=simulation)
+    times = path[-1].report.times
+    assert (times.compute / [1, 2, 4]).tolist() == pytest.approx([13, 6, 2])
+    assert times.round == pytest.approx(14)
 
 
 def test_epochs_can_shrink_from_round_to_round() -> None:
