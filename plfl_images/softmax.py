@@ -57,7 +57,7 @@ def corrected(teacher: Tensor, labels: Tensor, ratios: Tensor, temperature: floa
     the same and, unlike 1 − Σ p̂_i, never negative.
 
     Args:
-        taught: logits (..., C) of the received model.
+        teacher: logits (..., C) of the received model.
         labels: numbers (...) of the true classes y.
         ratios: ρ (..., C), fractions of the client's labels relative to its largest fraction.
         temperature: τ of p = softmax(z_T / τ).

@@ -24,7 +24,7 @@ from benchmarks.privacy import attacks
 from benchmarks.privacy.attacks import Kinds, Numbers
 from plfl.base.errors import ConfigError, PlflError
 from plfl.base.spreadsheets import write_csv
-from plfl.base.text import printed
+from plfl.base.text import print_table
 from plfl.config.sections import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.sources import check_loads, load_dataset
@@ -367,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tqdm(total=len(cells), desc=str(cell), unit="cell", disable=None) as bar:
         guesses = leakage(cells, examples, lambda done: bar.update())
     write_csv(guesses, path := study.results / "leakage.csv")
-    print(f"{printed(summary(guesses))}\n\n{path}")
+    print(f"{print_table(summary(guesses))}\n\n{path}")
 
 
 if __name__ == "__main__":

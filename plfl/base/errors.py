@@ -39,11 +39,11 @@ class ResultsError(PlflError):
     """
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the most similar of the `known` names.
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the most similar of the `names` names.
 
     Upper and lower case are not distinguished. The result is empty if no name is similar.
     """
-    by_lower_case = {other.lower(): other for other in known}
+    by_lower_case = {known_name.lower(): known_name for known_name in names}
     similar = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
     return f"; did you mean {by_lower_case[similar[0]]!r}?" if similar else ""

@@ -26,9 +26,9 @@ def raise_on_ctrl_c() -> None:
 @contextmanager
 def raising_on_ctrl_c() -> Iterator[None]:
     """As `raise_on_ctrl_c`, during the block."""
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     raise_on_ctrl_c()
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)

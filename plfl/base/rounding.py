@@ -23,7 +23,7 @@ def drawn_of(clients: int, share: float) -> int:
     return max(1, share_of(clients, share))
 
 
-def whole(value: float) -> float:
+def snap_to_whole(value: float) -> float:
     """The nearest whole number if `value` is it but for round-off (10⁻⁹ of it), else `value`."""
     nearest = float(round(value))
     return nearest if math.isclose(value, nearest, rel_tol=1e-9, abs_tol=1e-9) else value

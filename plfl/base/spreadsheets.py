@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
-from plfl.base.text import some
+from plfl.base.text import list_names
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -50,7 +50,7 @@ def as_csv(table: pd.DataFrame, digits: int = 6) -> str:
         log.warning(
             "spreadsheets would evaluate texts that begin with = + - or @, so the CSV has an "
             "apostrophe before %s",
-            some([repr(text[:60]) for text in changed], 3),
+            list_names([repr(text[:60]) for text in changed], 3),
         )
     form = f"%.{digits}g"
     # With this end of lines, Python quotes a text that has one of its two characters.

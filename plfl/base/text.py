@@ -18,17 +18,17 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def some(names: Sequence[str], most: int) -> str:
+def list_names(names: Sequence[str], limit: int) -> str:
     """The first names, and how many more there are.
 
     >>> some(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    remainder = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + remainder
 
 
-def printed(table: Any, index: bool = False) -> str:
+def print_table(table: Any, index: bool = False) -> str:
     """A table of pandas to print, with three significant digits."""
     text: str = table.to_string(index=index, float_format="{:,.3g}".format, na_rep="–")
     return text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl.base.errors import DataError
-from plfl.base.text import printed
+from plfl.base.text import print_table
 from plfl.cli.common import Commands, add_parser
 from plfl.study import Study
 
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         description = describe(tables, interval, first.windows, first.data.cut)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), study.participant)}"
         print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
-        print(printed(description[list(COLUMNS)].reset_index()))
+        print(print_table(description[list(COLUMNS)].reset_index()))
         worries = judge(description, first.windows, first.data.cut)
         warnings = [f"- {study.worded(worry)}" for worry in worries]
         refused = _refused(study, tables)

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from plfl.base.errors import DataError
-from plfl.base.text import printed
+from plfl.base.text import print_table
 from plfl.cli.common import Commands, add_parser
 from plfl.plugins.registry import Algorithm, Section
 from plfl.study import Study
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     ]
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
-    print(printed(work.drop(columns="evaluations")))
+    print(print_table(work.drop(columns="evaluations")))
     speed = measured_speed(next(iter(study.variants.values())))
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
@@ -138,7 +138,7 @@ def privacy(options: argparse.Namespace) -> None:
     shown = pd.concat(tables, ignore_index=True)
     shown["cell"] = shown["cell"].str.rpartition("-")[0]  # ε is the same for all seeds
     named = {"cell": "cell without its seed", "noise": "noise/C"}
-    print(printed(shown.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
+    print(print_table(shown.drop_duplicates().rename(columns=named).dropna(axis=1, how="all")))
     if notes:
         listed = "".join(f"\n- {note}" for note in notes)
         print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
             raise PlflError(f"score: {task.name}: {exceeded[options.method]}; no row is added")
         rows = [row for row in rows if not exceeded[row["method"]]]
     file = BOARDS / f"{study.name}.csv" if options.submit == Path() else options.submit
-    methods = append(rows, file, begun=root() / file)
+    methods = append(rows, file, template=root() / file)
     for row in rows:
         print(
             f"{file}: {row['method']} is row {methods.index(row['method']) + 1} of {len(methods)}"
@@ -103,7 +103,7 @@ def _of_predictions(
     study: Study, data: Any, options: argparse.Namespace, submission: dict[str, Any], metric: str
 ) -> list[dict[str, Any]]:
     """Print the scores of predictions; return their row."""
-    from plfl.base.text import printed
+    from plfl.base.text import print_table
     from plfl.outside.score import score
 
     is_silent = submission["bytes_up"] == submission["bytes_down"] == 0
@@ -114,9 +114,9 @@ def _of_predictions(
         f"Test set, means over clients and seeds. {name} with its interval of 95 % over clients, "
         f"weeks and seeds;\nlead: by how much your {name} is lower."
     )
-    print(printed(scored.table))
+    print(print_table(scored.table))
     print("\nYour predictions by client")
-    print(printed(scored.clients))
+    print(print_table(scored.clients))
     place = f"rank {scored.yours['rank']} of {len(scored.table)}"
     print(f"\n{place}: {name} {scored.yours[metric]:.4f}")
     return [scored.submission(submission)]
@@ -128,7 +128,7 @@ def _of_results(
     """Print the scores of results; return a row for each way of forecasting."""
     import pandas as pd
 
-    from plfl.base.text import printed
+    from plfl.base.text import print_table
     from plfl.outside.leaderboard import rows_of
 
     kept = {name: submission.get(name, "") for name in ("version", "used", "command")}
@@ -136,5 +136,9 @@ def _of_results(
     if options.method:
         rows = [row | {"method": f"{options.method}: {row['method']}"} for row in rows]
     table = pd.DataFrame(rows).sort_values("score", ignore_index=True)
-    print(printed(table[["method", "score", "low", "high", "exchanged", "bytes_up", "bytes_down"]]))
+    print(
+        print_table(
+            table[["method", "score", "low", "high", "exchanged", "bytes_up", "bytes_down"]]
+        )
+    )
     return rows

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import atomic
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.config.sections import Windows
 from plfl.data import sources
 from plfl.data.dataset import Dataset, Split
@@ -111,13 +111,13 @@ class Client:
             DataError: the outputs have another shape.
         """
         last = (len(self.levels),) if self.levels else ()
-        outputs, needed = np.asarray(outputs, float), (*self.y_test.shape, *last)
-        if [n for n in outputs.shape if n != 1] != [n for n in needed if n != 1]:
+        outputs, expected_shape = np.asarray(outputs, float), (*self.y_test.shape, *last)
+        if [n for n in outputs.shape if n != 1] != [n for n in expected_shape if n != 1]:
             raise DataError(
                 f"client {self.name}: outputs have the shape {outputs.shape}, but the test set "
-                f"needs {needed}"
+                f"needs {expected_shape}"
             )
-        loads = self.kwh(outputs.reshape(needed)).reshape(-1, *last)
+        loads = self.kwh(outputs.reshape(expected_shape)).reshape(-1, *last)
         columns = {"forecast": loads}
         if last:
             loads = np.sort(loads, axis=-1)
@@ -134,7 +134,7 @@ class Client:
         return pd.DataFrame(keys | columns)
 
 
-def clients(study: Study | str | Path, whole: bool = False) -> list[Client]:
+def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Client]:
     """The clients of a study of loads, or of what `opened` finds, in its order, at each of its
     origins; fetches or generates its data if needed.
 
@@ -153,10 +153,14 @@ def clients(study: Study | str | Path, whole: bool = False) -> list[Client]:
         DataError: see `plfl.load_dataset`.
     """
     study = study if isinstance(study, Study) else opened(study)[0]
-    if whole:
+    if has_all_rows:
         windows = study.windows.model_copy(update={"history": None})
         study = study.model_copy(update={"windows": windows})
-    return [client for found in datasets(study).items() for client in _of_state(study, *found)]
+    return [
+        client
+        for state_dataset in datasets(study).items()
+        for client in _of_state(study, *state_dataset)
+    ]
 
 
 def datasets(study: Study) -> Datasets:
@@ -166,7 +170,7 @@ def datasets(study: Study) -> Datasets:
         ConfigError: the study has axes besides `data.origins`, or is not about loads.
     """
     if any(axis.key != ORIGINS for axis in study.axes):
-        labels = some(list(study.variants), 3)
+        labels = list_names(list(study.variants), 3)
         problem = f"grid: the study has variants with data of their own; name one: {labels}"
         raise ConfigError(study.name, [problem])
     if not isinstance(study.task, LoadTask):
@@ -205,7 +209,7 @@ def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Cl
             arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
             arrays |= {f"C_{short}": dataset.covariates[last]}
             arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
-        made = Client(
+        client_data = Client(
             name=name_of(study, state, client),
             origin=origin,
             features=tuple(dataset.columns.tolist()),
@@ -221,7 +225,7 @@ def _of_state(study: Study, place: tuple[str, str], dataset: Dataset) -> list[Cl
             relative=dataset.relative,
             **arrays,
         )
-        clients.append(made)
+        clients.append(client_data)
     return clients
 
 
@@ -242,17 +246,17 @@ def export(study: Study, folder: Path) -> list[Path]:
     `client` (the column to partition by), `origin`, `federation`, `split` (`train`, `val`,
     `test`), `x` (`Client.flat`), `y`, `base` and `scale`.
     """
-    written: list[Path] = []
+    paths: list[Path] = []
     tables: list[pd.DataFrame] = []
     for client in clients(study):
-        written.append(folder / client.origin / f"{client.name}.npz")
-        with atomic(written[-1]) as temporary:
+        paths.append(folder / client.origin / f"{client.name}.npz")
+        with atomic(paths[-1]) as temporary:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
         tables.extend(_windows(client, part) for part in SHORT.values())
-    written.append(folder / TABLE)
-    with atomic(written[-1]) as temporary:
+    paths.append(folder / TABLE)
+    with atomic(paths[-1]) as temporary:
         pd.concat(tables).to_parquet(temporary, index=False, compression="zstd")
-    return written
+    return paths
 
 
 def _windows(client: Client, part: str) -> pd.DataFrame:

@@ -93,8 +93,12 @@ class BenchmarkTask(Section):
             return ""
         if row["bytes_up"] == "" or row["bytes_down"] == "":
             return f"the bytes are unknown, and the budget is {self.bytes:,}"
-        sent = float(row["bytes_up"]) + float(row["bytes_down"])
-        return f"{sent:,.0f} bytes exceed the budget of {self.bytes:,}" if sent > self.bytes else ""
+        sent_bytes = float(row["bytes_up"]) + float(row["bytes_down"])
+        return (
+            f"{sent_bytes:,.0f} bytes exceed the budget of {self.bytes:,}"
+            if sent_bytes > self.bytes
+            else ""
+        )
 
 
 def opened(path: str | Path) -> tuple[Study, BenchmarkTask | None]:

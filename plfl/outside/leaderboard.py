@@ -32,7 +32,7 @@ COLUMNS = [
     *("exchanged", "used", "trials", "seeds", "command", "predictions"),
 ]
 """Columns of a leaderboard (docs/leaderboard.md)."""
-LEAST = {
+LEAST_VALUES = {
     **dict.fromkeys(("score", "wape", "scaled_crps", "bytes_up", "bytes_down", "trials"), 0.0),
     **{"low": -np.inf, "high": -np.inf, "seeds": 1.0},
 }
@@ -41,45 +41,48 @@ EXCHANGED = ("nothing", "models", "sums", "raw data")
 """What clients can exchange."""
 
 
-def check_row(where: str, row: Mapping[str, Any]) -> None:
+def check_row(place: str, row: Mapping[str, Any]) -> None:
     """Refuse a row that cannot be true; values that are missing or empty may be.
 
     Raises:
-        PlflError: a value is no number or below `LEAST`; the score is outside of its interval;
-            what was exchanged is unknown, or nothing but some bytes. `where` begins the message.
+        PlflError: a value is no number or below `LEAST_VALUES`; the score is outside of its
+            interval; what was exchanged is unknown, or nothing but some bytes. `place` begins the
+            message.
     """
     numbers: dict[str, float] = {}
-    for column in [column for column in LEAST if row.get(column, "") != ""]:
+    for column in [column for column in LEAST_VALUES if row.get(column, "") != ""]:
         try:
             numbers[column] = float(row[column])
         except ValueError:
             numbers[column] = np.nan
-        if not LEAST[column] <= numbers[column] < np.inf:
-            lowest = "" if LEAST[column] < 0 else f" from {LEAST[column]:g} on"
-            raise PlflError(f"{where}: {column} is {row[column]}; write a number{lowest}")
+        if not LEAST_VALUES[column] <= numbers[column] < np.inf:
+            lowest = "" if LEAST_VALUES[column] < 0 else f" from {LEAST_VALUES[column]:g} on"
+            raise PlflError(f"{place}: {column} is {row[column]}; write a number{lowest}")
     ends = [numbers[column] for column in ("low", "score", "high") if column in numbers]
     if ends != sorted(ends):
         raise PlflError(
-            f"{where}: the score {row['score']} is outside of its interval, {row.get('low', '')} "
+            f"{place}: the score {row['score']} is outside of its interval, {row.get('low', '')} "
             f"to {row.get('high', '')}; correct the row"
         )
     exchanged = row.get("exchanged", "")
     if exchanged and exchanged not in EXCHANGED:
         raise PlflError(
-            f"{where}: exchanged is {exchanged!r}; allowed: {', '.join(EXCHANGED)}"
+            f"{place}: exchanged is {exchanged!r}; allowed: {', '.join(EXCHANGED)}"
             f"{did_you_mean(str(exchanged), EXCHANGED)}"
         )
     if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
         raise PlflError(
-            f"{where}: exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and "
+            f"{place}: exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and "
             f"bytes_down is {row.get('bytes_down') or 0}; correct one of them"
         )
 
 
-def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = None) -> list[str]:
+def append(
+    rows: Sequence[Mapping[str, Any]], file: Path, template: Path | None = None
+) -> list[str]:
     """Add rows to a leaderboard; return its methods, the best first. A row replaces an older one of
     the same method, and those of other versions of the task leave. A file that does not exist
-    begins with the rows of `begun`, if that exists.
+    begins with the rows of `template`, if that exists.
 
     Raises:
         PlflError: the file has other columns, or a row that cannot be true (see `check_row`).
@@ -87,14 +90,16 @@ def append(rows: Sequence[Mapping[str, Any]], file: Path, begun: Path | None = N
     for row in rows:
         check_row(str(row["method"]), row)
     board = pd.DataFrame(rows, columns=COLUMNS).astype(str)
-    if (older := begun if begun and not file.exists() else file).is_file():
-        before = pd.read_csv(older, keep_default_na=False, dtype=str)
-        if list(before) != COLUMNS:
-            raise PlflError(f"{older}: its columns are {list(before)}, but a row's are {COLUMNS}")
-        for number, row in enumerate(before.to_dict("records"), 2):
-            check_row(f"{older}: line {number}", {str(column): row[column] for column in row})
-        comparable = before["version"].isin(board["version"]) | (not len(board))
-        board = pd.concat([before[comparable], board])
+    if (older := template if template and not file.exists() else file).is_file():
+        earlier_rows = pd.read_csv(older, keep_default_na=False, dtype=str)
+        if list(earlier_rows) != COLUMNS:
+            raise PlflError(
+                f"{older}: its columns are {list(earlier_rows)}, but a row's are {COLUMNS}"
+            )
+        for number, values in enumerate(earlier_rows.to_dict("records"), 2):
+            check_row(f"{older}: line {number}", {str(k): value for k, value in values.items()})
+        comparable = earlier_rows["version"].isin(board["version"]) | (not len(board))
+        board = pd.concat([earlier_rows[comparable], board])
     # A file has `harmless` names.
     board = board[~board["method"].map(harmless).duplicated(keep="last")]
     board = board.sort_values("score", key=pd.to_numeric, kind="stable")
@@ -121,25 +126,25 @@ def rows_of(
         ResultsError: the results have no variant with the windows, task and clients of `study`.
     """
     variants = fitting_variants(results, study, data)
-    whole = variants[0].tables.study
+    first_study = variants[0].tables.study
     for sharing, method in variants[0].tables.kinds():
-        alone = whole.combinations.shares_nothing(sharing)
-        models = "raw data" if whole.joins(sharing) == "raw" else "models"
+        trains_alone = first_study.combinations.shares_nothing(sharing)
+        models = "raw data" if first_study.joins(sharing) == "raw" else "models"
         for model in variants[0].models(sharing, method):
-            submission: dict[str, Any] = {"exchanged": "nothing" if alone else models}
+            submission: dict[str, Any] = {"exchanged": "nothing" if trains_alone else models}
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
             pieces, summaries = [], []
             for variant in variants:
                 for scores in variant.scored(metric)[model].values():
-                    if chosen := best(those(scores, sharing=sharing, method=method)):
-                        pieces.append(chosen)
-                        summaries.append(variant.summarised(model, chosen.name))
-            if len(pieces) == len(variants) * len(whole.data.states):
+                    if best_cells := best(those(scores, sharing=sharing, method=method)):
+                        pieces.append(best_cells)
+                        summaries.append(variant.summarised(model, best_cells.name))
+            if len(pieces) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(pieces[0].seeds)
-                submission["trials"] = whole.combinations.trials(*pieces[0].axes)
+                submission["trials"] = first_study.combinations.trials(*pieces[0].axes)
                 shared = variants[0].shares_tests
-                alike = whole.data.clients_of(whole.data.states[0]) if shared else 0
-                yield _row(submission, pieces, summaries, alike)
+                partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
+                yield _row(submission, pieces, summaries, partners)
     yield from _of_baselines(variants, metric)
 
 
@@ -153,15 +158,15 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
             piece = WeeklyScores(str(rows["state"].iloc[0]), "", ("",), by_seed[None, :, None])
             exchanged = {"exchanged": "raw data" if "pooled" in str(name) else "nothing"}
             seeds = {"method": name, "seeds": len(by_seed)}
-            sent = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
-            yield _row(submission | exchanged | seeds, [piece], [sent], 1)
+            no_bytes = pd.DataFrame({"bytes_up": [np.nan], "bytes_down": [np.nan]})
+            yield _row(submission | exchanged | seeds, [piece], [no_bytes], 1)
         return
     trees = "lightgbm_federated"
     baselines = variants[0].tables.study.baselines
     sums = {b.name for b in baselines.further if trees in (b.name, *b.needs)}
     grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
     settings = TreeSettings.of(baselines)
-    tried = len(settings.leaves) * len(settings.learning_rate)
+    trials = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         pieces, means = [], []
         for variant in variants:
@@ -173,9 +178,9 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
         about = {"method": baseline_label(name), "exchanged": means[0]["crosses"].iloc[0]}
         down = np.nan if about["exchanged"] == "models" else 0  # what is received is not counted
         about |= {"exchanged": "sums"} if name in sums else {}
-        about |= {"trials": tried} if "lightgbm" in name or name in grown else {}
-        named = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
-        row = _row(submission | about, pieces, named, 0)
+        about |= {"trials": trials} if "lightgbm" in name or name in grown else {}
+        tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
+        row = _row(submission | about, pieces, tables, 0)
         yield row | {metric: row["score"]} if metric in COLUMNS else row
 
 
@@ -187,10 +192,10 @@ def fitting_variants(
     Raises:
         ResultsError: there are none, more than these, or they were made from other data.
     """
-    whole = study_of(results)
+    overall_study = study_of(results)
     variants = [
         variant
-        for variant in reporting.of(whole).variants(whole, results)
+        for variant in reporting.of(overall_study).variants(overall_study, results)
         if _data_of(variant.tables.study) == _data_of(study)
         and set(variant.tables.study.data.cuts) <= set(study.data.cuts)
     ]
@@ -211,11 +216,11 @@ def fitting_variants(
 def _check_data(variant: Variant, state: str, dataset: Dataset) -> None:
     """Check that persistence has the error in the results that it has on a dataset."""
     table = variant.tables.clients
-    kept = table[table["state"] == state].set_index("client")["persistence_mae_test"]
+    own_errors = table[table["state"] == state].set_index("client")["persistence_mae_test"]
     for i, client in enumerate(dataset.clients.tolist()):
         starts = dataset.starts(i, "test")
         error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
-        if not np.isclose(kept.get(client, np.nan), error, rtol=1e-5):
+        if not np.isclose(own_errors.get(client, np.nan), error, rtol=1e-5):
             raise ResultsError(
                 f"{variant.tables.folder}: was made from other data: the error of persistence of "
                 f"{client} differs; run the study again, or score without its results"
@@ -232,22 +237,22 @@ def _row(
     submission: Mapping[str, Any],
     pieces: Sequence[WeeklyScores],
     summaries: Sequence[pd.DataFrame],
-    alike: int,
+    partners: int,
 ) -> dict[str, Any]:
-    """A row, given the pieces and rows of summaries of each state and origin. `alike`: the number
-    of clients, if they share one test set; otherwise 0."""
-    shared = alike > 0
+    """A row, given the pieces and rows of summaries of each state and origin. `partners`: the
+    number of clients, if they share one test set; otherwise 0."""
+    shared = partners > 0
     pooled_scores = pooled(pieces, shared=shared)
     points = 100 if shared else 1
     (low, high), weekly = pooled_scores.interval, [np.round(piece.weekly, 9) for piece in pieces]
-    counts = [alike or len(piece.clients) for piece in pieces]
+    counts = [partners or len(piece.clients) for piece in pieces]
     scores: dict[str, Any] = {"low": low / points, "high": high / points}
     for column in ("wape", "scaled_crps"):
         if all(f"{column}_mean" in table for table in summaries):
             means = [table[f"{column}_mean"].mean() for table in summaries]
             scores[column] = float(np.average(means, weights=counts))
     for way in ("bytes_up", "bytes_down"):
-        sent = sum(table[way].mean() for table in summaries) / sum(counts)
-        scores[way] = "" if np.isnan(sent) else round(sent)
+        megabytes = sum(table[way].mean() for table in summaries) / sum(counts)
+        scores[way] = "" if np.isnan(megabytes) else round(megabytes)
     digest = hashlib.sha256(b"".join(table.tobytes() for table in weekly)).hexdigest()
     return row_of(submission, score=pooled_scores.effect / points, predictions=digest, **scores)

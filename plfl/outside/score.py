@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.base.files import sha256
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.baselines import BASELINE
 from plfl.baselines.further import Further
 from plfl.baselines.trees import TreeSettings
@@ -86,35 +86,35 @@ def score(
         ResultsError: the results are of other data.
     """
     data = data or datasets(study)
-    given = _read(file, study)
+    submission = _read(file, study)
     task = task_of(study)
-    seeds = sorted(given["seed"].unique().tolist())
+    seeds = sorted(submission["seed"].unique().tolist())
     expected = {
         (origin, name_of(study, state, client))
         for (origin, state), dataset in data.items()
         for client in dataset.clients.tolist()
     }
-    _check_names(given, expected, seeds, file)
+    _check_names(submission, expected, seeds, file)
     errors, rows = [], []
-    by_client = dict(tuple(given.groupby(["origin", "client", "seed"])))
+    by_client = dict(tuple(submission.groupby(["origin", "client", "seed"])))
     for (origin, state), dataset in data.items():
         for i, client in enumerate(dataset.clients.tolist()):
             for seed in seeds:
                 name = name_of(study, state, client)
-                where = f"{file}: {origin} {name}".replace(":  ", ": ")
-                predictions = _predictions(by_client[origin, name, seed], dataset, i, task, where)
+                place = f"{file}: {origin} {name}".replace(":  ", ": ")
+                predictions = _predictions(by_client[origin, name, seed], dataset, i, task, place)
                 keys = {"origin": origin, "state": state, "client": client, "seed": seed}
                 errors.append(pd.DataFrame(keys | task.errors(dataset, i, predictions)))
                 rows.append(keys | task.scores(dataset, i, "test", predictions))
-    scored = pd.DataFrame(rows)
-    scored["wape"] = scored["mae"] / _loads(data, scored)
+    score_table = pd.DataFrame(rows)
+    score_table["wape"] = score_table["mae"] / _loads(data, score_table)
     pieces = {YOURS: list(_pieces(_of_metric(pd.concat(errors), metric), ["seed", "client"]))}
-    others, numbers = _beside(study, data, results, metric)
-    names = [name for name in ("mase", "wape", "scaled_crps") if name in scored]
-    numbers[YOURS] = {name: float(scored[name].mean()) for name in names}
+    other_rows, numbers = _rival_rows(study, data, results, metric)
+    names = [name for name in ("mase", "wape", "scaled_crps") if name in score_table]
+    numbers[YOURS] = {name: float(score_table[name].mean()) for name in names}
     means = pd.DataFrame(numbers).T.drop(columns=metric)
-    table = _ranked(pieces | others, metric).join(means, on="forecaster")
-    clients = scored.groupby(["origin", "state", "client"], sort=False)[names].mean()
+    table = _ranked(pieces | other_rows, metric).join(means, on="forecaster")
+    clients = score_table.groupby(["origin", "state", "client"], sort=False)[names].mean()
     return ScoredPredictions(table, clients.reset_index(), len(seeds), metric, sha256(file))
 
 
@@ -125,27 +125,29 @@ def _of_metric(errors: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def _read(file: Path, study: Study) -> pd.DataFrame:
     task = study.task
-    needed = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
-    needed += ["origin"] * bool(study.axes)
+    required_columns = ["client", "stamp", "forecast"] + ["made_at"] * (study.windows.horizons > 1)
+    required_columns += ["origin"] * bool(study.axes)
     if isinstance(task, Quantiles):
-        needed += [f"forecast_{100 * level:g}" for level in task.levels]
+        required_columns += [f"forecast_{100 * level:g}" for level in task.levels]
     try:
         table = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
     except FileNotFoundError:
         raise DataError(f"{file}: the file does not exist") from None
     except DAMAGE as error:
         raise DataError(f"{file}: cannot be read ({error}); write Parquet or .csv") from None
-    if lacking := [name for name in needed if name not in table]:
-        raise DataError(f"{file}: has no column {', '.join(lacking)}; docs/benchmark.md lists them")
+    if missing_columns := [name for name in required_columns if name not in table]:
+        raise DataError(
+            f"{file}: has no column {', '.join(missing_columns)}; docs/benchmark.md lists them"
+        )
     origins = table["origin"].astype(str).str[:10] if study.axes else ""
     table = table.assign(client=table["client"].astype(str), origin=origins)
     for column in ("stamp", "made_at"):
-        if column in needed:
+        if column in required_columns:
             try:
                 table[column] = pd.to_datetime(table[column]).astype("datetime64[s]")
             except (ValueError, TypeError) as error:
                 raise DataError(f"{file}: {column}: {error}; write local times") from None
-    numbers = [name for name in needed if name.startswith("forecast")]
+    numbers = [name for name in required_columns if name.startswith("forecast")]
     try:
         table[numbers] = table[numbers].astype(float)
     except (ValueError, TypeError) as error:
@@ -160,13 +162,13 @@ def _read(file: Path, study: Study) -> pd.DataFrame:
 
 
 def _check_names(
-    given: pd.DataFrame, expected: set[tuple[str, str]], seeds: Sequence[int], file: Path
+    submission: pd.DataFrame, expected: set[tuple[str, str]], seeds: Sequence[int], file: Path
 ) -> None:
     def shown(names: set[tuple[str, str]]) -> str:
-        return some([" ".join(name).strip() for name in sorted(names)], 3)
+        return list_names([" ".join(name).strip() for name in sorted(names)], 3)
 
     for seed in seeds:
-        of_seed = given[given["seed"] == seed]
+        of_seed = submission[submission["seed"] == seed]
         names = set(zip(of_seed["origin"], of_seed["client"], strict=True))
         if missing := expected - names:
             raise DataError(f"{file}: seed {seed} has no predictions for {shown(missing)}")
@@ -174,28 +176,32 @@ def _check_names(
             raise DataError(f"{file}: {shown(unknown)} are no clients of the study")
 
 
-def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, where: str) -> Floats:
+def _predictions(rows: pd.DataFrame, dataset: Dataset, i: int, task: Task, place: str) -> Floats:
     """The predictions of a client in the order and shape of its test windows."""
     starts = dataset.starts(i, "test")
     stamps = dataset.stamps[dataset.target_rows(starts)].reshape(len(starts), -1)
-    made = np.broadcast_to(dataset.stamps[dataset.persistence_rows(starts)][:, None], stamps.shape)
-    index = pd.DataFrame({"made_at": made.ravel(), "stamp": stamps.ravel()})
+    origins = np.broadcast_to(
+        dataset.stamps[dataset.persistence_rows(starts)][:, None], stamps.shape
+    )
+    index = pd.DataFrame({"made_at": origins.ravel(), "stamp": stamps.ravel()})
     keys = ["stamp"] if stamps.shape[1] == 1 else ["made_at", "stamp"]
     if (double := rows.duplicated(keys)).any():
         first = ", ".join(f"{key} {rows.loc[double, key].iloc[0]}" for key in keys)
-        raise DataError(f"{where}: has two forecasts for {first}; write one")
-    whole = index[keys].merge(rows, on=keys, how="left", indicator=True)
-    missing = int((whole["_merge"] != "both").sum())
+        raise DataError(f"{place}: has two forecasts for {first}; write one")
+    merged_rows = index[keys].merge(rows, on=keys, how="left", indicator=True)
+    missing = int((merged_rows["_merge"] != "both").sum())
     if missing or len(rows) != len(index):
         raise DataError(
-            f"{where}: {len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
+            f"{place}: {len(rows)} forecasts, of which {len(index) - missing} are at the stamps of "
             f"the test set, but it has {len(index)}, from {index['stamp'].iloc[0]} to "
             f"{index['stamp'].iloc[-1]}; stamps are the ends of intervals (`stamp_test`)"
         )
     if not isinstance(task, Quantiles):
-        return whole["forecast"].to_numpy(float).reshape(dataset.truth(starts).shape)
+        return merged_rows["forecast"].to_numpy(float).reshape(dataset.truth(starts).shape)
     columns = [f"forecast_{100 * level:g}" for level in task.levels]
-    return np.sort(whole[columns].to_numpy(float), axis=1).reshape(*stamps.shape, len(columns))
+    return np.sort(merged_rows[columns].to_numpy(float), axis=1).reshape(
+        *stamps.shape, len(columns)
+    )
 
 
 def _loads(data: Datasets, rows: pd.DataFrame) -> Floats:
@@ -212,15 +218,17 @@ def _loads(data: Datasets, rows: pd.DataFrame) -> Floats:
 def _pieces(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]:
     """The piece of each origin and state, given errors by day; its first key tells the seeds
     apart."""
-    for (origin, state), here in errors.groupby(["origin", "state"], sort=False):
-        wide = weekly(here, here["day"].unique(), keys)
+    for (origin, state), state_errors in errors.groupby(["origin", "state"], sort=False):
+        wide = weekly(state_errors, state_errors["day"].unique(), keys)
         levels = [wide.index.get_level_values(key).unique() for key in keys]
-        whole = wide.reindex(pd.MultiIndex.from_product(levels, names=keys)).to_numpy(float)
-        shaped = whole.reshape(len(levels[0]), len(levels[1]), -1).swapaxes(0, 1)
+        complete_weeks = wide.reindex(pd.MultiIndex.from_product(levels, names=keys)).to_numpy(
+            float
+        )
+        shaped = complete_weeks.reshape(len(levels[0]), len(levels[1]), -1).swapaxes(0, 1)
         yield WeeklyScores(str(state), str(origin), tuple(map(str, levels[1])), shaped)
 
 
-def _beside(
+def _rival_rows(
     study: Study, data: Datasets, results: Path | None, metric: str
 ) -> tuple[dict[str, list[WeeklyScores]], dict[str, dict[str, float]]]:
     """The baselines, and with `results` the best cell of each sharing scheme: pieces and scores."""
@@ -246,13 +254,13 @@ def _beside(
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
             for of_state in variant.scored(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
-                    if chosen := best(those(of_state, sharing=scheme)):
-                        piece = replace(chosen, origin=origin)
+                    if best_cells := best(those(of_state, sharing=scheme)):
+                        piece = replace(best_cells, origin=origin)
                         pieces.setdefault(f"best {scheme}", []).append(piece)
     for name, of_method in pd.concat(errors).groupby("method", sort=False):
         pieces[baseline_label(str(name))] = list(_pieces(of_method, ["method", "client"]))
-    scored = pd.concat(rows)
-    test = scored[scored["split"] == "test"]
+    score_table = pd.concat(rows)
+    test = score_table[score_table["split"] == "test"]
     test = test.assign(wape=test["mae"] / _loads(data, test))
     names = [name for name in ("mase", "wape", "scaled_crps") if name in test]
     means = test.groupby("baseline")[names].mean()
@@ -261,14 +269,14 @@ def _beside(
 
 def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, yours = [], pieces[YOURS]
+    rows, submission = [], pieces[YOURS]
     for name, parts in pieces.items():
         row: dict[str, Any] = {"forecaster": name}
-        alone = pooled(parts)
-        if len(parts) == len(yours) and alone.scored:
-            row[metric], (row["low"], row["high"]) = alone.effect, alone.interval
+        own_scores = pooled(parts)
+        if len(parts) == len(submission) and own_scores.scored:
+            row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != YOURS:
-                lead = pooled([_lead(a, b) for a, b in zip(yours, parts, strict=True)])
+                lead = pooled([_lead(a, b) for a, b in zip(submission, parts, strict=True)])
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)
     table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])
@@ -280,8 +288,8 @@ def _ranked(pieces: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
 _LEAD = ["lead", "lead_low", "lead_high"]
 
 
-def _lead(yours: WeeklyScores, other: WeeklyScores) -> WeeklyScores:
+def _lead(submission: WeeklyScores, rival: WeeklyScores) -> WeeklyScores:
     """How much higher the MASE of another piece is. Seeds of different programs do not pair."""
-    count = yours.weekly.shape[1]
-    mean = other.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)
-    return yours.lead(replace(other, weekly=mean))
+    count = submission.weekly.shape[1]
+    mean = rival.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)
+    return submission.lead(replace(rival, weekly=mean))

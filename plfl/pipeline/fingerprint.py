@@ -70,8 +70,8 @@ def _read_by(source: Path) -> list[Path]:
     """The files beside a module, and the templates, whose names the module contains."""
     names = sorted(set(QUOTED.findall(source.read_text(encoding="utf-8"))))
     folders = (source.parent, source.parent / "templates")
-    beside = (folder / name for folder in folders for name in names)
-    return [path for path in beside if path.suffix != ".py" and path.is_file()]
+    candidates = (folder / name for folder in folders for name in names)
+    return [path for path in candidates if path.suffix != ".py" and path.is_file()]
 
 
 _digest = cache(sha256)

@@ -88,14 +88,18 @@ def duration(seconds: float) -> str:
 
 def training_code(study: Study, cells: Iterable[Cell]) -> str:
     """Digest of the code that training `cells` of a study runs."""
-    chosen: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
+    algorithms: list[Algorithm] = [study.model, study.task, *study.channel.codecs]
     for cell in cells:
-        chosen += [study.method(cell), study.client_optimiser(cell), study.server_optimiser(cell)]
-    used = {type(algorithm).__module__ for algorithm in chosen}
+        algorithms += [
+            study.method(cell),
+            study.client_optimiser(cell),
+            study.server_optimiser(cell),
+        ]
+    modules = {type(algorithm).__module__ for algorithm in algorithms}
     # Modules of plfl that users' files import. The users' code itself is part of the settings of
     # cells.
-    used |= {module for file in study.plugins for module in imports(file)}
-    return code_digest("plfl.experiments.train", *used)
+    modules |= {module for file in study.plugins for module in imports(file)}
+    return code_digest("plfl.experiments.train", *modules)
 
 
 def git_commit() -> str | None:

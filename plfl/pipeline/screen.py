@@ -20,7 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-EVERY = 15.0
+SECONDS_BETWEEN_LINES = 15.0
 """Seconds between lines if there is no terminal."""
 _screen: _Screen | None = None
 
@@ -94,8 +94,8 @@ class _Screen:
             errors = [] if self.failed else self.errors
             say("\n".join([*errors, f"log: {self.log}"]))
             return
-        shown = f"{self.nothing}\n{self.existing()}" if self.nothing else "\n".join(self.errors)
-        say((shown or self._held_back().decode(errors="replace")).rstrip("\n"))
+        message = f"{self.nothing}\n{self.existing()}" if self.nothing else "\n".join(self.errors)
+        say((message or self._held_back().decode(errors="replace")).rstrip("\n"))
 
     def _held_back(self) -> bytes:
         sys.stderr.flush()
@@ -115,8 +115,8 @@ class _Screen:
         elif event == "job_error":
             errors = "".join(map(_error, about.get("log") or []))
             self.failed = True
-            how = "stopped" if errors.startswith("interrupted;") else "failed"
-            say(f"\n{how}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
+            outcome = "stopped" if errors.startswith("interrupted;") else "failed"
+            say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
         elif (message := record.getMessage()).startswith("Nothing to be done"):
             self.nothing = message
         elif record.levelno >= logging.ERROR:
@@ -126,26 +126,28 @@ class _Screen:
     def _tick(self, name: str) -> None:
         """Show what is done until the end: on a terminal in one line, elsewhere now and then. No
         time left is shown, because jobs differ too much: see `plfl cells` for a range."""
-        shown, before = self.err.isatty(), ""
+        has_bar, last_line = self.err.isatty(), ""
         form = "{desc} |{bar:10}| {elapsed}{postfix}"
         with tqdm(
-            file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not shown
+            file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not has_bar
         ) as bar:
-            while not self.stop.wait(0.5 if shown else EVERY):
+            while not self.stop.wait(0.5 if has_bar else SECONDS_BETWEEN_LINES):
                 jobs = {_label(about): _rounds(about) for about in [*self.running.values()]}
-                named = [
-                    f"{label} (round {at[0]} of {at[1]})" if at else label
-                    for label, at in jobs.items()
+                job_texts = [
+                    f"{label} (round {progress[0]} of {progress[1]})" if progress else label
+                    for label, progress in jobs.items()
                 ]
                 # A round of training is a part of its job.
-                bar.n = self.done + sum(at[0] / at[1] for at in jobs.values() if at)
+                bar.n = self.done + sum(
+                    progress[0] / progress[1] for progress in jobs.values() if progress
+                )
                 bar.total = self.planned
-                bar.set_postfix_str(", ".join(named), refresh=False)
+                bar.set_postfix_str(", ".join(job_texts), refresh=False)
                 bar.set_description_str(f"{name}: {self.done} of {self.planned} jobs done")
-                line = f"{bar.desc}; now: {', '.join(named)}".removesuffix("; now: ")
-                if not shown and line != before:
+                line = f"{bar.desc}; now: {', '.join(job_texts)}".removesuffix("; now: ")
+                if not has_bar and line != last_line:
                     say(line)
-                before = line
+                last_line = line
 
 
 def _label(about: dict[str, Any]) -> str:
@@ -168,5 +170,5 @@ def _error(log: str) -> str:
     except OSError:
         return ""
     first = next((i for i, line in enumerate(lines) if " ERROR " in line), max(0, len(lines) - 5))
-    shown = [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in lines[first:]]
-    return "\n".join([*shown, f"({log})\n"])
+    message_lines = [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in lines[first:]]
+    return "\n".join([*message_lines, f"({log})\n"])

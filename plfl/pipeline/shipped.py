@@ -28,8 +28,8 @@ def snakefile() -> Path:
 
 def studies() -> dict[str, Path]:
     """The ready-made studies by name, the paper's first."""
-    others = {path.stem: path for path in sorted((root() / "config").glob("*.yaml"))}
-    return {PAPER: root() / "config.yaml", **others}
+    paths_by_name = {path.stem: path for path in sorted((root() / "config").glob("*.yaml"))}
+    return {PAPER: root() / "config.yaml", **paths_by_name}
 
 
 def about(name: str) -> str:

@@ -29,7 +29,7 @@ from plfl.training.gpu import memory_of
 
 log = logging.getLogger(__name__)
 
-KEPT = 4
+COPIES_KEPT = 4
 """Rows of parameters that a client keeps between rounds, an upper bound for most methods: its
 model, two moments of its optimiser, and one row of the method."""
 SHARE = 0.5
@@ -45,13 +45,15 @@ def train_cells(
     first. If another job trains the same cells, such as one that outlived its Snakemake, this job
     waits and uses the cells that the other finishes. `label`: its name in the log.
     """
-    used = choose(placed(study), study.model.kernel_form)
-    if used[0] == "fused":  # the arrays of a step of the stacked engine are large, and needed again
+    engine = choose(placed(study), study.model.kernel_form)
+    if (
+        engine[0] == "fused"
+    ):  # the arrays of a step of the stacked engine are large, and needed again
         with suppress(AttributeError):  # another C library than glibc
             # Return the memory of large arrays to the system (M_MMAP_THRESHOLD). Otherwise small
             # ones fragment what blocks of models leave, and the process grows by all models.
             ctypes.CDLL(None).mallopt(-3, 2**22)
-    digests = _digests(study, cells, datasets, used)
+    digests = _digests(study, cells, datasets, engine)
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
@@ -61,16 +63,18 @@ def train_cells(
         )
         read = sources.of(study.data).read
         examples = {state: read(study, datasets[state]) for state in _states(new)}
-        device = memory_of(torch.device(used[1]))
-        groups = together(study, new, examples, device.free() if device else None)
+        device = memory_of(torch.device(engine[1]))
+        groups = group_cells(study, new, examples, device.free() if device else None)
         file, rounds = folder / f"{name}.checkpoint", study.federation.rounds
-        for number, some in enumerate(groups):
-            key = digest([digests[cell] for cell in some])
+        for number, group in enumerate(groups):
+            key = digest([digests[cell] for cell in group])
             checkpoint = Checkpoint(file, key, study.compute.checkpoint_seconds)
-            of_states = {state: examples[state] for state in _states(some)}
+            of_states = {state: examples[state] for state in _states(group)}
             log_round = partial(_log_round, label, number * rounds, len(groups) * rounds)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(study, some, on_one_table(of_states, folder), log_round, checkpoint)
+                results = train(
+                    study, group, on_one_table(of_states, folder), log_round, checkpoint
+                )
             for cell, result in results.items():
                 # Models are written first, because records mean that the cell is finished. One seed
                 # is enough.
@@ -80,7 +84,7 @@ def train_cells(
         Checkpoint(file, "", 0).remove()
 
 
-def together(
+def group_cells(
     study: Study, cells: Sequence[Cell], examples: Mapping[str, Examples], free: int | None
 ) -> list[list[Cell]]:
     """The cells in groups that train side by side: all cells, those of a state, or those of a state
@@ -90,7 +94,10 @@ def together(
         groups: dict[tuple[str, ...], list[Cell]] = {}
         for cell in cells:
             groups.setdefault(tuple(getattr(cell, a) for a in AGREED[stack]), []).append(cell)
-        reasons = (_reason_against(study, some, examples, free) for some in groups.values())
+        reasons = (
+            _reason_against(study, cells_of_state, examples, free)
+            for cells_of_state in groups.values()
+        )
         reason = next(filter(None, reasons), None)
         if reason is None:
             break
@@ -113,12 +120,12 @@ def _reason_against(
         for dataset in data
         for table in (dataset.features, dataset.covariates, dataset.targets)
     )
-    needed = 4 * KEPT * models * study.layout.width + tables
-    if needed <= SHARE * free:
+    needed_bytes = 4 * COPIES_KEPT * models * study.layout.width + tables
+    if needed_bytes <= SHARE * free:
         return ""
     return (
-        f"{models:,} models and their data take {needed / 1e9:.3g} GB of the GPU's memory, of "
-        f"which {free / 1e9:.3g} GB are free"
+        f"{models:,} models and their data take {needed_bytes / 1e9:.3g} GB of the GPU's memory, "
+        f"of which {free / 1e9:.3g} GB are free"
     )
 
 
@@ -126,9 +133,9 @@ def _states(cells: Iterable[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.state for cell in cells))
 
 
-def _log_round(label: str, before: int, rounds: int, t: int) -> None:
+def _log_round(label: str, first_round: int, rounds: int, t: int) -> None:
     """Write a finished round of a training into the log, where `plfl study` reads it."""
-    log.info("%s: round %d of %d", label, before + t, rounds)
+    log.info("%s: round %d of %d", label, first_round + t, rounds)
 
 
 @contextmanager
@@ -153,15 +160,15 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
 
 
 def _digests(
-    study: Study, cells: Iterable[Cell], datasets: Mapping[str, Path], used: tuple[str, str]
+    study: Study, cells: Iterable[Cell], datasets: Mapping[str, Path], engine: tuple[str, str]
 ) -> dict[Cell, str]:
-    """For every cell, the digest of everything that determines its results. `used`: the names of
+    """For every cell, the digest of everything that determines its results. `engine`: the names of
     the engine and the device."""
     data = {state: sha256(path) for state, path in datasets.items()}
     return {
         cell: digest(
             *(str(cell), study.settings(cell), training_code(study, [cell])),
-            *(data[cell.state], *used),
+            *(data[cell.state], *engine),
         )
         for cell in cells
     }

@@ -22,7 +22,7 @@ from types import FunctionType, ModuleType
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import digest, sha256
-from plfl.plugins.registry import Algorithm, defined_in, files, plug, said
+from plfl.plugins.registry import Algorithm, defined_in, describe_error, files, plug
 
 _OWN = "plfl_own_"
 """Prefix of the module names of users' files."""
@@ -86,7 +86,7 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
     missing, has changed since, or is not trusted. `source`: where it comes from, for the message;
     `digests`: SHA-256 of the files when the results were made, as far as they are known."""
     untrusted = []
-    for file in dict.fromkeys(_named(study)):
+    for file in dict.fromkeys(_files_in(study)):
         try:
             code = sha256(file)
         except (OSError, ValueError):
@@ -112,17 +112,17 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
 
 def digests_of(study: object) -> dict[str, str]:
     """SHA-256 of the Python files that a configuration names, by path; see `check_trust`."""
-    return {file.as_posix(): sha256(file) for file in _named(study)}
+    return {file.as_posix(): sha256(file) for file in _files_in(study)}
 
 
-def _named(value: object) -> Iterator[Path]:
+def _files_in(value: object) -> Iterator[Path]:
     """The Python files that a configuration names in any key: `a.py` and, for a class, `a.py:Net`.
     Every text that could be such a file counts, so that no key can be forgotten here."""
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple):
         for name in value:
-            yield from _named(name)
+            yield from _files_in(name)
     elif isinstance(value, str):
         for text in (value, value.rpartition(":")[0]):
             if ".py" in text and (file := located(Path(text), Path())).suffix == ".py":
@@ -135,27 +135,27 @@ def located(file: Path, folder: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def activate(listed: Iterable[Path]) -> list[str]:
+def activate(files_listed: Iterable[Path]) -> list[str]:
     """Import plug-ins, also those of installed packages, so that studies can name their algorithms;
     return one line for each problem. If two plug-ins, imported for different studies, define the
     same name, the later one counts."""
     plugins: list[Plugin] = []
     problems = []
-    for file in (None, *dict.fromkeys(listed)):
+    for file in (None, *dict.fromkeys(files_listed)):
         try:
             plugins += _packaged() if file is None else [_of_file(file)]
         except PlflError as error:
             problems.append(f"plugins: {error}")
-    taken: dict[tuple[str, str], str] = {}
+    origin_of: dict[tuple[str, str], str] = {}
     for plugin in plugins:
         for room, name in plugin.algorithms:
-            where = "plfl" if name in files(room) else taken.get((room, name))
-            if where:
+            origin = "plfl" if name in files(room) else origin_of.get((room, name))
+            if origin:
                 problems.append(
-                    f"plugins: {plugin.origin} defines the {ROOMS[room]} {name}, as {where} "
+                    f"plugins: {plugin.origin} defines the {ROOMS[room]} {name}, as {origin} "
                     "does; rename one"
                 )
-        taken |= dict.fromkeys(plugin.algorithms, plugin.origin)
+        origin_of |= dict.fromkeys(plugin.algorithms, plugin.origin)
     if not problems:
         for plugin in plugins:
             for (room, _), cls in plugin.algorithms.items():
@@ -163,9 +163,9 @@ def activate(listed: Iterable[Path]) -> list[str]:
     return problems
 
 
-def active(listed: Iterable[Path]) -> list[Plugin]:
+def active(plugin_files: Iterable[Path]) -> list[Plugin]:
     """The plug-ins of a study that lists these files, those of installed packages first."""
-    return [*_packaged(), *map(_of_file, listed)]
+    return [*_packaged(), *map(_of_file, plugin_files)]
 
 
 def of(cls: type[Algorithm]) -> Plugin | None:
@@ -194,7 +194,9 @@ def import_file(file: Path, code: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the user's file raises
         del sys.modules[spec.name]
-        raise PlflError(f"{file}{line_of(error, file)} cannot be imported: {said(error)}") from None
+        raise PlflError(
+            f"{file}{line_of(error, file)} cannot be imported: {describe_error(error)}"
+        ) from None
     return module
 
 
@@ -232,7 +234,7 @@ def _packaged() -> list[Plugin]:
         except Exception as error:
             raise PlflError(
                 f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
-                f"{said(error)}; fix the package or remove it"
+                f"{describe_error(error)}; fix the package or remove it"
             ) from None
         plugins.append(_plugin(package, module, _code_of(module)))
     return plugins
@@ -268,13 +270,13 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
             f"{origin}: {cls.__name__} lacks {', '.join(missing)}, which plfl calls; define it, or "
             "derive the class from one that does"
         )
-    called = {name for base in cls.__mro__[1:] for name in vars(base) if name[0] != "_"}
-    own = {name for name, value in vars(cls).items() if isinstance(value, FunctionType)}
-    for name in own - called:
-        if name[0] != "_" and (meant := get_close_matches(name, called, 1, 0.85)):
+    hook_names = {name for base in cls.__mro__[1:] for name in vars(base) if name[0] != "_"}
+    own_names = {name for name, value in vars(cls).items() if isinstance(value, FunctionType)}
+    for name in own_names - hook_names:
+        if name[0] != "_" and (similar_names := get_close_matches(name, hook_names, 1, 0.85)):
             raise PlflError(
-                f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
-                f"it is a function of your own, call it _{name}"
+                f"{origin}: {cls.__name__}.{name} is never called; did you mean "
+                f"{similar_names[0]!r}? If it is a function of your own, call it _{name}"
             )
 
 

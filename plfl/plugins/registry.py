@@ -140,11 +140,11 @@ def repeated(error: ErrorDetails) -> InitErrorDetails:
 
 
 @cache
-def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ...]) -> Any:
+def extended(base: type["Section"], blocks: tuple[tuple[str, type["Section"]], ...]) -> Any:
     """The section `base` with further blocks, each a key and its class; `base` without any."""
     fields: dict[str, Any] = {
         key: (block, Field(default_factory=block, description=inspect.getdoc(block)))
-        for key, block in added
+        for key, block in blocks
     }
     if not fields:
         return base
@@ -203,8 +203,10 @@ def files(package: str) -> dict[str, str]:
     for folder in (package, *brought):
         for info in pkgutil.iter_modules(_imported(folder).__path__):
             module = f"{folder}.{info.name}"
-            if (other := files_of.setdefault(info.name, module)) != module:
-                raise PlflError(f"the modules {other} and {module} have one name; rename a file")
+            if (other_module := files_of.setdefault(info.name, module)) != module:
+                raise PlflError(
+                    f"the modules {other_module} and {module} have one name; rename a file"
+                )
     return files_of
 
 
@@ -256,11 +258,11 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:  # whatever a package raises
         raise PlflError(
-            f"{name} cannot be imported: {said(error)}; fix the package or remove it"
+            f"{name} cannot be imported: {describe_error(error)}; fix the package or remove it"
         ) from error
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The kind of an error, and its message if it has one."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     return type(error).__name__ + (f": {text}" if text else "")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from plfl.base.errors import PlflError, ResultsError
 from plfl.base.files import sha256
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.plugins import digests_of
 from plfl.report import overview, page
 from plfl.report.rendering import as_yaml
@@ -159,8 +159,9 @@ def _chosen(
     ]
     if outside:
         raise ResultsError(
-            f"{some(outside, 3)}: outside of the results, the figures and the current folder; to "
-            "publish it, move it there, correct its path in the study, and run the study again"
+            f"{list_names(outside, 3)}: outside of the results, the figures and the current "
+            "folder; to publish it, move it there, correct its path in the study, and run the "
+            "study again"
         )
     return chosen
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
-from plfl.base.text import printed
+from plfl.base.text import print_table
 from plfl.results.contest import told
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
@@ -159,13 +159,13 @@ def as_text(compared: Compared) -> str:
         )
         wide = wide.swaplevel(axis=1)[compared.rows["model"].tolist()]
         lines += [f"A: {first['a']}", f"B: {first['b']}", ""]
-        lines += ["Test MASE by client", printed(wide, index=True), ""]
+        lines += ["Test MASE by client", print_table(wide, index=True), ""]
         table = compared.rows.set_index("model")[_NUMBERS]
     else:
         table = compared.rows.set_index(["a", "model"])[_NUMBERS].rename_axis(["cell", "model"])
     lines += [
         "Means over clients. Differences are B - A, negative where B is better; intervals of 95 % "
         "over clients, weeks and seeds.",
-        printed(table, index=True),
+        print_table(table, index=True),
     ]
     return "\n".join([*lines, *(f"- {note}" for note in (EXPLORATORY, *compared.notes))])

@@ -19,7 +19,7 @@ from pydantic import (
 
 from plfl import plugins
 from plfl.base.errors import ConfigError, did_you_mean
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.messages import explain, read
 from plfl.config.rules import (
@@ -232,7 +232,9 @@ class Study(Section):
                     (of_keys if is_of_keys else between_keys).setdefault(problem, []).append(label)
         for problem, labels in (of_keys or between_keys).items():
             yield (
-                problem if len(labels) == len(self.places) else f"{problem} (in {some(labels, 3)})"
+                problem
+                if len(labels) == len(self.places)
+                else f"{problem} (in {list_names(labels, 3)})"
             )
         if not (of_keys or between_keys):
             yield from checks.of_variants(
@@ -260,7 +262,7 @@ class Study(Section):
         return {label: type(self).model_validate(self._raw_variant(label)) for label in self.places}
 
     def _raw_variant(self, label: str) -> dict[str, Any]:
-        return axes.at(self, self.axes, self.places[label]) | {"name": f"{self.name}/{label}"}
+        return axes.keys_at(self, self.axes, self.places[label]) | {"name": f"{self.name}/{label}"}
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -277,8 +279,10 @@ class Study(Section):
         """The variant with this label; ConfigError if there is none."""
         if label not in self.variants:
             hint = did_you_mean(label, self.variants)
-            known = some(list(self.variants), 3) if self.axes else "none, as its grid has no axes"
-            problem = f"the study has no variant {label!r}{hint}; its variants: {known}"
+            labels = (
+                list_names(list(self.variants), 3) if self.axes else "none, as its grid has no axes"
+            )
+            problem = f"the study has no variant {label!r}{hint}; its variants: {labels}"
             raise ConfigError(self.name, [problem])
         return self.variants[label]
 
@@ -286,8 +290,8 @@ class Study(Section):
         """The cell of this name and its study, which is a variant if the name begins with one;
         ConfigError if there is none."""
         label, slash, cell = name.rpartition("/")
-        known = [(f"{v}/" if v else "") for v in self.variants]
-        if (label + slash) in known:
+        prefixes = [(f"{v}/" if v else "") for v in self.variants]
+        if (label + slash) in prefixes:
             study = self.variants[label]
             by_name = {str(candidate): candidate for candidate in study.cells}
             if cell in by_name:
@@ -318,8 +322,8 @@ class Study(Section):
     def parameters(self, patterns: Iterable[str]) -> list[str]:
         """Names of the model's parameters that match any of the patterns, in the model's order."""
         layout = self.layout
-        meant = {name for pattern in patterns for name in layout.matching(pattern)}
-        return [name for name in layout.names if name in meant]
+        matching_names = {name for pattern in patterns for name in layout.matching(pattern)}
+        return [name for name in layout.names if name in matching_names]
 
     # -- the grid --------------------------------------------------------------------------------
 
@@ -351,16 +355,16 @@ class Study(Section):
     def worded(self, text: str) -> str:
         """A text about clients in the words of the study; keys stay as they are."""
         participant = self.participant
-        named = {"client": participant, "Client": participant.capitalize()}
-        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda match: named[match[1]], text)
+        replacements = {"client": participant, "Client": participant.capitalize()}
+        return re.sub(r"(?<![.\w])([Cc]lient)(?=s?\b)", lambda match: replacements[match[1]], text)
 
     @property
     def federated(self) -> list[str]:
         """The sharing schemes of the grid that share parameters, but no raw data; without those
         of `for_new`."""
-        nothing, other = self.combinations.shares_nothing, self.for_new
-        named = [s for s in self.grid.sharing if s not in other]
-        return [s for s in named if not nothing(s) and self.joins(s) != "raw"]
+        shares_nothing, new_schemes = self.combinations.shares_nothing, self.for_new
+        schemes = [s for s in self.grid.sharing if s not in new_schemes]
+        return [s for s in schemes if not shares_nothing(s) and self.joins(s) != "raw"]
 
     @property
     def for_new(self) -> dict[str, int]:
@@ -430,9 +434,9 @@ class Study(Section):
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
         """These cells and, if they are tuned, those that differ from them only in their seeds:
         hyperparameters are chosen once for all seeds of a cell, so all its seeds train together."""
-        wanted = set(cells)
-        tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
-        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
+        chosen_cells = set(cells)
+        tuned = {astuple(cell)[:-1] for cell in chosen_cells if self.trials(cell) > 1}
+        return [cell for cell in self.cells if cell in chosen_cells or astuple(cell)[:-1] in tuned]
 
     # -- a cell ----------------------------------------------------------------------------------
 
@@ -462,8 +466,8 @@ class Study(Section):
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""
-        alone, rounds = self.is_alone(cell), self.federation.model_dump(mode="json")
-        if self.federation.privacy.clip is None or alone:
+        trains_alone, rounds = self.is_alone(cell), self.federation.model_dump(mode="json")
+        if self.federation.privacy.clip is None or trains_alone:
             del rounds["privacy"]
         else:
             del rounds["privacy"]["delta"]
@@ -482,18 +486,18 @@ class Study(Section):
         if self.tuning.rounds:
             settings["rounds"] = self.tuning.rounds
         if self.trials(cell) > 1:
-            settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
-        used: list[Algorithm] = [self.client_optimiser(cell)]
-        if not alone:
-            used += [self.server_optimiser(cell), self.method(cell)]
-            chosen = self.method(cell)
+            settings["tuning"] = [self.tuning.of(trains_alone), self.tuning.trials, self.grid.seeds]
+        algorithms: list[Algorithm] = [self.client_optimiser(cell)]
+        if not trains_alone:
+            algorithms += [self.server_optimiser(cell), self.method(cell)]
+            cell_method = self.method(cell)
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
-            settings["method"] = [cell.method, chosen.model_dump(mode="json")]
+            settings["method"] = [cell.method, cell_method.model_dump(mode="json")]
             if self.channel.is_coded:
                 settings["channel"] = self.channel.model_dump(mode="json")
-            used += self.channel.codecs
-        if code := plugins.signature(*map(type, used)):
+            algorithms += self.channel.codecs
+        if code := plugins.signature(*map(type, algorithms)):
             settings["plugins"] = code
         return settings
 
@@ -527,12 +531,14 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
     """Import the plug-ins of a configuration. Returns the configuration with paths of plug-ins
     relative to the working directory, and with a block of keys for each of their algorithms; and
     one line for each problem."""
-    listed = raw.get("plugins", [])
-    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+    plugin_files = raw.get("plugins", [])
+    if not isinstance(plugin_files, list) or not all(
+        isinstance(item, str) for item in plugin_files
+    ):
         return raw, []  # reported by pydantic
-    files = [plugins.located(Path(item), folder) for item in listed]
+    files = [plugins.located(Path(item), folder) for item in plugin_files]
     problems = plugins.activate(files)
-    if listed:
+    if plugin_files:
         raw = {**raw, "plugins": [file.as_posix() for file in files]}
     if problems or not (files_of := plugins.active(files)):
         return raw, problems
@@ -542,6 +548,6 @@ def _with_plugins(raw: Mapping[str, Any], folder: Path) -> tuple[Mapping[str, An
     blocks = dict(blocks)
     for kind, package in KINDS.items():
         names = [name for item in files_of for room, name in item.algorithms if room == package]
-        if names and isinstance(given := blocks.get(kind, {}), Mapping):
-            blocks[kind] = {name: {} for name in names} | dict(given)
+        if names and isinstance(block := blocks.get(kind, {}), Mapping):
+            blocks[kind] = {name: {} for name in names} | dict(block)
     return {**raw, "hyperparameters": blocks}, []

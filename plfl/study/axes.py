@@ -62,12 +62,12 @@ class Axis:
 
 def axes(grid: Grid, data: Data) -> list[Axis]:
     """The axes of a grid that has no `problems`, in its order. Several origins are an axis, too."""
-    further = dict(grid.model_extra or {})
+    axis_keys = dict(grid.model_extra or {})
     if len(data.cuts) > 1:
-        further["data.origins"] = {str(cut): [str(cut)] for cut in data.cuts}
+        axis_keys["data.origins"] = {str(cut): [str(cut)] for cut in data.cuts}
     return [
         Axis(key, short, _labelled(values))
-        for (key, values), short in zip(further.items(), short_names(further), strict=True)
+        for (key, values), short in zip(axis_keys.items(), short_names(axis_keys), strict=True)
     ]
 
 
@@ -78,26 +78,28 @@ def short_names(keys: Iterable[str]) -> list[str]:
     return [short if ends.count(short) == 1 else key for key, short in names.items()]
 
 
-def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
+def variants(axes_of_study: Sequence[Axis]) -> dict[str, dict[str, str]]:
     """The label of every variant with its place: the label on each axis, by the axis's key."""
-    keys = [axis.key for axis in chosen]
+    keys = [axis.key for axis in axes_of_study]
     places = [
         dict(zip(keys, labels, strict=True))
-        for labels in itertools.product(*(axis.choices for axis in chosen))
+        for labels in itertools.product(*(axis.choices for axis in axes_of_study))
     ]
-    return {text(place, chosen): place for place in places}
+    return {text(place, axes_of_study): place for place in places}
 
 
-def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
+def text(place: Mapping[str, str], axes_of_study: Sequence[Axis]) -> str:
     """A place on some of the axes as text, as in names: `participation=0.1,model=mlp`."""
-    return ",".join(f"{axis.short}={place[axis.key]}" for axis in chosen if axis.key in place)
+    return ",".join(
+        f"{axis.short}={place[axis.key]}" for axis in axes_of_study if axis.key in place
+    )
 
 
-def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
+def parsed(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str], str]:
     """The place and the rest of a name such as `participation=0.1,model=mlp/P2`. A place that is
     not on the axes raises a ValueError with the reason."""
-    label, slash, rest = name.rpartition("/")
-    by_short, place = {axis.short: axis for axis in chosen}, dict[str, str]()
+    label, slash, cell_name = name.rpartition("/")
+    by_short, place = {axis.short: axis for axis in axes_of_study}, dict[str, str]()
     for part in label.split(",") if slash else []:
         short, _, value = part.partition("=")
         if short not in by_short:
@@ -106,28 +108,30 @@ def parsed(name: str, chosen: Sequence[Axis]) -> tuple[dict[str, str], str]:
         if value not in axis.choices:
             raise ValueError(f"{short}: {value} is unknown; {allowed(value, axis.choices)}")
         place[axis.key] = value
-    return place, rest
+    return place, cell_name
 
 
-def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict[str, Any]:
+def keys_at(
+    study: Section, axes_of_study: Sequence[Axis], place: Mapping[str, str]
+) -> dict[str, Any]:
     """The configuration of a variant: that of `study` with the values of the axes at a place, and
     without axes. Where an axis replaces a model, the keys of the replaced model are dropped,
     because the new one may not have them."""
-    whole = study.model_dump(mode="json", exclude_unset=True)
-    whole.pop("claims", None)  # they are about all variants
-    for axis in chosen:
-        whole.get("grid", {}).pop(axis.key, None)
+    written_keys = study.model_dump(mode="json", exclude_unset=True)
+    written_keys.pop("claims", None)  # they are about all variants
+    for axis in axes_of_study:
+        written_keys.get("grid", {}).pop(axis.key, None)
         *blocks, key = axis.key.split(".")
-        block, defaults = whole, study.model_dump(mode="json")
-        at: Any = study
+        block, defaults = written_keys, study.model_dump(mode="json")
+        section: Any = study
         for name in blocks:
             defaults = defaults.get(name, {})
-            at = getattr(at, name, None)
+            section = getattr(section, name, None)
             # A mapping whose keys the user chooses, such as `sharing`, has no defaults by key.
-            inner = block.get(name, defaults if isinstance(at, dict) else {})
+            inner = block.get(name, defaults if isinstance(section, dict) else {})
             block[name] = block = inner if isinstance(inner, dict) else {}
         block[key] = copy.deepcopy(axis.choices[place[axis.key]])
-    return whole
+    return written_keys
 
 
 def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
@@ -138,35 +142,35 @@ def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
 
 
 def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
-    further = grid.model_extra or {}
-    values = further[key]
-    where = f"grid.{key}"
+    axis_keys = grid.model_extra or {}
+    values = axis_keys[key]
+    place = f"grid.{key}"
     if problem := _unknown(key, study):
-        yield f"{where}: {problem}"
+        yield f"{place}: {problem}"
         return
-    overlapping = [other for other in further if key.startswith(f"{other}.")]
+    overlapping = [other_key for other_key in axis_keys if key.startswith(f"{other_key}.")]
     if overlapping:
-        yield f"{where}: is a part of the axis {overlapping[0]!r}; keep one of them"
+        yield f"{place}: is a part of the axis {overlapping[0]!r}; keep one of them"
     searched = (path for search in (tuning.search, tuning.alone) for path in search)
     for path in filter(None, (_tuned(key, path) for path in searched)):
-        yield f"{where}: `tuning` chooses it, too ({path}); remove one of them"
+        yield f"{place}: `tuning` chooses it, too ({path}); remove one of them"
     if isinstance(values, Mapping):
         labels = list(values)
     elif isinstance(values, list):
         labels = [as_label(value) for value in values]
     else:
-        yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
+        yield f"{place}: {values!r} is not a list; list its values, such as [{values}]"
         return
     if not labels:
-        yield f"{where}: has no value; list one or more, or remove the axis"
+        yield f"{place}: has no value; list one or more, or remove the axis"
     for label in labels:
         if not isinstance(label, str) or not _LABEL.fullmatch(label):
             yield (
-                f"{where}: {label!r} cannot be part of a name; give each value a label of "
+                f"{place}: {label!r} cannot be part of a name; give each value a label of "
                 "letters, digits and _.+-, as in {label: value}"
             )
     if len(set(labels)) < len(labels):
-        yield f"{where}: lists a value twice; remove duplicates"
+        yield f"{place}: lists a value twice; remove duplicates"
 
 
 def _labelled(values: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from plfl.study import combinations
 from plfl.study.axes import Axis, parsed
 from plfl.study.combinations import Candidate
 
-Refused = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
+Refusals = Mapping[tuple[str, str], str] | Mapping[tuple[str, str, str], str]
 """Why methods do not work with partners, by the names of the method and of the partner."""
 PRIVACY = "federation.privacy"
 
@@ -53,10 +53,10 @@ def of_names(
     if (examples := data.rules.examples) != task.examples:
         tasks = [n for n, cls in available_tasks().items() if cls.examples == examples]
         fitting = available_sources().items()
-        others = [name for name, cls in fitting if cls.examples == task.examples]
+        source_names = [name for name, cls in fitting if cls.examples == task.examples]
         yield (
             f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
-            f"{examples}; set data.source to {' or '.join(others)}, or task.name to "
+            f"{examples}; set data.source to {' or '.join(source_names)}, or task.name to "
             f"{' or '.join(tasks)}"
         )
 
@@ -73,17 +73,17 @@ def of_claims(
     for i, claim in enumerate(claims):
         sides = 0 if claim.score == "loads" else 2
         if sum(map(bool, (claim.better, claim.than))) != sides:
-            lacking = "compares no sides; remove" if sides == 0 else "has two sides; fill"
-            yield f"claims.{i}: {lacking} `better` and `than`"
+            fault = "compares no sides; remove" if sides == 0 else "has two sides; fill"
+            yield f"claims.{i}: {fault} `better` and `than`"
         for name in (*claim.better, *claim.than):
             try:
                 _, forecaster = parsed(name, axes)
             except ValueError as error:
                 yield f"claims.{i}: {name!r}: {error}"
                 continue
-            for part, known in _parts_of(forecaster, grid, baselines):
-                if part not in known:
-                    yield f"claims.{i}: {name!r} is unknown; {allowed(part, known)}"
+            for part, allowed_names in _parts_of(forecaster, grid, baselines):
+                if part not in allowed_names:
+                    yield f"claims.{i}: {name!r} is unknown; {allowed(part, allowed_names)}"
                     break
         for key in claim.where:
             if key not in values:
@@ -91,8 +91,8 @@ def of_claims(
                 continue
             for value in claim.labels(key):
                 if value not in values[key]:
-                    known = allowed(value, values[key])
-                    yield f"claims.{i}.where.{key}: {value} is unknown; {known}"
+                    allowed_names = allowed(value, values[key])
+                    yield f"claims.{i}.where.{key}: {value} is unknown; {allowed_names}"
         if set(claim.better) & set(claim.than):
             yield f"claims.{i}: a forecaster is on both sides; remove it from one"
 
@@ -107,27 +107,27 @@ def _parts_of(
     """The parts of a forecaster's name in a claim, each with its known values."""
     if forecaster in WHOLE_KINDS:
         return
-    sharing, *rest = forecaster.removesuffix("-global").split("-", 3)
+    sharing, *parts = forecaster.removesuffix("-global").split("-", 3)
     if sharing == BASELINE:
-        yield "-".join(rest), baselines.names
+        yield "-".join(parts), baselines.names
         return
     yield sharing, [*grid.sharing, BASELINE, "*"]
     axes = (grid.method, grid.client_opt, grid.server_opt)
-    for part, known in zip(rest, axes, strict=False):
-        yield part, [*known, "*"]
+    for part, allowed_names in zip(parts, axes, strict=False):
+        yield part, [*allowed_names, "*"]
 
 
-def of_combinations(grid: Grid, refused: Refused, partners: str, count: int) -> Iterator[str]:
+def of_combinations(grid: Grid, refusals: Refusals, partners: str, count: int) -> Iterator[str]:
     """Report methods that do not work with their `partners`, of which each has a `count`, unless
     `grid.refused` skips such combinations, and some are left."""
     for method in grid.method:
-        reasons = {names[1:]: reason for names, reason in refused.items() if names[0] == method}
+        reasons = {names[1:]: reason for names, reason in refusals.items() if names[0] == method}
         if grid.refused == "error":
             for names, reason in reasons.items():
                 yield f"grid: {method} does not work with {' and '.join(names)}: {reason}"
         elif len(reasons) == count:
-            listed = "; ".join(dict.fromkeys(reasons.values()))
-            yield f"grid: {method} does not work with any of the {partners}: {listed}"
+            reason_list = "; ".join(dict.fromkeys(reasons.values()))
+            yield f"grid: {method} does not work with any of the {partners}: {reason_list}"
 
 
 def of_data(data: Data) -> Iterator[str]:
@@ -148,9 +148,9 @@ def of_data(data: Data) -> Iterator[str]:
 
 def _of_features(data: Data) -> Iterator[str]:
     features, is_meters = data.features, data.source == "meters"
-    known = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
+    feature_names = dict.fromkeys([*FEATURES, *(data.meters.inputs if is_meters else ())])
     for feature in features:
-        if feature not in known:
+        if feature not in feature_names:
             remedy = (
                 "; for a column of your own, add it to data.meters.columns" if is_meters else ""
             )
@@ -211,16 +211,16 @@ def of_simulation(
 
 def of_calibration(federation: FederationSettings, task: TaskRules) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
-    calibration, where = federation.calibration, "federation.calibration"
+    calibration, path = federation.calibration, "federation.calibration"
     if not federation.calibrates:
         return
     if federation.ema is not None:
         yield (
-            f"{where}: starts from the server's models, of which federation.ema is no average; "
+            f"{path}: starts from the server's models, of which federation.ema is no average; "
             "remove one of them"
         )
     if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
-        yield f"{where}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
+        yield f"{path}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
 
 
 def _of_units(meters: Meters) -> Iterator[str]:
@@ -239,8 +239,8 @@ def _of_units(meters: Meters) -> Iterator[str]:
 def _of_exports(data: Data) -> Iterator[str]:
     """Report exports that do not fit the study, and options that exclude each other."""
     meters = data.meters
-    chosen = [*map(str, meters.exports), *meters.only]
-    if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in chosen):
+    patterns = [*map(str, meters.exports), *meters.only]
+    if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in patterns):
         yield (
             f"data.meters.exports: the {len(data.states)} states would have the same meters; "
             "write {state} into a path, or into a pattern of data.meters.only"
@@ -264,10 +264,10 @@ def of_history(
     if data.rules.examples != "loads" and (data.cuts or data.federations):
         key = "origins" if data.cuts else "federations"
         yield f"data.{key}: is for series of loads, but data.source is {data.source}; remove it"
-    if tuning.rounds and (most := tuning.rounds[-1]) > federation.rounds:
+    if tuning.rounds and (last_rounds := tuning.rounds[-1]) > federation.rounds:
         yield (
-            f"tuning.search.{ROUNDS}: {most} is more than federation.rounds {federation.rounds}, "
-            "which the training has; raise that, or remove it here"
+            f"tuning.search.{ROUNDS}: {last_rounds} is more than federation.rounds "
+            f"{federation.rounds}, which the training has; raise that, or remove it here"
         )
     if tuning.rounds and federation.schedule.shape == "cosine":
         yield (
@@ -319,16 +319,16 @@ def of_joining(
 def of_covariates(windows: Windows, data: Data) -> Iterator[str]:
     """Report features that are not known in advance."""
     for i, transform in enumerate(windows.covariates):
-        where = f"windows.covariates.{i}.{transform.name}"
+        path = f"windows.covariates.{i}.{transform.name}"
         if isinstance(transform, KnownFuture):
-            known = [name for name in data.inputs if name != "load"]
+            column_names = [name for name in data.inputs if name != "load"]
             for name in transform.features:
                 if name == "load":
-                    yield f"{where}.features: 'load' is not known in advance; remove it"
-                elif name not in known:
+                    yield f"{path}.features: 'load' is not known in advance; remove it"
+                elif name not in column_names:
                     yield (
-                        f"{where}.features: {name!r} is not among the inputs of data.features; "
-                        f"{allowed(name, known)}"
+                        f"{path}.features: {name!r} is not among the inputs of data.features; "
+                        f"{allowed(name, column_names)}"
                     )
 
 
@@ -350,18 +350,18 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
     """Report patterns that match no parameter of the model."""
     names = layout.names
     for scheme, patterns in sharing.items():
-        where = f"sharing.{scheme}"
+        path = f"sharing.{scheme}"
         for pattern in patterns:
             if layout.matching(pattern):
                 continue
             if pattern in GROUPS:
                 yield (
-                    f"{where}: {pattern!r} has no parameter: all are in the other group; correct "
+                    f"{path}: {pattern!r} has no parameter: all are in the other group; correct "
                     "model.head, or list other patterns"
                 )
             else:
-                known = allowed(pattern, [*GROUPS, *names])
-                yield f"{where}: {pattern!r} matches no parameter; {known}"
+                suggestion = allowed(pattern, [*GROUPS, *names])
+                yield f"{path}: {pattern!r} matches no parameter; {suggestion}"
 
 
 def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
@@ -397,8 +397,8 @@ def of_channel(channel: ChannelSettings, methods: Mapping[str, MethodRules]) -> 
 
 def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
     """Report variants of a study with different `cells`, given by the labels of the variants."""
-    (first, expected), *others = cells.items()
-    for label, problems in others:
+    (first, expected), *other_cells = cells.items()
+    for label, problems in other_cells:
         if problems != expected:
             yield (
                 f"grid: the variants {first} and {label} have different cells, because one of them "
@@ -409,10 +409,12 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
 
 def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
     """Report paths of hyperparameters that no algorithm of the grid has."""
-    used = {kind: {name: available(kind)[name] for name in getattr(grid, kind)} for kind in KINDS}
+    algorithms = {
+        kind: {name: available(kind)[name] for name in getattr(grid, kind)} for kind in KINDS
+    }
     for key in ("search", "alone"):
         for path in getattr(tuning, key):
-            if path != ROUNDS and not combinations.matches(path, used):
+            if path != ROUNDS and not combinations.matches(path, algorithms):
                 yield (
                     f"tuning.{key}: {path!r} is not a hyperparameter of an algorithm in this grid; "
                     "a valid path is, for example, server_opt.*.lr"
@@ -421,33 +423,33 @@ def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
 
 def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
     """Report hyperparameters that `algorithms`, each given with its kind, do not allow."""
-    refused = (
+    refusals = (
         f"tuning.{key}.{line}"
         for kind, algorithm in algorithms
         for key in ("search", "alone")
         for line in combinations.refused_values(kind, algorithm, getattr(tuning, key))
     )
-    yield from dict.fromkeys(refused)
+    yield from dict.fromkeys(refusals)
 
 
 def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
     """Report cells that cannot have equally many trials. `cells`: some cells, by name: their
     algorithms, and whether their clients train alone."""
     counts: dict[int, str] = {}
-    for cell, (untuned, alone) in cells.items():
-        counts.setdefault(combinations.count(untuned, tuning.of(alone)), cell)
-    listed = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
+    for cell, (untuned, trains_alone) in cells.items():
+        counts.setdefault(combinations.count(untuned, tuning.of(trains_alone)), cell)
+    trial_counts = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
     if tuning.trials is None:
         if len(counts) > 1:
             yield (
-                f"tuning: cells try different numbers of combinations ({listed}); set "
+                f"tuning: cells try different numbers of combinations ({trial_counts}); set "
                 "tuning.trials, and add values for the cells with the fewest combinations "
                 "(tuning.alone for cells without a server)"
             )
     elif counts and min(counts) < tuning.trials:
         yield (
-            f"tuning.trials: some cells have fewer than {tuning.trials} combinations ({listed}); "
-            "add values for them (tuning.alone for cells without a server)"
+            f"tuning.trials: some cells have fewer than {tuning.trials} combinations "
+            f"({trial_counts}); add values for them (tuning.alone for cells without a server)"
         )
 
 
@@ -457,9 +459,9 @@ def of_privacy(
     """Report keys that would make ε wrong."""
     block = federation.privacy
     if block.clip is None:
-        given = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
-        if given and block != PrivacySettings(delta=block.delta):
-            yield f"{PRIVACY}.{given[0]}: has no effect without a bound; set clip, such as 1"
+        noise_keys = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
+        if noise_keys and block != PrivacySettings(delta=block.delta):
+            yield f"{PRIVACY}.{noise_keys[0]}: has no effect without a bound; set clip, such as 1"
         return
     clients = data.federations or data.most_clients
     if len({data.clients_of(state) for state in data.states}) > 1:
@@ -481,12 +483,12 @@ def of_privacy(
         )
     if block.noise_as_of is not None and block.noise_as_of < clients:
         yield f"{PRIVACY}.noise_as_of: {block.noise_as_of} is less than {clients} clients; raise it"
-    most = 2 * federation.count_noise(data.fewest_in_federation)
-    if block.quantile is not None and block.noise >= most:
+    most_noise = 2 * federation.count_noise(data.fewest_in_federation)
+    if block.quantile is not None and block.noise >= most_noise:
         yield (
-            f"{PRIVACY}.noise: {block.noise:g} is not below {most:g}, a tenth of the participants: "
-            "the number of norms within the bound, which the server learns, would tell more; "
-            f"lower it, or remove {PRIVACY}.quantile"
+            f"{PRIVACY}.noise: {block.noise:g} is not below {most_noise:g}, a tenth of the "
+            "participants: the number of norms within the bound, which the server learns, would "
+            f"tell more; lower it, or remove {PRIVACY}.quantile"
         )
     for kind, algorithm in algorithms:
         if isinstance(algorithm, MethodRules) and not sends_only_updates(algorithm):
@@ -505,8 +507,8 @@ def sends_only_updates(method: MethodRules) -> bool:
     """Whether a method declares `updates_only` and does not change the server's side of a round."""
     cls, plain = type(method), available("method")["fedopt"]
     parts = ("aggregate", "groups", "select", "strata")
-    kept = all(getattr(cls, name) is getattr(plain, name) for name in parts)
-    return kept and bool(vars(cls).get("updates_only"))
+    has_plain_hooks = all(getattr(cls, name) is getattr(plain, name) for name in parts)
+    return has_plain_hooks and bool(vars(cls).get("updates_only"))
 
 
 def of_private_schemes(grid: Grid, joining: Container[str]) -> Iterator[str]:

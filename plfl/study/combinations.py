@@ -57,7 +57,7 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
     combinations = list(itertools.product(*axes.values()))
     if trials is not None and trials < len(combinations):
         combinations = sample(list(axes.values()), trials)
-    return [_with(base, dict(zip(axes, values, strict=True))) for values in combinations]
+    return [_replace_values(base, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
 def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[str]:
@@ -67,7 +67,7 @@ def refused_values(kind: str, algorithm: Algorithm, search: Search) -> Iterator[
             continue
         for value in values:
             try:
-                _changed(algorithm, key, value, path)
+                _replace_key(algorithm, key, value, path)
             except ValueError as error:
                 yield str(error)
 
@@ -81,11 +81,11 @@ def _axes(base: Candidate, search: Search) -> dict[str, Sequence[Value]]:
     """The values that `base` tries, by path; a path that names the algorithm replaces that of all
     algorithms (`*`) with the same key."""
     matching = {path: values for path, values in search.items() if _target(base, path)}
-    named = {_target(base, path) for path in matching if _parts(path)[1] != "*"}
+    targets = {_target(base, path) for path in matching if _parts(path)[1] != "*"}
     return {
         path: values
         for path, values in matching.items()
-        if _parts(path)[1] != "*" or _target(base, path) not in named
+        if _parts(path)[1] != "*" or _target(base, path) not in targets
     }
 
 
@@ -94,21 +94,29 @@ def sample(axes: Sequence[Sequence[Value]], trials: int) -> list[tuple[Value, ..
     the values of an axis occur equally often, up to a difference of one. Duplicate combinations are
     replaced by random others."""
     random = np.random.default_rng(0)
-    every = list(itertools.product(*(range(len(values)) for values in axes)))
+    all_combinations = list(itertools.product(*(range(len(values)) for values in axes)))
     columns = [random.permutation(np.resize(np.arange(len(a)), trials)).tolist() for a in axes]
-    drawn = dict.fromkeys(zip(*columns, strict=True))
-    rest = [combination for combination in every if combination not in drawn]
-    order = random.permutation(len(rest))[: trials - len(drawn)]
-    chosen = sorted([*drawn, *(rest[i] for i in order)])
-    return [tuple(a[i] for a, i in zip(axes, which, strict=True)) for which in chosen]
+    drawn_combinations = dict.fromkeys(zip(*columns, strict=True))
+    other_combinations = [
+        combination for combination in all_combinations if combination not in drawn_combinations
+    ]
+    order = random.permutation(len(other_combinations))[: trials - len(drawn_combinations)]
+    chosen_indices = sorted([*drawn_combinations, *(other_combinations[i] for i in order)])
+    return [tuple(a[i] for a, i in zip(axes, indices, strict=True)) for indices in chosen_indices]
 
 
 def matches(path: str, algorithms: Mapping[str, Mapping[str, type[Algorithm]]]) -> bool:
     """Whether a path names a hyperparameter of any of the `algorithms` (by kind and name)."""
     kind, name, key = _parts(path)
-    chosen = algorithms.get(kind, {})
-    named = chosen.values() if name == "*" else [chosen[name]] if name in chosen else []
-    return any(key in algorithm.model_fields for algorithm in named)
+    algorithms_of_kind = algorithms.get(kind, {})
+    named_algorithms = (
+        algorithms_of_kind.values()
+        if name == "*"
+        else [algorithms_of_kind[name]]
+        if name in algorithms_of_kind
+        else []
+    )
+    return any(key in algorithm.model_fields for algorithm in named_algorithms)
 
 
 def _parts(path: str) -> tuple[str, str, str]:
@@ -127,24 +135,24 @@ def _target(base: Candidate, path: str) -> tuple[str, str] | None:
 def _key(kind: str, algorithm: Algorithm, path: str) -> str | None:
     """The hyperparameter of an algorithm that a path names, or None."""
     of_kind, name, key = _parts(path)
-    named = of_kind == kind and name in ("*", algorithm.name)
-    return key if named and key in type(algorithm).model_fields else None
+    is_named = of_kind == kind and name in ("*", algorithm.name)
+    return key if is_named and key in type(algorithm).model_fields else None
 
 
-def _changed(algorithm: Kind, key: str, value: Value, path: str) -> Kind:
+def _replace_key(algorithm: Kind, key: str, value: Value, path: str) -> Kind:
     try:
         return type(algorithm).model_validate(algorithm.model_dump() | {key: value})
     except ValidationError as error:
         raise ValueError(f"{path}: {value!r} is not allowed: {error.errors()[0]['msg']}") from None
 
 
-def _with(base: Candidate, values: Mapping[str, Value]) -> Candidate:
+def _replace_values(base: Candidate, values: Mapping[str, Value]) -> Candidate:
     for path, value in values.items():
         kind, key = _target(base, path) or ("", "")
         algorithm = getattr(base, kind)
-        changed = _changed(algorithm, key, value, path)
-        tuned = (f"{kind}.{algorithm.name}.{key}", getattr(changed, key))
-        base = replace(base, **{kind: changed, "tuned": (*base.tuned, tuned)})
+        replaced_algorithm = _replace_key(algorithm, key, value, path)
+        tuned = (f"{kind}.{algorithm.name}.{key}", getattr(replaced_algorithm, key))
+        base = replace(base, **{kind: replaced_algorithm, "tuned": (*base.tuned, tuned)})
     return base
 
 
@@ -163,8 +171,10 @@ class Combinations:
         """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
         reasons, grid = {}, self.grid
         for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
-            for tried in self._tried(*names):
-                refuses = tried.method and tried.method.refuses(tried.client_opt, tried.server_opt)
+            for candidate in self._tried(*names):
+                refuses = candidate.method and candidate.method.refuses(
+                    candidate.client_opt, candidate.server_opt
+                )
                 if refuses:
                     reasons[names] = refuses
                     break
@@ -172,7 +182,7 @@ class Combinations:
 
     def _tried(self, method: str, client_opt: str, server_opt: str) -> list[Candidate]:
         """The candidates of these three algorithms, if clients train with a server."""
-        untuned = self._untuned(method, client_opt, server_opt, alone=False)
+        untuned = self._untuned(method, client_opt, server_opt, trains_alone=False)
         try:
             return candidates(untuned, self.tuning.search, self.tuning.trials)
         except ValueError:  # reported by `checks.of_values`
@@ -206,23 +216,25 @@ class Combinations:
         all ServerOpts train the same."""
         if not self.trains_alone(sharing, method):
             return False
-        same = (
+        is_repeated = (
             (m, s)
             for m, s in itertools.product(self.grid.method, self.grid.server_opt)
             if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refused
         )
-        return next(same) != (method, server_opt)
+        return next(is_repeated) != (method, server_opt)
 
     def untuned(self, sharing: str, method: str, client_opt: str, server_opt: str) -> Candidate:
         """The algorithms of a combination with the study's own hyperparameters; without the method
         where clients train alone, because it has no effect there."""
         return self._untuned(method, client_opt, server_opt, self.trains_alone(sharing, method))
 
-    def _untuned(self, method: str, client_opt: str, server_opt: str, alone: bool) -> Candidate:
+    def _untuned(
+        self, method: str, client_opt: str, server_opt: str, trains_alone: bool
+    ) -> Candidate:
         return Candidate(
             self.hyperparameters.of_client_opt(client_opt),
             self.hyperparameters.of_server_opt(server_opt),
-            None if alone else self.hyperparameters.of_method(method),
+            None if trains_alone else self.hyperparameters.of_method(method),
         )
 
     def candidates(
@@ -230,12 +242,12 @@ class Combinations:
     ) -> list[Candidate]:
         """The algorithms of a combination, with each choice of hyperparameters that is tried."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
-        wanted = self.tuning.of(self.trains_alone(sharing, method))
-        return candidates(untuned, wanted, self.tuning.trials)
+        search = self.tuning.of(self.trains_alone(sharing, method))
+        return candidates(untuned, search, self.tuning.trials)
 
     def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
         """The number of trials of a combination: its `candidates`, with all numbers of rounds."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
-        wanted = self.tuning.of(self.trains_alone(sharing, method))
-        each = self.tuning.trials or count(untuned, wanted)
-        return each * max(1, len(self.tuning.rounds))
+        search = self.tuning.of(self.trains_alone(sharing, method))
+        trials_each = self.tuning.trials or count(untuned, search)
+        return trials_each * max(1, len(self.tuning.rounds))

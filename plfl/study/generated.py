@@ -71,29 +71,32 @@ def write(root: Path) -> list[Path]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
-    whole["properties"]["model"] |= _any_of(available_models())
-    del whole["properties"]["model"]["$ref"]
-    whole["properties"]["task"] = _any_of(available_tasks())
+    schema_keys = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Study.model_json_schema(),
+    }
+    schema_keys["properties"]["model"] |= _any_of(available_models())
+    del schema_keys["properties"]["model"]["$ref"]
+    schema_keys["properties"]["task"] = _any_of(available_tasks())
     items = _any_of(available_baselines())
-    whole["$defs"]["Baselines"]["properties"]["further"]["items"] = items
+    schema_keys["$defs"]["Baselines"]["properties"]["further"]["items"] = items
     data = Data.extended().model_json_schema()
-    whole["$defs"] |= data.pop("$defs") | {"Data": data}
-    return whole
+    schema_keys["$defs"] |= data.pop("$defs") | {"Data": data}
+    return schema_keys
 
 
 def _any_of(classes: Mapping[str, type[Section]]) -> dict[str, Any]:
     """The schema of a key that names one of these classes."""
-    return {"anyOf": [_named(name, cls.model_json_schema()) for name, cls in classes.items()]}
+    return {"anyOf": [_with_name(name, cls.model_json_schema()) for name, cls in classes.items()]}
 
 
-def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
+def _with_name(name: str, model: dict[str, Any]) -> dict[str, Any]:
     """The schema of a class with the key that selects it."""
     if name == OWN:
         return model
-    given = {"const": name, "type": "string", "description": "This one."}
+    name_key = {"const": name, "type": "string", "description": "This one."}
     required = {} if name in (DEFAULT, DEFAULT_TASK) else {"required": ["name"]}
-    return model | {"properties": {"name": given, **model["properties"]}} | required
+    return model | {"properties": {"name": name_key, **model["properties"]}} | required
 
 
 def _text(text: str) -> str:
@@ -112,18 +115,18 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         yield _heading(path, (_text(type(block).__doc__ or "") if path else ""))
         yield _table(["key: default (allowed)", "meaning"], [_cells(block, key) for key in plain])
     for key in fields:
-        value, where = getattr(block, key), f"{path}.{key}".removeprefix(".")
+        value, place = getattr(block, key), f"{path}.{key}".removeprefix(".")
         if isinstance(value, TaskRules):
-            yield from _choices(where, {n: cls() for n, cls in available_tasks().items()})
+            yield from _choices(place, {n: cls() for n, cls in available_tasks().items()})
         elif isinstance(value, ModelRules):
-            shown = {n.replace(OWN, "module"): c for n, c in available_models().items()}
-            yield from _choices(where, {name: _example(cls) for name, cls in shown.items()})
-        elif where == "baselines.further":
-            yield from _choices(where, {n: _example(c) for n, c in available_baselines().items()})
+            models = {n.replace(OWN, "module"): c for n, c in available_models().items()}
+            yield from _choices(place, {name: _example(cls) for name, cls in models.items()})
+        elif place == "baselines.further":
+            yield from _choices(place, {n: _example(c) for n, c in available_baselines().items()})
         elif isinstance(value, Section):
-            yield from _reference(value, where)
+            yield from _reference(value, place)
         elif choices := sections_in(fields[key].annotation):
-            yield from _choices(where, dict(_selected(c) for c in choices))
+            yield from _choices(place, dict(_selected(c) for c in choices))
 
 
 def _selected(choice: type[Section]) -> tuple[str, Section]:
@@ -132,7 +135,7 @@ def _selected(choice: type[Section]) -> tuple[str, Section]:
     return get_args(selector.annotation)[0] if selector else "block", _example(choice)
 
 
-def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
+def _choices(path: str, blocks: dict[str, Section]) -> Iterator[str]:
     """One table of the keys of several blocks, of which a study selects one by its name. A key that
     is the same in several blocks has one row."""
     owners: dict[tuple[str, str], list[str]] = {}
@@ -140,7 +143,7 @@ def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
         for key in type(block).model_fields:
             if key != "name":
                 owners.setdefault(_cells(block, key), []).append(f"`{name}`")
-    yield _heading(where, GUIDES[where])
+    yield _heading(path, GUIDES[path])
     rows = [(key, ", ".join(names), meaning) for (key, meaning), names in owners.items()]
     yield _table(["key: default (allowed)", "of", "meaning"], rows)
 
@@ -185,8 +188,8 @@ def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
         options = [option for option in prop["anyOf"] if option.get("type") != "null"]
         return " or ".join(filter(None, (_allowed(choice, type_is_known) for choice in options)))
     if prop.get("type") == "array":
-        inside = _allowed(prop.get("items") or {}, type_is_known)
-        return inside if type_is_known else f"list of {inside}" if inside else "list"
+        item_text = _allowed(prop.get("items") or {}, type_is_known)
+        return item_text if type_is_known else f"list of {item_text}" if item_text else "list"
     kind = "" if type_is_known else str(prop.get("type", ""))
     low = prop.get("minimum", prop.get("exclusiveMinimum", 0))
     high = prop.get("maximum", prop.get("exclusiveMaximum", math.inf))

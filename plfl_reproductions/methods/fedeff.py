@@ -29,7 +29,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from plfl.base import Tensor
-from plfl.base.rounding import decimal, whole
+from plfl.base.rounding import decimal, snap_to_whole
 from plfl.config.rules import Sizes
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
@@ -96,10 +96,10 @@ class FedEff(FedOpt):
         links = (message + 4) * f.clock.down_seconds + message * f.clock.up_seconds
         if "U" not in self.schedule or not sigma.any():
             return f.everyone * 0 + math.floor(E)
-        T = math.ceil(whole(float(E) * sigma.mean() + links.mean()))
+        T = math.ceil(snap_to_whole(float(E) * sigma.mean() + links.mean()))
         pairs = zip((T - links).tolist(), sigma.tolist(), strict=True)
         # T does not limit a client whose steps take no time.
-        fitting = [math.floor(whole(free / s) if s else E) for free, s in pairs]
+        fitting = [math.floor(snap_to_whole(free / s) if s else E) for free, s in pairs]
         return f.everyone.new_tensor(fitting).clamp(min=1)
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:

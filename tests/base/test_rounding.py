@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.base.rounding import decimal, share_of, whole
+from plfl.base.rounding import decimal, share_of, snap_to_whole
 
 
 @given(st.integers(0, 2000), st.integers(0, 1000))
@@ -25,6 +25,6 @@ def test_a_float_is_the_decimal_that_it_prints_as() -> None:
 
 @given(st.integers(1, 10**12), st.integers(1, 10**4))
 def test_round_off_is_no_difference(number: int, parts: int) -> None:
-    assert whole(number / parts * parts) == number
-    assert whole(sum([0.1] * 10)) == 1
-    assert whole(number + 0.25) == number + 0.25 or number > 2.5e8
+    assert snap_to_whole(number / parts * parts) == number
+    assert snap_to_whole(sum([0.1] * 10)) == 1
+    assert snap_to_whole(number + 0.25) == number + 0.25 or number > 2.5e8
