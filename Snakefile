@@ -16,6 +16,7 @@ from plfl.base.errors import PlflError
 from plfl.study import Study
 from plfl.config.messages import read
 from plfl.pipeline import screen
+from plfl.pipeline.damage import remove_damaged
 from plfl.pipeline.jobs import announce, claim
 
 min_version("9.8")
@@ -43,6 +44,8 @@ try:
 except PlflError as error:
     raise WorkflowError(str(error)) from None
 screen.complete(lambda: announce(study))
+if workflow.is_main_process and not workflow.output_settings.dryrun:
+    screen.say(remove_damaged(study))
 
 # A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
 # that differ in no axis of the data share their datasets.

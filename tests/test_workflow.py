@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -219,6 +221,33 @@ def test_a_change_runs_what_depends_on_it(project, block, key, value, rules):
     jobs = project.jobs().keys()
     assert jobs - SHOWN == rules - SHOWN
     assert ("collect" in jobs) == ("collect" in rules)
+
+
+def test_what_was_cut_or_changed_is_made_again(project: Project) -> None:
+    patterns = ("cells/*.parquet", "*.parquet", "summary.csv", "study.json", "SHA256SUMS")
+    files = [path for pattern in patterns for path in project.results.glob(pattern)]
+    tables = {path: path.read_bytes() for path in files}
+    changed, cut = sorted(project.results.glob("cells/North-P[12]-*-fedyogi-10.parquet"))
+    better = pq.read_table(changed)
+    better = better.set_column(
+        better.column_names.index("mase"), "mase", pc.multiply(better["mase"], 0.1)
+    )
+    changed.unlink()
+    pq.write_table(better, changed)
+    content = cut.read_bytes()
+    for path in [cut, *project.results.glob("trained/*.parquet")]:  # elsewhere one file
+        if path.read_bytes() == content:
+            os.truncate(path, 1000)
+    os.truncate(project.results / "records.parquet", 1000)
+    summary = project.results / "summary.csv"
+    summary.write_text(summary.read_text().replace("0", "1"))
+    status, said = project.snakemake(*(str(path.relative_to(project.folder)) for path in tables))
+    assert status == 0, said
+    assert {path: path.read_bytes() for path in tables} == tables
+    assert re.search(f"{changed.name}: it has changed .* and 1 more: removed", said)
+    logs = {path.stem: path.read_text() for path in project.results.glob("logs/train/*.log")}
+    again = {name for name, log in logs.items() if "; the cell is trained again" in log}
+    assert again == {"North-P2"}, "of P1, there was a whole copy"
 
 
 def test_only_new_cells_are_trained_and_models_of_a_new_best_cell_are_made_again(project):

@@ -5,16 +5,19 @@ grid has one more optimiser. Copies, named by a digest of everything that determ
 are kept beside them.
 """
 
+import logging
 import os
 import shutil
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from plfl.base.errors import ResultsError
-from plfl.base.files import atomic, sha256, write_text
+from plfl.base.files import atomic
+from plfl.results.checksums import fault_of
 from plfl.results.records import CellResult, Files, Models, read_models, write_models
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,15 @@ class CellCache:
     folder: Path
 
     def get(self, digest: str, files: Files) -> bool:
-        """Copy the files of a cell to where they are wanted; False if it has not been trained."""
+        """Copy the files of a cell to where they are wanted; False if it has not been trained, or
+        if a file is damaged."""
         kept = self._files(digest)
-        try:
-            whole = self._seal(digest).read_text(encoding="utf-8") == _sums(kept)
-        except (OSError, ValueError):
+        if not all(path.is_file() for path in kept):
             return False
-        if not whole:  # a fault of the disk
-            return False
+        for path in kept:
+            if fault := fault_of(path):
+                log.warning("%s: %s; the cell is trained again", path, fault)
+                return False
         for source, target in zip(kept, files, strict=True):
             _link(source, target)
         return True
@@ -43,7 +47,6 @@ class CellCache:
         result.write(kept, digest)
         for source, target in zip(kept, files, strict=True):
             _link(source, target)
-        write_text(self._seal(digest), _sums(kept))
 
     def put_models(self, digest: str, models: Models) -> None:
         """Write the models of a finished cell."""
@@ -61,14 +64,6 @@ class CellCache:
 
     def _files(self, digest: str) -> Files:
         return Files.of(self.folder, digest)
-
-    def _seal(self, digest: str) -> Path:
-        """The file that marks an entry as complete: written last, with digests of the others."""
-        return self.folder / f"{digest}.sha256"
-
-
-def _sums(files: Iterable[Path]) -> str:
-    return "".join(f"{sha256(file)}  {file.name}\n" for file in files)
 
 
 def _link(source: Path, target: Path) -> None:

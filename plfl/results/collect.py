@@ -19,6 +19,7 @@ from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import known
 from plfl.data.sources import read_receipt
 from plfl.results import comparisons
+from plfl.results.checksums import write_sums
 from plfl.results.contest import Variant
 from plfl.results.records import (
     CELL,
@@ -116,6 +117,7 @@ def collect(
     if study.task.forecasts:
         whole = comparisons.table(study, [Variant("", {}, Tables(folder))])
         write_csv(whole, folder / comparisons.FILE)
+    write_sums(folder)
 
 
 def conclude(

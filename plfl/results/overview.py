@@ -24,6 +24,7 @@ from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
+from plfl.results.checksums import write_sums
 from plfl.results.comparisons import FILE, ORIGINS, duel, lead, places, read, table
 from plfl.results.contest import Contender, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
@@ -65,6 +66,7 @@ def gather(
         for name, table in compare(study, variants).items():
             write_csv(table, folder / name)
     write_about(folder, git, {}, {"study": study.description(), "variants": study.places})
+    write_sums(folder)
 
 
 def best_cells(variant: Variant) -> pd.DataFrame:

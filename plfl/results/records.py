@@ -53,6 +53,7 @@ from pydantic import BaseModel, Field
 from plfl import __version__
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, write_text
+from plfl.results import checksums
 from plfl.study import FORMAT
 
 Model = Literal["local", "global"]
@@ -75,6 +76,8 @@ REMEDY = "delete it and run the study again"
 """The remedy for a damaged file of the results: delete it. Otherwise it is not made again, because
 it is newer than the files that it is made from."""
 _DIGEST = b"plfl.cell"
+_OPTIONS = {"compression": "zstd", "write_page_checksum": True}
+"""How Parquet files are written. Pages have a checksum, too, for readers of a part."""
 GROUP = 1 << 17
 """Minimum number of rows per row group of a joined table. Readers of a few cells read only a few
 groups; a small table is one group."""
@@ -135,19 +138,24 @@ class CellResult:
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
-    """Write a table as Parquet, with the digest of its cell in the metadata."""
+    """Write a table as Parquet, with its checksum and the digest of its cell in the metadata."""
     arrow = pa.Table.from_pandas(table, preserve_index=False)
-    marked = arrow.replace_schema_metadata(
-        {**(arrow.schema.metadata or {}), _DIGEST: digest.encode()}
-    )
+    write_arrow(arrow, path, {_DIGEST: digest.encode()})
+
+
+def write_arrow(table: pa.Table, path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
+    """Write a table of Arrow as Parquet, with its checksum and further metadata."""
+    marks = {**(table.schema.metadata or {}), **(metadata or {}), checksums.KEY: checksums.BLANK}
     with atomic(path) as temporary:
-        pq.write_table(marked, temporary, compression="zstd", write_page_checksum=True)
+        pq.write_table(table.replace_schema_metadata(marks), temporary, **_OPTIONS)
+        checksums.seal(temporary)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a table that `write_table` wrote, and verify its checksums; ResultsError if it is
-    missing or damaged."""
+def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
+    """Read a table that `write_table` wrote, and verify its checksum, if it has one or has to be
+    `sealed`; ResultsError if it is missing or damaged."""
     try:
+        checksums.verify(path, needed=sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
     except DAMAGE as error:
         raise unreadable(path, error) from None
@@ -161,25 +169,28 @@ def join_tables(
 ) -> None:
     """Concatenate the tables at `paths` into the table `out`, in groups of whole tables, of which
     only one is in memory at a time; `show` is called with each group. Columns that a table lacks
-    are null in its rows. The `marks` of each table, if any, become its first columns."""
+    are null in its rows. The `marks` of each table, if any, become its first columns. ResultsError
+    if a table has changed since it was written."""
     schemas = [schema(path).remove_metadata() for path in paths]
     columns = [pa.field(name, pa.string()) for name in (marks[0] if marks else ())]
-    joined = pa.schema([*columns, *pa.unify_schemas(schemas, promote_options="permissive")])
-    options = {"compression": "zstd", "write_page_checksum": True}
-    with atomic(out) as temporary, pq.ParquetWriter(temporary, joined, **options) as writer:
-        for group in _groups(paths, marks or [{}] * len(paths)):
-            show(group)
-            whole = group.reindex(columns=joined.names)
-            writer.write_table(
-                pa.Table.from_pandas(whole, joined, preserve_index=False),
-                row_group_size=max(1, len(group)),
-            )
+    fields = [*columns, *pa.unify_schemas(schemas, promote_options="permissive")]
+    joined = pa.schema(fields, {checksums.KEY: checksums.BLANK})
+    with atomic(out) as temporary:
+        with pq.ParquetWriter(temporary, joined, **_OPTIONS) as writer:
+            for group in _groups(paths, marks or [{}] * len(paths)):
+                show(group)
+                whole = group.reindex(columns=joined.names)
+                writer.write_table(
+                    pa.Table.from_pandas(whole, joined, preserve_index=False),
+                    row_group_size=max(1, len(group)),
+                )
+        checksums.seal(temporary)
 
 
 def _groups(paths: Sequence[Path], marks: Sequence[Mapping[str, str]]) -> Iterator[pd.DataFrame]:
     waiting: list[pd.DataFrame] = []
     for path, columns in zip(paths, marks, strict=True):
-        waiting.append(read_table(path).assign(**columns))
+        waiting.append(read_table(path, sealed=True).assign(**columns))
         if sum(map(len, waiting)) >= GROUP:
             yield pd.concat(waiting, ignore_index=True)
             waiting = []

@@ -76,9 +76,23 @@ def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "damage", ["3-0.safetensors", "3.parquet", "state.json", "another form", "key", "absent"]
-)
+FILES = ("3-0.safetensors", "3.parquet", "state.json")
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 0.99])
+@pytest.mark.parametrize("name", FILES)
+def test_a_checkpoint_that_was_cut_is_not_used(name, length, tmp_path, caplog):
+    study = tiny.study(federation={"rounds": 5})
+    interrupted(study, DATASET, tmp_path, after=4)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: int(length * len(content))])
+    rounds: list[int] = []
+    train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, "job", 0))
+    assert rounds == [1, 2, 3, 4, 5]
+    assert "is damaged" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [*FILES, "another form", "key", "absent"])
 def test_a_checkpoint_that_does_not_fit_is_not_used(damage, tmp_path, caplog):
     study = tiny.study(federation={"rounds": 5})
     interrupted(study, DATASET, tmp_path, after=4)

@@ -23,6 +23,7 @@ TABLES = {
     "clients": local(f"{RESULTS}/clients.parquet"),
     "summary": local(f"{RESULTS}/summary.csv"),
     "about": local(f"{RESULTS}/study.json"),
+    "sums": local(f"{RESULTS}/SHA256SUMS"),
 }
 
 

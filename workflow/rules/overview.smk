@@ -5,6 +5,7 @@ OVERVIEW = {
     "best": local(f"{study.results}/best.csv"),
     "comparisons": local(f"{study.results}/comparisons.csv"),
     "about": local(f"{study.results}/study.json"),
+    "sums": local(f"{study.results}/SHA256SUMS"),
     "page": local(f"{study.results}/index.html"),
     **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn},
     **{k: local(f"{study.results}/{file}") for k, file in REPORTING.further.items()},

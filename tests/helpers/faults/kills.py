@@ -97,8 +97,9 @@ class Study(Project):
 
 def finished(results: Path) -> Trained:
     """The cells that are finished."""
-    files = [seal.with_suffix(".parquet") for seal in results.glob("trained/[!.]*.sha256")]
-    return {file.stem: file.stat().st_ino for file in files}
+    last = ".errors.parquet"  # of the files of a cell, the one that is written last
+    names = [path.name.removesuffix(last) for path in results.glob(f"trained/[!.]*{last}")]
+    return {name: (results / "trained" / f"{name}.parquet").stat().st_ino for name in names}
 
 
 def leftovers(folder: Path) -> list[Path]:

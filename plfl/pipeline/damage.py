@@ -1,0 +1,59 @@
+"""Damaged files of a study: removed before Snakemake plans its jobs, so that it makes them again.
+
+Snakemake looks at times only: a file that was cut or changed counts as made. Finished cells of the
+same training are not trained again, because `plfl.experiments.cell_cache` has whole copies.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from plfl.base.errors import PlflError
+from plfl.base.files import hold
+from plfl.base.text import some
+from plfl.data.sources import read_receipt
+from plfl.results.checksums import SUMS, changed_tables, fault_of
+from plfl.study import Study
+
+
+def remove_damaged(study: Study) -> str:
+    """Remove the damaged files of a study, with the `SHA256SUMS` beside a damaged table; return a
+    message about them, empty without any. While another process runs the study, nothing happens."""
+    if not study.results.is_dir():
+        return ""
+    try:
+        lock = hold(study.results / ".lock", busy="another process is running this study")
+    except PlflError:
+        return ""
+    faults = dict(_faults(study))
+    for path in faults:
+        path.unlink(missing_ok=True)
+    lock.release()
+    told = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
+    return f"{some(told, 3)}: removed, to be made again" if told else ""
+
+
+def _faults(study: Study) -> Iterator[tuple[Path, str]]:
+    """The damaged files of a study, and what is wrong with each."""
+    inputs = {study.results / folder for folder in study.inputs.values()}
+    results = {study.results, *(variant.results for variant in study.variants.values())}
+    tables = [path for folder in sorted(inputs) for path in folder.glob("baselines/*.parquet")]
+    tables += [path for folder in sorted(results) for path in folder.glob("cells/*.parquet")]
+    for path in tables:
+        if fault := fault_of(path):
+            yield path, fault
+    for folder in sorted(inputs):
+        for path in folder.glob("data/*.npz"):
+            try:
+                ZipFile(path).close()
+            except (OSError, BadZipFile) as error:
+                yield path, f"it is damaged ({error})"
+        for path in folder.glob("data/*.files.json"):
+            try:
+                read_receipt(path)
+            except PlflError:
+                yield path, "it is damaged"
+    for folder in sorted(results):
+        for path in changed_tables(folder):
+            yield path, "it has changed since it was written"
+            yield folder / SUMS, ""
