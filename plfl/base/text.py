@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 def list_names(names: Sequence[str], limit: int) -> str:
     """The first names, and how many more there are.
 
-    >>> some(["a", "b", "c"], 2)
+    >>> list_names(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
     remainder = f" and {len(names) - limit} more" if len(names) > limit else ""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.config.sections import Simulation
 from plfl.config.speeds import OfClients
 from plfl.federated.channel import Traffic
@@ -148,7 +148,7 @@ def _list_speeds(key: str, speeds: OfClients, names: Sequence[str]) -> list[floa
             missing = [name for name in names if name not in speeds]
             if not missing:
                 return [speeds[name] for name in names]
-            problem = f"has no speed of {some(missing, 3)}; add it"
+            problem = f"has no speed of {list_names(missing, 3)}; add it"
         case _:
             return [speeds] * len(names)
     raise ConfigError(f"federation.simulation.{key}", [problem])

@@ -10,7 +10,7 @@ from zipfile import BadZipFile, ZipFile
 
 from plfl.base.errors import PlflError
 from plfl.base.files import hold
-from plfl.base.text import some
+from plfl.base.text import list_names
 from plfl.data.sources import read_receipt
 from plfl.results.checksums import SUMS, changed_tables, fault_of
 from plfl.study import Study
@@ -30,7 +30,7 @@ def remove_damaged(study: Study) -> str:
         path.unlink(missing_ok=True)
     lock.release()
     told = [f"{path}: {fault}" for path, fault in faults.items() if path.name != SUMS]
-    return f"{some(told, 3)}: removed, to be made again" if told else ""
+    return f"{list_names(told, 3)}: removed, to be made again" if told else ""
 
 
 def _faults(study: Study) -> Iterator[tuple[Path, str]]:
