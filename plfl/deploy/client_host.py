@@ -6,9 +6,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import ssl
 import threading
 import time
 from contextlib import suppress
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
 
 log = logging.getLogger(__name__)
 
+ANSWER = 10.0
+"""Seconds within which a server has to tell its time."""
 OWNERS = "series.parquet"
 """Optional file of a client's folder, provided by its owner: the series to use."""
 
@@ -52,7 +58,7 @@ def attend(
     """Run a client until it is stopped: answer the messages that its SuperNode receives.
 
     A SuperNode that ends is restarted, unless the connection cannot succeed: the server has refused
-    it, or has another certificate than that of `keys`, for `retry_seconds` seconds.
+    it, or has another certificate than that of `keys` or another time, for `retry_seconds` seconds.
 
     Raises:
         PlflError: the server is not trusted or refuses this client, another client uses the folder,
@@ -63,13 +69,14 @@ def attend(
     private_folder(folder)
     link, seal = flower.Link(address, keys.certificate), keys.seal()
     problems: list[PlflError] = []
+    is_over = threading.Event()
 
     def supervise() -> None:
         try:
-            _run_supernode(processes, link, folder, keys, retry_seconds)
+            _run_supernode(processes, link, folder, keys, retry_seconds, is_over)
         except PlflError as error:
             problems.append(error)
-        os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     with (
         ending_in_order(),
@@ -80,7 +87,8 @@ def attend(
             study, cell, building, series(study, cell, building, folder), folder
         )
         with listen(folder) as listener:
-            threading.Thread(target=supervise, daemon=True).start()
+            supervisor = threading.Thread(target=supervise, daemon=True)
+            supervisor.start()
             try:
                 while True:
                     # A relay may end before it gets its answer; the server then asks again.
@@ -90,6 +98,10 @@ def attend(
                 if not problems:
                     raise
                 raise PlflError(f"client {building}: {problems[0]}") from None
+            finally:
+                # Before the processes end, so that it does not start them again.
+                is_over.set()
+                supervisor.join()
 
 
 def _answer(client: DeployedClient, data: bytes, seal: Seal) -> bytes:
@@ -107,15 +119,16 @@ def _run_supernode(
     folder: Path,
     keys: ClientKeys,
     retry_seconds: float,
+    is_over: threading.Event,
 ) -> None:
-    """Run a SuperNode and its SuperExec, and restart them.
+    """Run a SuperNode and its SuperExec, and restart them, until `is_over`.
 
     Raises:
         PlflError: the connection to the server cannot succeed.
     """
     secret, environment = new_secret(folder), flower.environment(folder / "flower")
-    accepted = time.monotonic()
-    while True:
+    accepted, is_told = time.monotonic(), False
+    while not is_over.is_set():
         begun = time.monotonic()
         local = flower.Link(f"127.0.0.1:{free_port()}")
         commands = {
@@ -124,19 +137,50 @@ def _run_supernode(
         }
         started = [processes.start(name, commands[name], environment) for name in commands]
         while all(process.poll() is None for process in started):
-            time.sleep(PAUSE)
+            if is_over.wait(PAUSE):
+                return
         output = processes.tail("supernode", 20) if started[0].poll() == 1 else ""
         processes.stop(*commands)
-        if not flower.REFUSED.search(output):
-            accepted = time.monotonic()
-        elif begun - accepted > retry_seconds:
-            raise PlflError(
+        reason = _wrong_clock(link)
+        if not reason and flower.REFUSED.search(output):
+            reason = (
                 f"the server at {link.address} refuses it: it does not know the client's key or "
                 f"another process uses this key, or it has another certificate than {link.trusted} "
-                "or another address than that has; copy both folders that the same `plfl deploy "
-                f"keys` created, with the address as --host. See {processes.log('supernode')}"
+                "or another address than that has, or this machine's clock is wrong by a day or "
+                "more; copy both folders that the same `plfl deploy keys` created, with the "
+                f"address as --host. See {processes.log('supernode')}"
             )
-        time.sleep(1)
+        if not reason:
+            accepted, is_told = time.monotonic(), False
+        elif begun - accepted > retry_seconds:
+            raise PlflError(reason)
+        elif not is_told:
+            log.warning("%s; trying again for %.0f s", reason, retry_seconds)
+            is_told = True
+        is_over.wait(1)
+
+
+def _wrong_clock(link: flower.Link) -> str:
+    """What to do about the clock of this machine, if the server refuses messages with its time;
+    empty if it does not, or cannot be asked."""
+    host, _, port = link.address.rpartition(":")
+    trusted = ssl.create_default_context(cafile=link.trusted)
+    server = HTTPSConnection(host.strip("[]"), int(port), timeout=ANSWER, context=trusted)
+    try:
+        server.request("GET", "/")
+        stamp = server.getresponse().getheader("date", "")
+        ahead = round(time.time() - parsedate_to_datetime(stamp).timestamp())
+    except (OSError, HTTPException, ValueError):
+        return ""
+    finally:
+        server.close()
+    if flower.MOST_BEHIND <= ahead <= flower.MOST_AHEAD:
+        return ""
+    difference = f"{timedelta(seconds=abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
+    return (
+        f"the clock of this machine is {difference} that of the server at {link.address}, which "
+        "refuses such messages; set the clock, such as with NTP"
+    )
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:

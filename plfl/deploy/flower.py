@@ -47,6 +47,8 @@ TIMEOUT = 300.0
 """Seconds within which a command of Flower has to end."""
 REFUSED = re.compile(r"\[code: (2001|2004)\]|CERTIFICATE_VERIFY_FAILED")
 """Output of a SuperNode that the server refuses, or that refuses the server."""
+MOST_AHEAD, MOST_BEHIND = 5, -305
+"""Seconds by which the clock of a SuperNode may be ahead of that of the SuperLink, or behind."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 

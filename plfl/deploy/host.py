@@ -93,8 +93,9 @@ class Processes:
             )
 
     def stop(self, *names: str) -> None:
-        """End processes and all processes that they started: by request, then by force."""
-        chosen = [self.running.pop(name) for name in names]
+        """End processes and all processes that they started: by request, then by force. Those that
+        have been ended are left out."""
+        chosen = [self.running.pop(name) for name in names if name in self.running]
         for process in chosen:
             _signal(process, signal.SIGTERM)
         end = time.monotonic() + self.grace

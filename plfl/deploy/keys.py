@@ -213,8 +213,8 @@ def _certificate(key: ec.EllipticCurvePrivateKey, names: Iterable[x509.GeneralNa
     now = datetime.now(UTC)
     builder = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        # The clocks of hosts differ.
-        .not_valid_before(now - timedelta(hours=1))
+        # The clocks of hosts differ. A client tells by how much, if it can reach the server.
+        .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + LIFE)
         .add_extension(x509.BasicConstraints(True, path_length=0), True)
         .add_extension(usage, True)

@@ -1,8 +1,10 @@
 """The real thing, small: SuperLink, SuperNodes, workers and relays as processes."""
 
 import itertools
+import os
 import re
 import shutil
+import signal
 import ssl
 import sys
 from http.client import HTTPSConnection
@@ -21,6 +23,7 @@ from plfl.deploy.server_host import running_superlink
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
+SHIFTED = ROOT / "tests" / "helpers" / "shifted_clock"
 LIMIT = 900
 """Seconds that no machine needs, however busy it is."""
 NAME = "9360001"
@@ -36,6 +39,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     keys.make(tmp_path / "keys", [NAME, "9360002"])
     keys.make(tmp_path / "other", [NAME])
     own, misled = (tmp_path / folder / "clients" / NAME for folder in ("keys", "other"))
+    second = own.with_name("9360002")
     stranger = tmp_path / "stranger"
     shutil.copytree(own, stranger)
     shutil.copy(misled / "client.key", stranger / "client.key")
@@ -46,17 +50,30 @@ def test_who_has_no_right_gets_nothing(tmp_path):
         running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys, 1) as server,
         Processes(tmp_path / "logs", 3 * GRACE) as processes,
     ):
-        for name, folder in {"misled": misled, "stranger": stranger}.items():
+        shifted = dict(os.environ, SHIFT="-7200", PYTHONPATH=f"{SHIFTED}{os.pathsep}{ROOT}")
+        hosts = {"misled": misled, "stranger": stranger, "late": own, "honest": second}
+        for name, folder in hosts.items():
             command = [sys.executable, "-m", "plfl", "deploy", "client", "--config", "study.yaml"]
-            command += ["--building", NAME, "--server", f"127.0.0.1:{port}"]
+            command += ["--building", folder.name if name == "honest" else NAME]
+            command += ["--server", f"127.0.0.1:{port}", "--retry-seconds", "1"]
             command += ["--keys", str(folder), "--folder", str(tmp_path / f"folder-{name}")]
-            processes.start(name, [*command, "--retry-seconds", "1"], folder=tmp_path)
+            clock = shifted if name == "late" else None
+            processes.start(name, command, clock, folder=tmp_path)
         link = flower.Link(f"127.0.0.1:{port}", own / "server.crt")
         local = flower.Link(f"127.0.0.1:{free_port()}")
         keyless = flower.supernode(link, local, new_secret(tmp_path), tmp_path)
         processes.start("keyless", keyless, flower.environment(tmp_path / "keyless"))
-        codes = {name: process.wait(LIMIT) for name, process in processes.running.items()}
-        assert codes == {"misled": 2, "stranger": 2, "keyless": 1}
+        honest = processes.running["honest"]
+        ending = {n: process for n, process in processes.running.items() if process != honest}
+        codes = {name: process.wait(LIMIT) for name, process in ending.items()}
+        assert codes == {"misled": 2, "stranger": 2, "keyless": 1, "late": 2}
+        assert re.fullmatch(
+            rf"the clock of this machine is (2:00:0\d|1:59:5\d) behind .*; trying again for 1 s\n"
+            rf"plfl: client {NAME}: the clock .* set the clock, .*",
+            processes.tail("late"),
+        )
+        processes.stop("honest")
+        assert (honest.returncode, processes.tail("honest")) == (128 + signal.SIGTERM, "")
         for name in ("misled", "stranger"):
             assert f"client {NAME}: the server" in processes.tail(name)
             assert "refuses it" in processes.tail(name)
@@ -74,8 +91,8 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             parts, size = itertools.repeat(bytes(1 << 20), 200), {"Content-Length": str(200 << 20)}
             connection.request("POST", "/v1/fleet/activate-node", parts, size)
         connection.close()
-        second = running_superlink(tmp_path / "second", "127.0.0.1", port, server_keys, 1)
-        with naming(PlflError, f":{port}: cannot listen there", "--port"), second:
+        again = running_superlink(tmp_path / "again", "127.0.0.1", port, server_keys, 1)
+        with naming(PlflError, f":{port}: cannot listen there", "--port"), again:
             pass
     assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
 
