@@ -49,6 +49,12 @@ LIFE = timedelta(days=3650)
 """Validity of certificates."""
 NONCE = 12
 """Bytes of the random number at the start of a sealed message."""
+LONGEST_NAME = 200
+"""Most bytes of a client's name."""
+LONGEST_SHOWN = 40
+"""Characters of a wrong name in a message."""
+PATTERNS = "*?[]"
+"""Characters by which a shell finds files."""
 ALWAYS = ("localhost", "127.0.0.1")
 """Names in every server's certificate, used by the processes on its own host."""
 
@@ -169,9 +175,9 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
     """
     server = folder / "server"
     made = [] if (server / SERVER_KEY).exists() and not hosts else [server]
+    clients = [*dict.fromkeys(clients)]
     for name in clients:
-        if name in ("", "..") or Path(name).name != name:
-            raise PlflError(f"--client {name!r}: give a name, not a path")
+        _check_name(name)
         made.append(folder / "clients" / name)
     names = [_alternative(host) for host in (*ALWAYS, *hosts)]
     if existing := [str(path) for path in made if path.exists()]:
@@ -192,6 +198,26 @@ def make(folder: Path, clients: Sequence[str], hosts: Sequence[str] = ()) -> lis
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         _write(server / "clients" / f"{name}.pub", public + b"\n")
     return made
+
+
+def _check_name(name: str) -> None:
+    """Check that a client's name can be that of a file everywhere, and an option of Flower."""
+    if name in ("", ".", "..") or "/" in name or "\\" in name:
+        raise PlflError(f"--client {name[:LONGEST_SHOWN]!r}: give a name, not a path")
+    problem = ""
+    if not name.isprintable():
+        problem = "it has characters that cannot be printed"
+    elif found := sorted({*name} & {*PATTERNS}):
+        problem = f"it has {' '.join(found)}, which stand for other characters in a shell"
+    elif name[0] in "-. " or name[-1] in ". ":
+        problem = f"it begins or ends with {name[0] if name[0] in '-. ' else name[-1]!r}"
+    elif (size := len(name.encode())) > LONGEST_NAME:
+        problem = f"it has {size} bytes, and may have {LONGEST_NAME}"
+    if problem:
+        raise PlflError(
+            f"--client {name[:LONGEST_SHOWN]!r}: {problem}; give another name, such as letters and "
+            "digits"
+        )
 
 
 def _check(folder: Path, key: str, option: str) -> None:
@@ -228,8 +254,10 @@ def _alternative(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        if not re.fullmatch(r"[A-Za-z0-9.-]+", host):
-            raise PlflError(f"--host {host!r}: give a name or an address, without a port") from None
+        if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", host):
+            raise PlflError(
+                f"--host {host[:LONGEST_SHOWN]!r}: give a name or an address, without a port"
+            ) from None
         return x509.DNSName(host)
 
 

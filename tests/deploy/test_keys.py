@@ -74,14 +74,31 @@ def test_what_others_can_read_is_refused(folder, path, load):
 @pytest.mark.parametrize(
     ("clients", "hosts", "problem"),
     [
-        *(([name], [], "not a path") for name in ("", "..", "a/b", "/a")),
-        *(([], [host], "without a port") for host in ("10.1.2.3:8000", "höst", "a b", "")),
+        *(([name], [], "not a path") for name in ("", ".", "..", "a/b", "/a", "a\\b")),
+        *(([name], [], "cannot be printed") for name in ("a\nb", "a\0", "\x1b[2J", "a\ud800")),
+        *(([name], [], "in a shell") for name in ("*", "a?", "[a]")),
+        *(([name], [], "begins or ends with") for name in ("-a", ".a", " a", "a ", "a.")),
+        *(([name], [], "bytes, and may have 200") for name in ("a" * 300, "ä" * 101)),
+        (["a", "b\n"], [], "cannot be printed"),
+        *(
+            ([], [host], "without a port")
+            for host in ("10.1.2.3:8000", "höst", "a b", "", "a" * 300)
+        ),
     ],
 )
-def test_a_name_is_no_path_and_a_host_has_no_port(tmp_path, clients, hosts, problem):
-    with pytest.raises(PlflError, match=problem):
+def test_impossible_names_are_refused_and_nothing_is_written(tmp_path, clients, hosts, problem):
+    with pytest.raises(PlflError, match=problem) as caught:
         make(tmp_path, clients, hosts)
+    assert len(str(caught.value)) < 200
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a" * 200, "Zähler 1 (Süd)", "a.pub", "9360001"])
+def test_other_names_find_their_keys(tmp_path, name):
+    make(tmp_path, [name, name])
+    assert [*ServerKeys(tmp_path / "server").clients] == [name]
+    server, client = ServerKeys(tmp_path / "server").seals()[name], tmp_path / "clients" / name
+    assert server.open(ClientKeys(client).seal().close(b"answer")) == b"answer"
 
 
 def test_a_client_accepts_this_server_at_its_addresses_alone(folder, tmp_path):
