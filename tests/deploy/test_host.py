@@ -73,7 +73,8 @@ def test_files_are_for_their_user_alone(tmp_path):
     for name in NAMES:
         (folder,) = (tmp_path / name).glob("*/")
         kept = {path.name for path in folder.iterdir()}
-        assert kept == {f"{part}.safetensors" for part in ("limits", "model", "round-1", "round-2")}
+        arrays = {f"{part}.safetensors" for part in ("limits", "model", "round-1", "round-2")}
+        assert kept == {*arrays, "answered.txt"}
         paths = [tmp_path / name, *(tmp_path / name).rglob("*")]
         assert {oct(p.stat().st_mode & 0o777) for p in paths if p.is_file()} == {"0o600"}
         assert {oct(p.stat().st_mode & 0o777) for p in paths if p.is_dir()} == {"0o700"}

@@ -2,11 +2,13 @@
 
 The client saves its state after each round in which it trains. A message names the round from which
 the client continues: the last one whose answer the server received. A lost answer therefore has no
-effect, and a round that is requested again gives the same bits.
+effect, and a round that is requested again gives the same bits. Only the server can request it: a
+message that someone else sends once more is refused, whenever it was first sent.
 """
 
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +56,8 @@ Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
 """The facts and the arrays of an answer; `DeployedClient.answer` adds the number of the message."""
 MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
+ANSWERED = "answered.txt"
+"""File of a client's run: the numbers of the messages that changed its state, one on each line."""
 LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
 
@@ -118,6 +122,7 @@ class DeployedClient:
         if self._latest.exists():
             run, epoch = json.loads(self._latest.read_text(encoding="utf-8"))
             self._run = (run, epoch)
+        self._answered = self._numbers_answered()
         self._f: Federation | None = None
         self._round = 0
         self._limits: Limits | None = None
@@ -138,6 +143,8 @@ class DeployedClient:
             if kind not in kinds:
                 raise MessageError(f"unknown kind of message {kind!r}")
             self._admit(message.about)
+            if kind in ("train", "evaluate"):
+                self._answer_once(str(message.about["request"]))
             facts, arrays = kinds[kind](message)
             about = {"request": message.about["request"], "name": self.name}
             return Message(about | facts, arrays).pack()
@@ -165,8 +172,24 @@ class DeployedClient:
                 self._f = self._trainer = self._limits = None
             private_folder(self.folder / run[0])
             self._run = run
+            self._answered = self._numbers_answered()
             with private(self._latest) as temporary:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
+
+    def _answer_once(self, number: str) -> None:
+        """Refuse a message if one of this number was answered before, also by another process."""
+        if number in self._answered:
+            raise MessageError("it was answered before")
+        if not re.fullmatch(r"[0-9a-f]{16}", number):
+            raise MessageError(f"{number!r} is not the number of a message")
+        self._answered.add(number)
+        with open(self._answered_file, "a", opener=partial(os.open, mode=0o600)) as file:
+            file.write(f"{number}\n")
+
+    def _numbers_answered(self) -> set[str]:
+        """The numbers of the messages of the run that have been answered."""
+        path = self._answered_file
+        return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
 
     def _join(self, message: Message) -> Reply:
         dataset = windows_of(self.study, self.windows).refit()
@@ -308,6 +331,10 @@ class DeployedClient:
     @property
     def _latest(self) -> Path:
         return self.folder / LATEST
+
+    @property
+    def _answered_file(self) -> Path:
+        return self.folder / self._run[0] / ANSWERED
 
     @property
     def _limits_file(self) -> Path:

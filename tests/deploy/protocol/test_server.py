@@ -151,6 +151,37 @@ def test_a_mean_over_all_does_without_who_has_not_joined(method, mean, own, tmp_
     torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_message_that_is_sent_again_changes_nothing(tmp_path, restarts):
+    """After round 4, all messages so far reach a client once more, from whoever kept them."""
+    of = study(grid={"method": ["scaffold"]}, federation=FEDERATION | {"evaluate_every": 1})
+    deployed, sent = Deployment(of, by_split(of)["P2"], tmp_path), []
+
+    def keep(name, message, answer):
+        if name == "101" and message.about["kind"] != "join":
+            sent.append(message.pack())
+        return answer
+
+    def files():
+        found = (tmp_path / "101").rglob("*")
+        return {path: path.read_bytes() for path in found if path.is_file()}
+
+    def send_again(summary):
+        if summary.t == 4:
+            if restarts:
+                deployed.loopback.clients["101"] = deployed.client("101")
+            client, before = deployed.loopback.clients["101"], files()
+            errors = [Message.unpack(client.answer(data)).about["error"] for data in sent]
+            assert len(errors) == 8
+            assert all("answered before" in error for error in errors)
+            assert files() == before
+
+    deployed.loopback.forged = keep
+    records = deployed.run(send_again)
+    assert took_parts(deployed)[-1] == (5, NAMES)
+    pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
+
+
 def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     client = deployed.loopback.clients["101"]
     about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
