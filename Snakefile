@@ -9,7 +9,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from plfl.base.errors import PlflError
@@ -17,7 +16,7 @@ from plfl.study import Study
 from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.damage import remove_damaged
-from plfl.pipeline.jobs import announce, claim
+from plfl.pipeline.jobs import announce, claim, warn_of_replacement
 
 min_version("9.8")
 
@@ -29,9 +28,12 @@ if not workflow.configfiles:
 
 
 if len(workflow.configfiles) > 1:
-    raise WorkflowError(
-        f"a study is one file, but --configfile lists {len(workflow.configfiles)}: "
-        f"{', '.join(map(str, workflow.configfiles))}; list one"
+    listed = ", ".join(map(str, workflow.configfiles))
+    raise screen.refused(
+        PlflError(
+            f"a study is one file, but --configfile lists {len(workflow.configfiles)}: {listed}; "
+            "list one"
+        )
     )
 
 try:
@@ -42,7 +44,7 @@ try:
     if study.plugins:  # relative to the working directory, which jobs know
         config["plugins"] = list(map(str, study.plugins))
 except PlflError as error:
-    raise WorkflowError(str(error)) from None
+    raise screen.refused(error) from None
 screen.complete(lambda: announce(study))
 if workflow.is_main_process and not workflow.output_settings.dryrun:
     screen.say(remove_damaged(study))
@@ -122,7 +124,8 @@ onstart:
         try:
             claim(study)
         except PlflError as error:
-            raise WorkflowError(str(error)) from None
+            raise screen.refused(error) from None
+        screen.say(warn_of_replacement(study))
         screen.begin(study.name, study.results / "logs" / "snakemake.log")
 
 

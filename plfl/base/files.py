@@ -1,14 +1,14 @@
 """Atomic writing of files, digests of their content, and locks that end with their process."""
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
-import tempfile
-import time
-from collections.abc import Iterator
+import secrets
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -16,6 +16,10 @@ from filelock import FileLock, Timeout
 from plfl.base.errors import PlflError
 
 _TEMPORARY = ".tmp-"
+_LOCK = ".lock"
+"""What the name of a temporary file has more where it is the lock of the file."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""Errors of file systems without locks."""
 
 
 @contextmanager
@@ -27,25 +31,35 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
     `path` stays as it was. The temporary path has the suffix of `path`, which some writers need.
     """
     path = Path(path)
-    temporary: Path | None = None
-    handle: int | None = None
+    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, suffix=path.suffix, dir=path.parent)
-        temporary = Path(name)
-        _lock(handle)
-        # mkstemp makes private files; give the finished file the usual permissions.
-        os.umask(mask := os.umask(0))  # the only way to read it
-        temporary.chmod(0o666 & ~mask)
-        yield temporary
-        temporary.replace(path)
+        with _being_written(temporary):
+            temporary.open("xb").close()
+            yield temporary
+            temporary.replace(path)
     except OSError as error:
         raise explained(error, path) from error
+
+
+@contextmanager
+def _being_written(temporary: Path) -> Iterator[None]:
+    """Hold the lock of a temporary file, so that `sweep` leaves it; then remove both. The lock is a
+    file of its own, because Windows neither writes nor renames a locked file."""
+    lock = FileLock(temporary.with_name(temporary.name + _LOCK))
+    try:
+        lock.acquire()
+    except NotImplementedError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    try:
+        yield
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if handle is not None:
-            os.close(handle)
+        temporary.unlink(missing_ok=True)
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -56,24 +70,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the temporary files that killed processes have left in `folder` and below it. Files
-    that a running process is writing are locked and stay."""
-    for path in Path(folder).rglob(f"{_TEMPORARY}*"):
+    that a running process is writing are locked and stay, as do those on a file system without
+    locks."""
+    for path in [*Path(folder).rglob(f"{_TEMPORARY}*")]:
+        lock_file = path if path.suffix == _LOCK else path.with_name(path.name + _LOCK)
         # Files that have disappeared or cannot be removed are ignored.
-        with suppress(OSError), path.open("rb") as file:
-            info = os.fstat(file.fileno())
-            # An unlocked file with a second name is being renamed at this moment.
-            fresh = info.st_nlink > 1 and time.time() - info.st_ctime < 60
-            if not fresh and _lock(file.fileno()):
-                path.unlink()
-
-
-def _lock(file: int) -> bool:
-    """Lock an open file until it is closed; False if another process has locked it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # also on file systems without locks, where nothing is removed
-        return False
-    return True
+        with suppress(OSError, NotImplementedError, Timeout):
+            if path.is_file():
+                with FileLock(lock_file, timeout=0):
+                    path.unlink()
+                lock_file.unlink(missing_ok=True)
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
@@ -100,21 +106,43 @@ def explained(error: OSError, path: Path) -> PlflError:
     )
 
 
-def hold(path: Path, *, busy: str | None = None) -> FileLock:
+def hold(
+    path: Path, *, busy: str | None = None, waiting: Callable[[str], None] | None = None
+) -> FileLock:
     """Acquire the lock on the file `path`. It lasts until `release` or the end of the process. It
-    is a lock of the operating system, so a killed process leaves nothing to clean up. `busy`: the
-    message of a PlflError if another process holds it; None: wait. PlflError also if the folder
-    cannot be written."""
-    lock = FileLock(path, timeout=-1 if busy is None else 0)
+    is a lock of the operating system, so a killed process leaves nothing to clean up.
+
+    `busy`: the message of a PlflError if another process holds it; None: wait. `waiting` is called
+    with the words for that process, such as `process 12 on homer since 2026-01-31 12:00`, before
+    the wait. PlflError also if the folder cannot be written.
+    """
+    lock, holder = FileLock(path), path.with_name(f"{path.name}.holder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise PlflError(f"{path.parent}: {busy}") from None
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            words = _held_by(holder)
+            if busy is not None:
+                raise PlflError(f"{path.parent}: {busy} ({words})") from None
+            if waiting is not None:
+                waiting(words)
+            lock.acquire()
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         raise PlflError(
             f"{path.parent}: cannot be written ({error.strerror}); check its permissions"
         ) from None
+    since = datetime.now().strftime("%Y-%m-%d %H:%M")
+    with suppress(OSError):  # only for messages
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}")
     return lock
+
+
+def _held_by(holder: Path) -> str:
+    """The process that holds a lock, in words."""
+    try:
+        return holder.read_text(encoding="utf-8") or "another process"
+    except (OSError, ValueError):
+        return "another process"

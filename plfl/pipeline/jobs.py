@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import json
 import logging
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 from plfl.base.errors import PlflError
 from plfl.base.files import hold, sweep
 from plfl.base.interrupts import raising_on_ctrl_c
+from plfl.base.text import list_names
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.plugins.registry import Algorithm
 from plfl.study import Cell, Study
@@ -112,6 +114,33 @@ def git_commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return run.stdout.strip()
+
+
+def warn_of_replacement(study: Study) -> str:
+    """A warning that the results folder has results of other settings, which a run replaces, with
+    the keys that differ; empty if it has none."""
+    try:
+        text = (study.results / "study.json").read_text(encoding="utf-8")
+        existing = json.loads(text)["study"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    now = json.loads(json.dumps(study.description()))
+    if not (keys := list(_differing_keys(existing, now))):
+        return ""
+    return (
+        f"\n{study.results} holds results of other settings, which this run replaces: "
+        f"{list_names(keys, 5)}. To keep both, stop it and give this study another `name`.\n"
+    )
+
+
+def _differing_keys(existing: Any, now: Any, key: str = "") -> Iterator[str]:
+    """The dotted keys in which two configurations differ."""
+    if isinstance(existing, dict) and isinstance(now, dict):
+        for name in dict.fromkeys([*existing, *now]):
+            path = f"{key}.{name}" if key else name
+            yield from _differing_keys(existing.get(name), now.get(name), path)
+    elif existing != now:
+        yield key
 
 
 def announce(study: Study) -> str:

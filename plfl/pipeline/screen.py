@@ -8,6 +8,7 @@ complete; otherwise all: the user has asked for something else, such as `--dry-r
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -20,6 +21,16 @@ from typing import Any
 
 from tqdm import tqdm
 
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic
+
+WAITS = "another job trains the same cells: %s; this job waits until it has finished or is stopped"
+"""What the log of a training job says that waits for an orphan, a job that outlived its Snakemake,
+about the process that holds the lock."""
+PROBE = 2**20
+"""Bytes of a file that tells whether the disk has room for those of a study."""
+_OF_DISK = re.compile(rf"\[Errno ({errno.ENOSPC}|{errno.EDQUOT}|{errno.EFBIG})\]")
+"""An error of Python in writing a file, for which the disk or a limit has no room."""
 SECONDS_BETWEEN_LINES = 15.0
 """Seconds between lines if there is no terminal."""
 _screen: _Screen | None = None
@@ -36,6 +47,9 @@ def main() -> None:
     logger.addFilter(_screen.follow)  # Snakemake removes handlers, but not filters
     try:
         snakemake()
+    except SystemExit as end:
+        _screen.exit_code = 2 if _screen.refusal else end.code
+        sys.exit(_screen.exit_code)
     finally:
         _screen.end()
 
@@ -50,6 +64,17 @@ def complete(existing: Callable[[], str]) -> None:
     """If there is nothing to be done, show the text that `existing` returns."""
     if _screen:
         _screen.existing = existing
+
+
+def refused(error: PlflError) -> Exception:
+    """The error of Snakemake that ends the workflow before its jobs; the screen shows only the
+    message of the given one, as every command does."""
+    from snakemake.exceptions import WorkflowError
+
+    if _screen:
+        _screen.refusal = str(error)
+    shown: Exception = WorkflowError(str(error))
+    return shown
 
 
 def say(text: str) -> None:
@@ -68,6 +93,10 @@ class _Screen:
         self.planned, self.done, self.failed = 0, 0, False
         self.running: dict[int, dict[str, Any]] = {}
         """What Snakemake said about each job that runs."""
+        self.exit_code: str | int | None = None
+        """The exit status of Snakemake, once it has ended."""
+        self.refusal = ""
+        """Why the workflow ended before its jobs, if it is an error of the user."""
         self.errors: list[str] = []
         """Of Snakemake itself; after one of a job, they say only that there was one."""
         self.log: Path | None = None
@@ -87,7 +116,8 @@ class _Screen:
         self.ticking.start()
 
     def end(self) -> None:
-        """Without jobs, show errors, results or all messages; otherwise the place of the log."""
+        """Without jobs, show the refusal, errors, results or all messages; otherwise the place of
+        the log."""
         if self.log:
             self.stop.set()
             self.ticking.join()
@@ -95,7 +125,11 @@ class _Screen:
             say("\n".join([*errors, f"log: {self.log}"]))
             return
         message = f"{self.nothing}\n{self.existing()}" if self.nothing else "\n".join(self.errors)
-        say((message or self._held_back().decode(errors="replace")).rstrip("\n"))
+        message = f"plfl: {self.refusal}" if self.refusal else message
+        message = message or self._held_back().decode(errors="replace")
+        if self.exit_code and (not message.strip() or _OF_DISK.search(message)):
+            message = _fault_of_disk() or message
+        say(message.rstrip("\n"))
 
     def _held_back(self) -> bytes:
         sys.stderr.flush()
@@ -114,6 +148,8 @@ class _Screen:
             self.done += 1
         elif event == "job_error":
             errors = "".join(map(_error, about.get("log") or []))
+            # Without a word of the job, Snakemake may not have been able to start it.
+            errors = errors or _fault_of_disk() or "\n".join(self.errors)
             self.failed = True
             outcome = "stopped" if errors.startswith("interrupted;") else "failed"
             say(f"\n{outcome}: {_label(self.running.pop(about['jobid'], about))}\n{errors}")
@@ -132,15 +168,12 @@ class _Screen:
             file=self.err, bar_format=form, dynamic_ncols=True, leave=False, disable=not has_bar
         ) as bar:
             while not self.stop.wait(0.5 if has_bar else SECONDS_BETWEEN_LINES):
-                jobs = {_label(about): _rounds(about) for about in [*self.running.values()]}
+                jobs = {_label(about): progress_of_job(about) for about in [*self.running.values()]}
                 job_texts = [
-                    f"{label} (round {progress[0]} of {progress[1]})" if progress else label
-                    for label, progress in jobs.items()
+                    f"{label} ({words})" if words else label for label, (words, _) in jobs.items()
                 ]
                 # A round of training is a part of its job.
-                bar.n = self.done + sum(
-                    progress[0] / progress[1] for progress in jobs.values() if progress
-                )
+                bar.n = self.done + sum(share for _, share in jobs.values())
                 bar.total = self.planned
                 bar.set_postfix_str(", ".join(job_texts), refresh=False)
                 bar.set_description_str(f"{name}: {self.done} of {self.planned} jobs done")
@@ -156,11 +189,30 @@ def _label(about: dict[str, Any]) -> str:
     return re.sub(r"\b[a-z_]+=", "", str(label))  # of wildcards, the values
 
 
-def _rounds(about: dict[str, Any]) -> list[int]:
-    """The current round of a training job and the number of rounds, from its log; or empty."""
+def progress_of_job(about: dict[str, Any]) -> tuple[str, float]:
+    """What the log of a training job says about its progress: in words, such as `round 3 of 40`,
+    and the share of its rounds that are done. Other jobs have no words."""
     logs = [Path(path) for path in about.get("log") or []]
     text = b"".join(path.read_bytes() for path in logs if path.is_file())
-    return [*map(int, (re.findall(rb"round (\d+) of (\d+)", text) or [()])[-1])]
+    if rounds := re.findall(rb"round (\d+) of (\d+)", text):
+        done, total = map(int, rounds[-1])
+        return f"round {done} of {total}", done / total
+    if holder := re.search(WAITS.partition(":")[0].encode() + rb": (.*);", text):
+        return f"waits for {holder[1].decode(errors='replace')}", 0.0
+    return "", 0.0
+
+
+def _fault_of_disk() -> str:
+    """Why a file of ordinary size cannot be written in the current folder, such as a full disk,
+    and what to do; empty if it can."""
+    probe = Path(".snakemake", "probe")
+    try:
+        with atomic(probe) as temporary:
+            temporary.write_bytes(bytes(PROBE))
+        probe.unlink()
+    except PlflError as error:
+        return f"{error}\n"
+    return ""
 
 
 def _error(log: str) -> str:

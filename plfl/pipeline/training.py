@@ -22,6 +22,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
+from plfl.pipeline.screen import WAITS
 from plfl.results.records import TRAINED, Files
 from plfl.study import Cell, Study
 from plfl.training.engines import choose
@@ -57,7 +58,8 @@ def train_cells(
     folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
-    with hold(folder / f".{name}.lock"):
+    lock = folder / f".{name}.lock"
+    with hold(lock, waiting=partial(log.warning, WAITS)):
         new = study.with_all_seeds(
             cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )

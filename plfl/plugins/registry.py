@@ -114,7 +114,7 @@ def _misused_truth_values(cls: type[Section], raw: dict[Any, Any]) -> Iterator[I
     for key in [key for key in raw if key in number_keys]:
         for place, value in _leaves(raw[key], key):
             if isinstance(value, bool):
-                kind = PydanticCustomError("truth_value", reason)  # type: ignore[arg-type]
+                kind = PydanticCustomError("truth_value", reason)
                 yield {"type": kind, "loc": place, "input": value}
 
 

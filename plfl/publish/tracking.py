@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock
 from tqdm import tqdm
 
 from plfl.base.errors import PlflError
-from plfl.base.files import atomic, digest, sha256
+from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
 from plfl.baselines import BASELINE, find
 from plfl.results.records import CELL, MODELS, read_about
@@ -125,7 +124,7 @@ def track(results: Path, figures: Path | None = None) -> str:
     overview = overview_run(results, figures)
     if uri.startswith("http"):
         _await_server(uri)
-    with _explained(uri), FileLock(results / ".mlflow.lock"):
+    with _explained(uri), hold(results / ".mlflow.lock", waiting=_tell_wait):
         log = _Log(_client(uri), about)
         # None: the bar is shown only on a terminal.
         for run in tqdm(wanted, desc="MLflow", unit="run", disable=None, leave=False):
@@ -150,6 +149,10 @@ def _explained(uri: str) -> Iterator[None]:
             f"{uri}: MLflow cannot use it ({message}); correct that, or move it away and log the "
             "studies again with `plfl track`: their tables contain everything"
         ) from error
+
+
+def _tell_wait(holder: str) -> None:
+    log.warning("waits until %s has logged its study", holder)
 
 
 def _await_server(uri: str) -> None:
@@ -184,7 +187,7 @@ def _client(uri: str) -> MlflowClient:
     from mlflow.tracking import MlflowClient
 
     if uri == f"sqlite:///{DATABASE.resolve()}":
-        with FileLock(f".{DATABASE}.lock"):
+        with hold(Path(f".{DATABASE}.lock"), waiting=_tell_wait):
             if not DATABASE.exists():
                 with atomic(DATABASE) as temporary:
                     MlflowClient(f"sqlite:///{temporary.resolve()}").search_experiments()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def test_what_a_killed_writer_left_is_swept_away_and_nothing_else(tmp_path: Path
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     (tmp_path / "a" / "whole.txt").write_text("whole")
-    assert len(list((tmp_path / "a").iterdir())) == 2
+    assert len(list((tmp_path / "a").iterdir())) == 3  # its lock, too
     sweep(tmp_path)
     sweep(tmp_path / "absent")
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["whole.txt"]
@@ -66,15 +65,26 @@ def test_what_is_being_written_is_not_swept_away(tmp_path: Path) -> None:
     assert (tmp_path / "b.txt").read_text() == "all of it"
 
 
-def test_a_second_name_of_a_finished_file_is_swept_away_in_time(tmp_path, monkeypatch):
+def test_a_second_name_of_a_finished_file_is_not_swept_away_before_it_is_renamed(tmp_path):
     (tmp_path / "a.txt").write_text("whole")
-    os.link(tmp_path / "a.txt", tmp_path / ".tmp-link.txt")
-    sweep(tmp_path)
-    assert (tmp_path / ".tmp-link.txt").exists()
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 100)
-    sweep(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    with atomic(tmp_path / "b.txt") as temporary:
+        temporary.unlink()
+        os.link(tmp_path / "a.txt", temporary)
+        sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, OSError(errno.ENOLCK, "no locks")])
+def test_a_file_system_without_locks_is_written_and_not_swept(tmp_path, monkeypatch, error):
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    (tmp_path / ".tmp-1.txt").touch()
+    monkeypatch.setattr("plfl.base.files.FileLock.acquire", refuse)
+    with atomic(tmp_path / "b.txt") as temporary:
+        temporary.write_text("all of it")
+        sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".tmp-1.txt", "b.txt"]
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "file/below.txt"])
@@ -107,7 +117,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_held_lock_is_refused_until_its_process_is_killed(holder, tmp_path):
     path = tmp_path / "study" / ".lock"
-    with pytest.raises(PlflError, match=r"study: is being worked on$"):
+    with pytest.raises(PlflError, match=rf"study: is being worked on \(process {holder.pid} on "):
         hold(path, busy="is being worked on")
     holder.kill()
     holder.wait()
@@ -124,6 +134,22 @@ def test_without_a_word_the_other_is_waited_for(holder, tmp_path):
             waiting.wait(1)
         holder.kill()
         assert waiting.communicate(timeout=60)[0] == "held\n"
+
+
+def test_who_is_waited_for_is_told_before_the_wait(holder, tmp_path):
+    told: list[str] = []
+
+    def tell(words: str) -> None:
+        told.append(words)
+        holder.kill()  # only now can the wait end
+
+    with hold(tmp_path / "study" / ".lock", waiting=tell):
+        assert told[0].startswith(f"process {holder.pid} on ")
+
+
+def test_nobody_is_told_of_a_free_lock(tmp_path):
+    with hold(tmp_path / "study" / ".lock", waiting=pytest.fail):
+        pass
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):

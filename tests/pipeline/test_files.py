@@ -1,12 +1,15 @@
 """Files that a run reads, replaces, finds damaged, or writes for the user."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plfl.base.errors import PlflError
 from plfl.pipeline import shipped
+from plfl.pipeline.jobs import warn_of_replacement
 from plfl.study import Study
 from tests.helpers.refusals import naming
 
@@ -31,3 +34,34 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with naming(PlflError, "demo.yaml"):
         shipped.write_study("demo", tmp_path)
     assert path.read_text() == "mine"
+
+
+def small(**blocks: Any) -> Study:
+    return Study.parse({"name": "one", "data": {"source": "sample"}} | blocks, "one.yaml")
+
+
+@pytest.fixture
+def about(here: Path) -> Path:
+    """What the results folder of a study says about it."""
+    study = small()
+    study.results.mkdir(parents=True)
+    about = study.results / "study.json"
+    about.write_text(json.dumps({"study": study.description()}), encoding="utf-8")
+    return about
+
+
+def test_a_run_names_the_settings_whose_results_it_replaces(about: Path) -> None:
+    text = warn_of_replacement(small(federation={"rounds": 7}, grid={"seeds": [1, 2]}))
+    assert f"{about.parent} holds results of other settings" in text
+    assert "grid.seeds, federation.rounds." in text
+
+
+@pytest.mark.parametrize("blocks", [{}, {"compute": {"threads": 7}}])
+def test_a_run_with_the_same_results_is_silent(about: Path, blocks: dict[str, Any]) -> None:
+    assert warn_of_replacement(small(**blocks)) == ""
+
+
+@pytest.mark.parametrize("damaged", [None, "{", "[]", "{}"])
+def test_a_folder_without_results_is_not_warned_of(about: Path, damaged: str | None) -> None:
+    about.unlink() if damaged is None else about.write_text(damaged)
+    assert warn_of_replacement(small(federation={"rounds": 7})) == ""

@@ -3,21 +3,33 @@
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
 import termios
 from pathlib import Path
 
+import pytest
+
+from plfl.pipeline import screen
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
 from pathlib import Path
+from plfl.base.errors import PlflError
 from plfl.base.interrupts import raise_on_ctrl_c
 from plfl.pipeline import screen
 
 rule all:
     input: "a.txt", "b.txt"
+
+rule scripted:
+    output: "scripted.txt"
+    log: "scripted.log"
+    message: "Run a script"
+    params: "x" * 100_000
+    script: "scripted.py"
 
 rule make:
     output: "{name}.txt"
@@ -26,6 +38,9 @@ rule make:
     shell: "echo noise; echo 'now ERROR what is wrong with {wildcards.name}' > {log}; {config[do]}"
 
 screen.complete(lambda: "everything exists")
+
+if "refusal" in config:
+    raise screen.refused(PlflError(config["refusal"])) from None
 
 onstart:
     raise_on_ctrl_c()
@@ -40,18 +55,23 @@ MAIN += "from plfl.pipeline.screen import main; main()"
 
 def command(folder: Path, do: str, *options: str) -> list[str]:
     (folder / "Snakefile").write_text(WORKFLOW)
-    given = ["--cores", "1", "--config", f"do={do}", *options]
+    # `--config` takes all that follows.
+    given = ["--cores", "1", *options, *["--config"] * ("--config" not in options), f"do={do}"]
     return [sys.executable, "-P", "-c", MAIN, *given]
 
 
-def run(folder: Path, do: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, do: str, *options: str, limit: int = resource.RLIM_INFINITY
+) -> subprocess.CompletedProcess[str]:
+    """Run the workflow to its end. `limit`: bytes that a file may have."""
     return subprocess.run(
         command(folder, do, *options),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder)},
         capture_output=True,
         text=True,
         check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
 
 
@@ -84,6 +104,31 @@ def test_an_error_before_the_jobs_is_shown(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "no-such-file" in done.stderr
     assert "Snakemake version" not in done.stderr
+
+
+def test_an_error_of_the_user_is_shown_without_the_words_of_snakemake(tmp_path: Path) -> None:
+    done = run(tmp_path, "true", "--config", "refusal=the rounds are odd; add one")
+    assert done.returncode == 2
+    assert done.stderr == "plfl: the rounds are odd; add one\n"
+
+
+@pytest.mark.parametrize("limit", [100, 50_000])
+def test_why_a_job_that_could_not_be_started_failed_is_told(tmp_path: Path, limit: int) -> None:
+    """The file of its script is larger than files may be, at last after the start."""
+    (tmp_path / "scripted.py").touch()
+    done = run(tmp_path, "true", "scripted.txt", limit=limit)
+    assert done.returncode == 1
+    assert "File too large" in done.stderr and "then run again" in done.stderr
+    assert ("failed: Run a script" in done.stderr) == (limit > 100)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_job_that_waits_says_for_whom(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(screen.WAITS % "process 12 on homer" + "\n")
+    assert screen.progress_of_job({"log": [str(log)]}) == ("waits for process 12 on homer", 0.0)
+    log.write_text(log.read_text() + "own: round 3 of 40\n")
+    assert screen.progress_of_job({"log": [str(log)]}) == ("round 3 of 40", 3 / 40)
 
 
 def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:

@@ -394,12 +394,13 @@ def _check_plausible(table: RawTable, role: str, written: pd.Series, values: pd.
     is_impossible = (values < lowest) | (values > highest)
     if not is_impossible.any():
         return
-    line = is_impossible.idxmax()
-    value = f"{written[line]:.15g}"
+    at = int(is_impossible.to_numpy().argmax())
+    value = f"{written.iloc[at]:.15g}"
+    count = counted(int(is_impossible.sum()), "such value")
     span = f"from {lowest:g} on" if highest == np.inf else f"between {lowest:g} and {highest:g}"
     raise DataError(
-        f"{table.at(line)}: {written.name} {value} is no {role}, which is {span} {FEATURES[role]} "
-        f"({counted(int(is_impossible.sum()), 'such value')}); say that it means a missing reading "
-        f"with data.meters.missing: [{value}], or set data.meters.units.{role} "
+        f"{table.at(written.index[at])}: {written.name} {value} is no {role}, which is {span} "
+        f"{FEATURES[role]} ({count}); say that it means a missing reading with "
+        f"data.meters.missing: [{value}], or set data.meters.units.{role} "
         f"({', '.join(UNITS[role])})"
     )
