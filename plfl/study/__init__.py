@@ -192,8 +192,8 @@ class Study(Section):
         yield from checks.of_data(data)
         yield from task.problems(data, windows, federation)
         yield from checks.of_selection(task, data, federation)
-        schemes = {name: s for name, s in self.schemes.items() if name in self.grid.sharing}
-        yield from checks.of_simulation(federation.simulation, data, schemes)
+        joining = [name for name in self.grid.sharing if name in self.schemes]
+        yield from checks.of_simulation(federation.simulation, data, joining)
         yield from checks.of_privacy(federation, data, algorithms)
         yield from checks.of_calibration(federation, task)
         yield from checks.of_methods(methods, self.model, task, federation)

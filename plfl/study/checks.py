@@ -187,16 +187,15 @@ def of_selection(task: TaskRules, data: Data, federation: FederationSettings) ->
         )
 
 
-def of_simulation(
-    simulation: Simulation, data: Data, schemes: Mapping[str, Scheme]
-) -> Iterator[str]:
-    """Report lists of speeds that do not fit the clients of a federation."""
+def of_simulation(simulation: Simulation, data: Data, joining: Sequence[str]) -> Iterator[str]:
+    """Report lists of speeds that do not fit the clients of a federation. `joining`: the sharing
+    schemes in which clients join after the rounds."""
     for key in (key for keys in SPREADS.values() for key in keys):
         if not isinstance(speeds := getattr(simulation, key), list):
             continue
         where = f"federation.simulation.{key}"
-        if data.federations or schemes:
-            divides = "data.federations" if data.federations else f"sharing.{next(iter(schemes))}"
+        if data.federations or joining:
+            divides = "data.federations" if data.federations else f"sharing.{joining[0]}"
             yield (
                 f"{where}: a list is in the order of the clients of a state, but {divides} divides "
                 "them; give the speeds by name, or as a column of a file"
