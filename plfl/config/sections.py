@@ -508,7 +508,8 @@ class Windows(Section):
     horizons: int = Field(1, ge=1)
     """Targets per window, in successive rows (paper: 1)."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    """Fractions of training, validation and test, in order of time (paper: 0.8, 0.1, 0.1).
+    """Fractions of training, validation and test, in order of time (paper: 0.8, 0.1, 0.1; authors'
+    code: 0.8, 0, 0.2). With 0 for validation, everything is chosen as with `history`.
     `data.origins` replaces them."""
     history: int | None = Field(None, ge=1)
     """Weeks that a client knows before the test set; null: all. With a number, or with
@@ -528,11 +529,17 @@ class Windows(Section):
     @field_validator("split")
     @classmethod
     def _adds_up(cls, split: tuple[float, float, float]) -> tuple[float, float, float]:
-        if any(share <= 0 for share in split):
-            raise ValueError("it must contain three fractions above 0")
+        training, validation, test = split
+        if training <= 0 or validation < 0 or test <= 0:
+            raise ValueError("it must contain three fractions above 0; only validation may have 0")
         if abs((total := sum(split)) - 1) > 1e-9:
             raise ValueError(f"its fractions must add up to 1, but add up to {total:.6g}")
         return split
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether a part of the readings is for validation alone."""
+        return self.split[1] > 0 and self.history is None
 
     @property
     def is_relative(self) -> bool:

@@ -384,7 +384,7 @@ class Cut:
 
 def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None) -> Cut:
     """Cut a table by `windows.split`, or into a history and a test set."""
-    if windows.history is None and origin is None:
+    if windows.has_validation and origin is None:
         return Cut(table, _cuts(name, len(table), windows)[None])
     interval = _interval(table)
     first, test, end = _history(name, table, windows, origin, interval)
@@ -395,7 +395,8 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
         "part of its history that is held out to choose on": (held, windows.horizons),
         "test set": (end - test, needed),
     }
-    _check_rows(name, parts, windows, "windows.history")
+    share = "its fraction in windows.split"
+    _check_rows(name, parts, windows, share if windows.history is None else "windows.history")
     edges = np.array([[0, test - first, test - first, end - first]])
     return Cut(table.iloc[first:end], edges, np.array([held]))
 
@@ -438,8 +439,8 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
     needed = windows.look_back + windows.farthest
-    lengths = zip(SPLITS, np.diff(cuts).tolist(), strict=True)
-    parts = {f"{split} set": (length, needed) for split, length in lengths}
+    sets = zip(SPLITS, windows.split, np.diff(cuts).tolist(), strict=True)
+    parts = {f"{split} set": (length, needed) for split, share, length in sets if share}
     _check_rows(name, parts, windows, "its fraction in windows.split")
     return cuts
 

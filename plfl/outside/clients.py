@@ -140,8 +140,8 @@ def clients(study: Study | str | Path, has_all_rows: bool = False) -> list[Clien
 
     Clients of one origin train together: those of a later one have readings of its test set.
 
-    If a study has `windows.history` or `data.origins`, its own forecasters choose on `val` and are
-    then trained again on `train` and `val` together.
+    If a study has `windows.history`, `data.origins` or 0 for validation in `windows.split`, its own
+    forecasters choose on `val` and are then trained again on `train` and `val` together.
 
     Args:
         study: or its file, or the file or name of a frozen task.

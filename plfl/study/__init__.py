@@ -208,7 +208,7 @@ class Study(Section):
             yield from checks.of_combinations(self.grid, self.unshareable, *schemes)
         if federation.privacy.clip is not None:
             yield from checks.of_private_schemes(self.grid, self.schemes)
-        yield from checks.of_history(self.chooses_in_history, data, task, federation, self.tuning)
+        yield from checks.of_history(windows, data, task, federation, self.tuning)
         yield from checks.of_joining(self.schemes, data, windows, federation)
         optimisers = "optimisers", len(self.grid.client_opt) * len(self.grid.server_opt)
         yield from checks.of_combinations(self.grid, self.combinations.refused, *optimisers)
@@ -380,7 +380,7 @@ class Study(Section):
     @property
     def chooses_in_history(self) -> bool:
         """Whether everything is chosen on a part of the history, see `windows.history`."""
-        return self.windows.history is not None or self.data.cut is not None
+        return not self.windows.has_validation or self.data.cut is not None
 
     @property
     def retrains(self) -> bool:

@@ -256,13 +256,28 @@ def _of_exports(data: Data) -> Iterator[str]:
         )
 
 
+WITHOUT_VALIDATION = "windows.history, data.origins and a windows.split with 0 for validation"
+"""What leaves no validation set of its own."""
+
+
 def of_history(
-    in_history: bool, data: Data, task: TaskRules, federation: FederationSettings, tuning: Tuning
+    windows: Windows,
+    data: Data,
+    task: TaskRules,
+    federation: FederationSettings,
+    tuning: Tuning,
 ) -> Iterator[str]:
-    """Report keys that contradict `windows.history`, `data.origins` or tuned numbers of rounds."""
-    if data.rules.examples != "loads" and (data.cuts or data.federations):
-        key = "origins" if data.cuts else "federations"
-        yield f"data.{key}: is for series of loads, but data.source is {data.source}; remove it"
+    """Report keys that contradict `WITHOUT_VALIDATION` or tuned numbers of rounds."""
+    in_history = not windows.has_validation or bool(data.cuts)
+    if data.rules.examples != "loads" and (in_history or data.federations):
+        keys = {
+            "data.origins": data.cuts,
+            "windows.history": windows.history is not None,
+            "windows.split": not windows.has_validation,
+            "data.federations": data.federations,
+        }
+        key = next(key for key, is_set in keys.items() if is_set)
+        yield f"{key}: is for series of loads, but data.source is {data.source}; remove it"
     if tuning.rounds and (last_rounds := tuning.rounds[-1]) > federation.rounds:
         yield (
             f"tuning.search.{ROUNDS}: {last_rounds} is more than federation.rounds "
@@ -274,7 +289,7 @@ def of_history(
             f"number can be tried within a training; set it to step, or remove "
             f"tuning.search.{ROUNDS}"
         )
-    retrains = "windows.history" if in_history else f"tuning.search.{ROUNDS}"
+    retrains = WITHOUT_VALIDATION if in_history else f"tuning.search.{ROUNDS}"
     if (in_history or tuning.rounds) and federation.keep == "best":
         yield (
             f"federation.keep: 'best' is another choice of rounds than {retrains}; set it to last "
@@ -283,8 +298,7 @@ def of_history(
     if in_history and task.widening != "none":
         yield (
             f"task.conformal: {task.widening!r} needs a validation set that the models do not "
-            "train on, but windows.history and data.origins have none; set it to none, or remove "
-            "them"
+            f"train on, but {WITHOUT_VALIDATION} have none; set it to none, or remove them"
         )
 
 
@@ -300,11 +314,8 @@ def of_joining(
             )
         if scheme.history and scheme.join == "raw":
             yield f"sharing.{name}.history: works only with join: unseen; remove it"
-        elif scheme.history and (windows.history is not None or data.cuts):
-            yield (
-                f"sharing.{name}.history: works only without windows.history and data.origins; "
-                "remove it"
-            )
+        elif scheme.history and (not windows.has_validation or data.cuts):
+            yield f"sharing.{name}.history: works only without {WITHOUT_VALIDATION}; remove it"
         if scheme.history and len({s.history for s in schemes.values() if s.history}) > 1:
             yield f"sharing.{name}.history: all schemes must have the same number of weeks"
         if federation.calibrates or federation.ema is not None:

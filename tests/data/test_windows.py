@@ -41,6 +41,22 @@ def test_windows_of_the_paper() -> None:
     assert data.starts(0, "validation").tolist() == [133]
 
 
+def test_windows_of_the_authors_program() -> None:
+    """A year at 15 minutes, 5 rows ahead: 28,016 windows of the first 0.8 train, 6,992 of the last
+    0.2 test. The last fifth of the training set is held out to choose on, and then trains, too."""
+    windows = Windows(look_ahead=5, split=(0.8, 0, 0.2))
+    held_out = build({"a": table(35040)}, windows)
+    data = held_out.refit()
+    assert data.bounds.tolist() == [[0, 28032, 28032, 35040]]
+    assert [len(data.starts(0, split)) for split in ("train", "test")] == [28016, 6992]
+    assert held_out.bounds[0, 1] == 28032 - 28032 // 5
+    chosen_on = data.target_rows(held_out.starts(0, "validation"))
+    assert chosen_on[[0, -1]].tolist() == [28032 - 28032 // 5, 28031]
+    # It is the history of a study that begins its test set there.
+    whole = build({"a": table(35040)}, Windows(look_ahead=5, split=(0.7, 0.1, 0.2), history=999))
+    assert whole.bounds.tolist() == held_out.bounds.tolist()
+
+
 @given(
     st.integers(60, 400),
     st.integers(1, 6),
@@ -129,6 +145,7 @@ def test_gaps_are_found_in_blocks_of_rows(block: int, monkeypatch: pytest.Monkey
         ({"a": table(150)}, Windows(), "client a: its validation set has 15 rows"),
         ({"a": table(500)}, Windows(look_back=60), "one window needs 64"),
         ({"a": table(500)}, Windows(split=(0.9, 0.09, 0.01)), "its test set has 5 rows"),
+        ({"a": table(500)}, Windows(split=(0.99, 0, 0.01)), "its test set has 5 rows"),
         ({"a": table(500, area=1.0), "b": table(500)}, Windows(), "client b: has no area, but"),
         ({"a": table(500), "b": table(1000)[::2]}, Windows(), "intervals: 15 min (a), 30 min (b)"),
         ({"a": table(800)}, Windows(look_ahead=2, horizons=90), "windows.horizons"),

@@ -9,6 +9,7 @@ import torch
 
 from plfl import train
 from plfl.base.errors import ConfigError
+from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
 from plfl.experiments.trainer import Trainer
@@ -66,7 +67,7 @@ def plain(
 ) -> list[CellResult]:
     """The same study trained on given sets, with nothing chosen."""
     settings = of.federation.model_copy(update={"rounds": rounds})
-    fixed = of.windows.model_copy(update={"history": None})
+    fixed = of.windows.model_copy(update={"history": None, "split": Windows().split})
     grid = of.grid.model_copy(update={"sharing": [sharing], "seeds": seeds})
     uncut = of.data.model_copy(update={"origins": [], "federations": None})
     alike = of.model_copy(
@@ -130,6 +131,36 @@ def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of
         assert local.loc[local["split"] == "train", "round"].max() == best
     mean = np.mean([list(last(r, "validation").values()) for r in results.values()])
     assert mean == pytest.approx(min(errors), rel=1e-12)
+
+
+def test_without_a_validation_set_the_choice_is_made_in_the_training_set() -> None:
+    """Rates are chosen on its last fifth; the chosen one trains on all of it."""
+    rates = [0.001, 0.01, 0.1]
+    windows = {"history": None, "split": [0.8, 0, 0.2]}
+    of = study(
+        data={"origins": []},
+        windows=windows,
+        grid={"sharing": ["P1"]},
+        tuning={"search": {"client_opt.adam.lr": rates}},
+    )
+    data, results = trained(of)
+    assert data.bounds[0].tolist() == [0, 1344 - 268, 1344, 1680]
+    errors = {}
+    for rate in rates:
+        fixed = study(
+            data={"origins": []},
+            windows=windows,
+            grid={"sharing": ["P1"]},
+            client_opt={"adam": {"lr": rate}},
+        )
+        both = plain(fixed, data, 6, [1, 2], "P1")
+        errors[rate] = np.mean([[*last(result, "validation").values()] for result in both])
+        if rate == min(errors, key=lambda tried: errors[tried]):
+            again = plain(fixed, data.refit(), 6, [1, 2], "P1")
+    best = min(errors, key=lambda tried: errors[tried])
+    for found, wanted in zip(results.values(), again, strict=True):
+        assert set(found.records["lr"]) >= {best}
+        assert last(found, "test") == last(wanted, "test")
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,19 @@ ERRORS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (covariates("calendar"), ("{name: calendar}",)),  # type: ignore[arg-type]
     ({"model.modul": "mine.py:Net"}, ("'module'",)),
     ({"windows.split": [0, 0.5, 0.5]}, ("above 0",)),
+    ({"windows.split": [0.5, 0.5, 0]}, ("only validation may have 0",)),
+    (
+        {"windows.split": [0.8, 0, 0.2], "federation.keep": "best"},
+        ("federation.keep:", "windows.split with 0 for validation"),
+    ),
+    (
+        {"windows.split": [0.8, 0, 0.2], "task": {"conformal": "personal"}},
+        ("task.conformal:", "needs a validation set", "windows.split with 0"),
+    ),
+    (
+        {"data.source": "digits", "task.name": "classify", "windows.split": [0.8, 0, 0.2]},
+        ("for series of loads", "digits"),
+    ),
     ({"data.meters.columns": COLUMNS | {"humidity": "kWh"}}, ("'load'", "'humidity'", "'kWh'")),
     ({"data.meters.columns": COLUMNS | {"temprature": "T"}}, ("'temprature'", "time_of_day, met")),
     ({"data.meters.cumulative": True, "data.meters.unit": "kW"}, ("data.meters.cumulative:", "kW")),

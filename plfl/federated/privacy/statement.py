@@ -119,8 +119,8 @@ def outside(study: Study) -> Iterator[str]:
         yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
     if study.chooses_in_history:
         yield (
-            "windows.history, data.origins: each cell trains once to choose and once more for its "
-            "results. ε is that of one training; they add up."
+            "windows.history, data.origins or windows.split: each cell trains once to choose and "
+            "once more for its results. ε is that of one training; they add up."
         )
     if study.windows.scaling == "pooled":
         yield (
