@@ -1,0 +1,92 @@
+"""Trains public models: LightGBMs (Ke et al. 2017) of the meters of one or more places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plfl.starter.inputs import (
+    CONTEXT,
+    DAY,
+    LEADS,
+    WEEK,
+    Ahead,
+    Floats,
+    HourlyLoads,
+    Rows,
+    inputs_of,
+)
+
+CONTEXTS = (2 * DAY, 4 * DAY, WEEK, WEEK, 2 * WEEK, CONTEXT, CONTEXT, CONTEXT)
+"""Hours that a training window knows of its meter, drawn with equal chances: so a model has learned
+to forecast meters of a few days."""
+PARAMETERS: dict[str, Any] = {
+    "learning_rate": 0.08,
+    "max_bin": 63,
+    "min_data_in_leaf": 50,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "feature_fraction": 0.6,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
+"""Parameters of every public model; all others are LightGBM's defaults."""
+
+
+@dataclass(frozen=True)
+class TreeSizes:
+    """How large a model is."""
+
+    trees: int = 300
+    leaves: int = 63
+
+
+def drawn_windows(
+    loads: HourlyLoads, ahead: Ahead, count: int, random: np.random.Generator
+) -> tuple[Rows, Rows, Rows]:
+    """At most `count` windows of a meter with a known target: last known row, lead, first row."""
+    target = np.flatnonzero(np.isfinite(loads.load))
+    target = target[target >= DAY + LEADS[ahead]]
+    target = np.sort(random.choice(target, min(count, len(target)), replace=False))
+    lead = random.integers(1, LEADS[ahead] + 1, len(target))
+    last = target - lead
+    return last, lead, last + 1 - random.choice(CONTEXTS, len(target))
+
+
+def gather(
+    meters: Iterable[HourlyLoads], ahead: Ahead, count: int, seed: int = 1
+) -> tuple[np.ndarray, Floats]:
+    """Features (W, K) and targets (W,) of at most `count` windows of each meter."""
+    random = np.random.default_rng(seed)
+    parts = []
+    for loads in meters:
+        last, lead, first = drawn_windows(loads, ahead, count, random)
+        inputs = inputs_of(loads, ahead, last, lead, first)
+        targets = inputs.relative(loads.load[last + lead])
+        usable = np.isfinite(targets)
+        parts.append((inputs.features[usable], targets[usable]))
+    features, targets = zip(*parts, strict=True)
+    return np.concatenate(features), np.concatenate(targets)
+
+
+def fit(
+    features: np.ndarray,
+    targets: Floats,
+    sizes: TreeSizes,
+    level: float = 0.5,
+    seed: int = 1,
+    **parameters: Any,
+) -> Any:
+    """A booster for the quantile `level`; the median minimises the mean absolute error."""
+    import lightgbm
+
+    objective: dict[str, Any] = (
+        {"objective": "l1"} if level == 0.5 else {"objective": "quantile", "alpha": level}
+    )
+    settings = PARAMETERS | objective | {"num_leaves": sizes.leaves, "seed": seed} | parameters
+    return lightgbm.train(settings, lightgbm.Dataset(features, targets), sizes.trees)
