@@ -92,7 +92,9 @@ class _Gathered:
         shape = (-1, *[1] * (rows.ndim - 1))
         last, first = self.last.reshape(shape), self.first.reshape(shape)
         return np.where(
-            (rows >= first) & (rows <= last), self.load[np.clip(rows, 0, len(self.load) - 1)], np.nan
+            (rows >= first) & (rows <= last),
+            self.load[np.clip(rows, 0, len(self.load) - 1)],
+            np.nan,
         )
 
     def totals(self, hours: int) -> list[Floats]:
