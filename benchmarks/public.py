@@ -2,7 +2,7 @@
 
     python -m benchmarks.public DATA OUT [--cores 16] [--seconds 480] [--only homes]
 
-DATA has the tables of `benchmarks.originals`, and those of Sydney and Zonnedael. OUT gets CSV files:
+DATA has the tables of `benchmarks.originals`, and those of Sydney and Zonnedael. OUT gets two files:
 the errors of every meter, origin and length of history, and the curves.
 
 Each meter of half a site gets: its own models (three bagged LightGBMs of its last W weeks), the

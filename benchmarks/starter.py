@@ -1,0 +1,160 @@
+"""Makes the starter models that come with plfl, and judges them on sites that took no part.
+
+    python -m benchmarks.starter DATA OUT [--cores 16]
+
+DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.starter`
+reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
+same way on the other sites. docs/public.md has the claims.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import public
+from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST, WEEK
+from plfl.starter.inputs import Ahead, inputs_of
+from plfl.starter.packing import pack
+from plfl.starter.training import TreeSizes, fit, gather
+
+LEVELS = (0.1, 0.5, 0.9)
+ENDS = TreeSizes(200, 31)
+"""The size of the models of the ends of the interval."""
+
+
+@dataclass(frozen=True)
+class Booster:
+    """One model: what it is trained on, and the quantile."""
+
+    sites: tuple[str, ...]
+    ahead: Ahead
+    level: float
+
+    @property
+    def name(self) -> str:
+        """Its name in the files."""
+        return f"{self.ahead}_{round(100 * self.level)}"
+
+    def text(self) -> str:
+        """Train it; LightGBM's text."""
+        parts = []
+        for number, site in enumerate(self.sites):
+            loads = public.meters(site)[0]
+            count = PUBLIC_ROWS // len(self.sites) // len(loads)
+            parts.append(gather(loads, self.ahead, count, 1 + number))
+        features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
+        sizes = PUBLIC if self.level == 0.5 else ENDS
+        return str(fit(features, targets, sizes, self.level).model_to_string())
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Models of three quantiles, whose training did not include the site."""
+
+    site: str
+    ahead: Ahead
+    texts: tuple[str, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The scores of each meter by origin and weeks of readings."""
+        import lightgbm
+
+        loads, stamps, names = public.meters(self.site)
+        boosters = [lightgbm.Booster(model_str=text) for text in self.texts]
+        rows = []
+        for number, origin in enumerate(public.ORIGINS[self.site]):
+            begin = int(stamps.searchsorted(pd.Timestamp(origin), "right"))
+            for meter, one in zip(names, loads, strict=True):
+                for weeks in (1, 4):
+                    last, lead = public.windows(
+                        begin, min(TEST, len(one.load) - begin), self.ahead, one.hour
+                    )
+                    inputs = inputs_of(one, self.ahead, last, lead, begin - WEEK * weeks)
+                    outputs = [b.predict(inputs.features, num_threads=1) for b in boosters]
+                    low, median, high = np.sort(
+                        [inputs.in_units(np.asarray(out)) for out in outputs], axis=0
+                    )
+                    truth = one.load[last + lead]
+                    naive = {"last": one.load[last], "yesterday": one.load[last + lead - 24]}
+                    naive["last_week"] = one.load[last + lead - WEEK]
+                    known = np.isfinite(truth + median + sum(naive.values()))
+                    if known.sum() < 100:
+                        continue
+                    errors = {
+                        name: float(np.abs(f - truth)[known].mean())
+                        for name, f in {"starter": median, **naive}.items()
+                    }
+                    inside = (truth >= low) & (truth <= high)
+                    rows.append(
+                        {"site": self.site, "ahead": self.ahead, "meter": meter}
+                        | {"origin": number, "weeks": weeks, **errors}
+                        | {"load": float(truth[known].mean())}
+                        | {"coverage": float(inside[known].mean())}
+                        | {"width": float((high - low)[known].mean())}
+                    )
+        return rows
+
+
+def left_out(site: str) -> tuple[str, ...]:
+    """The sites of the same kind on which a model for this site is trained."""
+    kind = public.kind_of(site)
+    return tuple(other for other in KINDS[kind] if other != site and other not in JUDGES_ONLY)
+
+
+def shipped(kind: str) -> tuple[str, ...]:
+    """The sites on which the shipped models of a kind are trained."""
+    return tuple(site for site in KINDS[kind] if site not in JUDGES_ONLY)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, judge, and write the files."""
+    about = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--cores", type=int, default=1)
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+    everyone = [site for sites in KINDS.values() for site in sites]
+    trained_on = dict.fromkeys([*map(shipped, KINDS), *map(left_out, everyone)])
+    boosters = [
+        Booster(sites, ahead, level)
+        for level in (0.5, 0.1, 0.9)  # the slowest first
+        for sites in trained_on
+        for ahead in AHEADS
+    ]
+    with ProcessPoolExecutor(
+        options.cores, initializer=public.prepare, initargs=(options.data, options.out / "models")
+    ) as pool:
+        texts = dict(zip(boosters, pool.map(Booster.text, boosters), strict=True))
+        print(f"{len(texts)} models, {time.monotonic() - started:.0f} s", flush=True)
+        for kind in KINDS:
+            of_kind = {b.name: text for b, text in texts.items() if b.sites == shipped(kind)}
+            content = pack(of_kind)
+            (options.out / f"{kind}.xz").write_bytes(content)
+            print(f"{kind}.xz: {len(content)} bytes", flush=True)
+        judged = [
+            Judged(
+                site, ahead, tuple(texts[Booster(left_out(site), ahead, level)] for level in LEVELS)
+            )
+            for site in everyone
+            for ahead in AHEADS
+        ]
+        rows = [row for some in pool.map(Judged.rows, judged) for row in some]
+    table = pd.DataFrame(rows)
+    table.to_csv(options.out / "starter.csv", index=False, float_format="%.6g")
+    print(f"starter.csv: {len(table)} rows, {time.monotonic() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
