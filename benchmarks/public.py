@@ -2,7 +2,7 @@
 
     python -m benchmarks.public DATA OUT [--cores 16] [--seconds 480] [--only homes]
 
-DATA has the tables of `benchmarks.originals`, and those of Sydney and Zonnedael. OUT gets two files:
+DATA has the tables of `benchmarks.originals` and those of Sydney and Zonnedael. OUT gets tables:
 the errors of every meter, origin and length of history, and the curves.
 
 Each meter of half a site gets: its own models (three bagged LightGBMs of its last W weeks), the
@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.starter.inputs import LEADS, WEEK, Ahead, Floats, HourlyLoads, Inputs, inputs_of
-from plfl.starter.training import TreeSizes, fit, gather
+from plfl.public.inputs import LEADS, WEEK, Ahead, Floats, HourlyLoads, Inputs, inputs_of
+from plfl.public.training import TreeSizes, fit, gather
 
 TABLES = {
     "london": "lcl_homes/london_2013_halfhourly_kwh.parquet",

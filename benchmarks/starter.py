@@ -2,7 +2,7 @@
 
     python -m benchmarks.starter DATA OUT [--cores 16]
 
-DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.starter`
+DATA is as for `benchmarks.public`. OUT gets `homes.xz` and `buildings.xz`, which `plfl.public`
 reads, and `starter.csv`: for each site the errors and intervals of models that were trained in the
 same way on the other sites. docs/public.md has the claims.
 """
@@ -22,9 +22,9 @@ import pandas as pd
 
 from benchmarks import public
 from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, PUBLIC, PUBLIC_ROWS, TEST, WEEK
-from plfl.starter.inputs import Ahead, inputs_of
-from plfl.starter.packing import pack
-from plfl.starter.training import TreeSizes, fit, gather
+from plfl.public.inputs import Ahead, inputs_of
+from plfl.public.packing import pack
+from plfl.public.training import TreeSizes, fit, gather
 
 LEVELS = (0.1, 0.5, 0.9)
 ENDS = TreeSizes(200, 31)

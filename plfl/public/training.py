@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from plfl.starter.inputs import (
+from plfl.public.inputs import (
     CONTEXT,
     DAY,
     LEADS,

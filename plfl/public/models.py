@@ -1,0 +1,82 @@
+"""The models of public meters that come with plfl: one for homes, one for buildings.
+
+`python -m benchmarks.starter` makes their files. Each kind has a model of the next hour and one of
+the next 24 hours, for the quantiles `LEVELS`. Its card says on which meters they were trained,
+under which licences, and how they did at sites that took no part (docs/public.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from plfl.base.errors import DataError
+from plfl.public.inputs import Ahead, Floats, HourlyLoads, Rows, inputs_of
+from plfl.public.packing import unpack
+
+Kind = Literal["homes", "buildings"]
+"""The kinds of meters for which there is a model."""
+LEVELS = (0.1, 0.5, 0.9)
+"""The quantiles that a model forecasts, the median in the middle."""
+FOLDER = Path(__file__).parent / "files"
+"""The folder of the models and their cards."""
+DIGESTS: dict[Kind, str] = {"homes": "", "buildings": ""}
+"""SHA-256 of the file of each kind."""
+TRAINED_ON: dict[Kind, tuple[str, ...]] = {
+    "homes": ("Low Carbon London", "Ausgrid, Sydney"),
+    "buildings": (
+        "Building Data Genome Project 2: Fox, Panther, Bear",
+        "University of Cambridge",
+    ),
+}
+"""The meters whose readings a kind was trained on. A score at one of them is none of a stranger."""
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """Models of public meters that forecast any meter of their kind."""
+
+    kind: Kind
+    boosters: dict[str, Any]
+    """LightGBM's boosters, as `hour_10` for the 0.1 quantile of the next hour."""
+
+    def predict(
+        self, loads: HourlyLoads, ahead: Ahead, last: Rows, lead: Rows, first: Rows | int = 0
+    ) -> Floats:
+        """The quantiles (W, Q) of windows, ascending, in the unit of the loads; see `inputs_of`.
+        NaN where too little is known."""
+        inputs = inputs_of(loads, ahead, last, lead, first)
+        names = [f"{ahead}_{round(100 * level)}" for level in LEVELS]
+        outputs = [self.boosters[name].predict(inputs.features, num_threads=1) for name in names]
+        return np.sort([inputs.in_units(output) for output in outputs], axis=0).T
+
+
+@cache
+def load(kind: Kind) -> PublicModel:
+    """The model of a kind; DataError if its file was changed."""
+    import lightgbm  # here, because it takes a second to load
+
+    content = file_of(kind).read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGESTS[kind]:
+        raise DataError(
+            f"{file_of(kind)}: is not the file that came with plfl (its digest differs); install "
+            "plfl again"
+        )
+    texts = unpack(content)
+    boosters = {name: lightgbm.Booster(model_str=text) for name, text in texts.items()}
+    return PublicModel(kind, boosters)
+
+
+def file_of(kind: Kind) -> Path:
+    """The file of a kind's models."""
+    return FOLDER / f"{kind}.xz"
+
+
+def card(kind: Kind) -> str:
+    """The card of a kind's models, as Markdown."""
+    return (FOLDER / f"{kind}.md").read_text(encoding="utf-8")
