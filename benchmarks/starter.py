@@ -10,6 +10,8 @@ same way on the other sites. docs/public.md has the claims.
 from __future__ import annotations
 
 import argparse
+import json
+import lzma
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -140,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{len(texts)} models, {time.monotonic() - started:.0f} s", flush=True)
         for kind in KINDS:
             of_kind = {b.name: text for b, text in texts.items() if b.sites == shipped(kind)}
+            (options.out / f"{kind}.json.xz").write_bytes(
+                lzma.compress(json.dumps(of_kind).encode())
+            )
             content = pack(of_kind)
             (options.out / f"{kind}.xz").write_bytes(content)
             print(f"{kind}.xz: {len(content)} bytes", flush=True)

@@ -46,59 +46,58 @@ shrinkage=1
 
 
 def pack(boosters: Mapping[str, str]) -> bytes:
-    """The boosters by name, each as the text that LightGBM writes. All have the same features,
-    without categories."""
-    trees = {name: list(_trees(text)) for name, text in boosters.items()}
-    features = 1 + max(
-        int(line.partition("=")[2])
-        for text in boosters.values()
-        for line in text.splitlines()
-        if line.startswith("max_feature_idx=")
-    )
-    edges: list[set[float]] = [set() for _ in range(features)]
+    """The boosters by name, each as the text that LightGBM writes; without categories."""
+    count = {name: _features(text) for name, text in boosters.items()}
+    edges = {k: [set[float]() for _ in range(k)] for k in count.values()}
     nodes: dict[str, list[tuple[int, float, int]]] = {}
     leaves: dict[str, list[float]] = {}
-    for name, of_booster in trees.items():
+    for name, text in boosters.items():
         nodes[name], leaves[name] = [], []
-        for tree in of_booster:
+        for tree in _trees(text):
             _walk(tree, nodes[name], leaves[name])
         for feature, threshold, _ in nodes[name]:
             if feature != LEAF:
-                edges[feature].add(np.float32(threshold).item())
-    table = [sorted(of_feature) for of_feature in edges]
-    place = [{edge: k for k, edge in enumerate(of_feature)} for of_feature in table]
-    arrays = {
-        "edges": np.array([edge for of_feature in table for edge in of_feature], np.float32),
-        "edge_counts": np.array([len(of_feature) for of_feature in table], np.uint16),
-    }
+                edges[count[name]][feature].add(np.float32(threshold).item())
+    arrays: dict[str, np.ndarray] = {}
+    place: dict[int, list[dict[float, int]]] = {}
+    for k, of_features in edges.items():
+        ascending = [sorted(of_feature) for of_feature in of_features]
+        place[k] = [{edge: n for n, edge in enumerate(of_feature)} for of_feature in ascending]
+        arrays[f"edges {k}"] = np.array([e for some in ascending for e in some], np.float32)
+        arrays[f"edge counts {k}"] = np.array([len(some) for some in ascending], np.uint16)
     for name, of_nodes in nodes.items():
         splits = [node for node in of_nodes if node[0] != LEAF]
+        numbers = [place[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
+        steps = np.rint(np.array(leaves[name]) / STEP)
+        assert np.abs(steps).max() <= np.iinfo(np.int16).max, f"{name}: a leaf is too large"
         arrays |= {
+            f"{name}/features": np.array(count[name], np.uint8),
             f"{name}/feature": np.array([node[0] for node in of_nodes], np.uint8),
-            f"{name}/threshold": np.array(
-                [place[f][np.float32(threshold).item()] for f, threshold, _ in splits], np.uint16
-            ),
+            f"{name}/threshold": np.array(numbers, np.uint16),
             f"{name}/decision": np.array([decision for *_, decision in splits], np.uint8),
-            f"{name}/leaf": np.rint(np.array(leaves[name]) / STEP).astype(np.int16),
+            f"{name}/leaf": steps.astype(np.int16),
         }
-    # High and low bytes apart compress better.
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
 
 def unpack(content: bytes) -> dict[str, str]:
     """The boosters that `pack` packed, by name, as texts that LightGBM reads."""
     arrays = load(lzma.decompress(content))
-    table = np.split(
-        arrays["edges"].astype(float), np.cumsum(arrays["edge_counts"].astype(int))[:-1]
-    )
-    names = dict.fromkeys(key.partition("/")[0] for key in arrays if "/" in key)
-    return {
-        name: _text(
-            *(arrays[f"{name}/{part}"] for part in ("feature", "threshold", "decision", "leaf")),
-            table,
-        )
-        for name in sorted(names)
-    }
+    names = sorted({key.partition("/")[0] for key in arrays if "/" in key})
+    texts = {}
+    for name in names:
+        count = int(arrays[f"{name}/features"])
+        ends = np.cumsum(arrays[f"edge counts {count}"].astype(int))
+        table = np.split(arrays[f"edges {count}"].astype(float), ends[:-1])
+        parts = (arrays[f"{name}/{part}"] for part in ("feature", "threshold", "decision", "leaf"))
+        texts[name] = _text(*parts, table)
+    return texts
+
+
+def _features(text: str) -> int:
+    """The number of features of a booster."""
+    line = next(line for line in text.splitlines() if line.startswith("max_feature_idx="))
+    return 1 + int(line.partition("=")[2])
 
 
 def _trees(text: str) -> Iterator[dict[str, list[str]]]:

@@ -1,0 +1,283 @@
+"""Forecasts of one meter by a public model, from a few days of readings on.
+
+Readings of less than an hour are summed to hours that end with the last reading; the forecast of an
+hour is divided in the proportions that its intervals had on earlier days. From four weeks of
+readings on, a model of the meter's own is weighed in. The width of the interval between the outer
+quantiles follows the errors of the last weeks, so that it also holds for short intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.base.errors import DataError
+from plfl.public.inputs import (
+    CONTEXT,
+    DAY,
+    FEWEST,
+    LEADS,
+    WEEK,
+    Ahead,
+    Floats,
+    HourlyLoads,
+    Inputs,
+    Rows,
+    inputs_of,
+)
+from plfl.public.models import LEVELS, PublicModel
+from plfl.public.training import TreeSizes, fit
+
+TESTED = 2 * WEEK
+"""Last hours on whose forecasts, made as if they were not known, errors are measured."""
+OWN_FROM = 4 * WEEK
+"""Hours of readings from which on a model of the meter's own is weighed in."""
+OWN = TreeSizes(40, 15)
+OWN_PARAMETERS = {"learning_rate": 0.15, "max_bin": 31, "min_data_in_leaf": 20}
+MOST = 4_000
+"""Windows on which a model of the meter's own is trained."""
+USUAL_DAYS = 4
+"""Days that an even division of an hour counts like, beside the days that were read."""
+WIDENED = (0.5, 4.0)
+"""Least and greatest factor of the distance of an outer quantile from the median."""
+ENOUGH = 3 * DAY
+"""Forecasts of hours from whose errors this factor is taken."""
+
+
+@dataclass(frozen=True)
+class MeterReadings:
+    """The readings of a meter, in rows of an hour that end with the last one."""
+
+    load: Floats
+    """kWh (R, P) of the P intervals of each hour; NaN where unknown."""
+    stamps: NDArray[np.datetime64]
+    """End of each hour (R,), local standard time."""
+    minutes: int
+    """Minutes of an interval."""
+
+    @classmethod
+    def of(cls, load: pd.Series, minutes: int) -> MeterReadings:
+        """Readings in kWh per interval, on a regular grid, indexed by the ends of the intervals in
+        local standard time. What follows the last known one is left out. DataError: the intervals
+        are no part of an hour, less than a day is known, or all loads are 0."""
+        if minutes > 60 or 60 % minutes:
+            raise DataError(
+                f"its readings are {minutes} minutes apart; an hour or a part of it is needed"
+            )
+        known = np.flatnonzero(load.notna().to_numpy())
+        if not len(known):
+            raise DataError("it has no reading")
+        load = load.iloc[: known[-1] + 1]
+        parts = 60 // minutes
+        rows = -(-len(load) // parts)
+        values = np.full(rows * parts, np.nan)
+        values[-len(load) :] = load.to_numpy(float)
+        ends = load.index.to_numpy("datetime64[s]")[-1] - np.arange(rows)[::-1] * np.timedelta64(
+            3600, "s"
+        )
+        readings = cls(values.reshape(rows, parts), ends, minutes)
+        hours = readings.hours.load[-CONTEXT:]
+        if np.isfinite(hours).sum() < FEWEST:
+            raise DataError(
+                f"{np.isfinite(hours).sum()} hours of its last four weeks are known; a forecast "
+                f"needs {FEWEST}: give more readings"
+            )
+        if not np.nansum(hours) > 0:
+            raise DataError("the loads of its last four weeks are 0 or negative; look at the meter")
+        return readings
+
+    @cached_property
+    def hours(self) -> HourlyLoads:
+        """The loads of the hours, in kWh, of which at least half is known."""
+        known = np.isfinite(self.load)
+        count, parts = known.sum(axis=1), self.load.shape[1]
+        with np.errstate(invalid="ignore"):
+            mean = np.where(known, self.load, 0).sum(axis=1) / count
+        return HourlyLoads.ending_at(
+            self.stamps, np.where(2 * count >= parts, mean * parts, np.nan)
+        )
+
+    def shares(self, last: Rows, lead: Rows) -> Floats:
+        """The share (W, P) of each interval in the hour that is forecast: that of the same hours of
+        the last four weeks, drawn towards even shares where few are known."""
+        parts = self.load.shape[1]
+        days = np.arange(1, CONTEXT // DAY + 1)
+        rows = (last + lead)[:, None] - DAY * days
+        is_known = (rows >= 0) & (rows <= last[:, None])
+        earlier = np.where(is_known[..., None], self.load[np.maximum(rows, 0)], np.nan)
+        earlier = np.where(np.isfinite(earlier).all(axis=-1, keepdims=True), earlier, np.nan)
+        count = np.isfinite(earlier[..., 0]).sum(axis=1)[:, None]
+        sums = np.nansum(earlier, axis=1)
+        even = USUAL_DAYS * np.maximum(sums.sum(axis=1, keepdims=True), 1e-9) / np.maximum(count, 1)
+        shares = sums + even / parts
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True), float)
+
+
+@dataclass(frozen=True)
+class MeterForecast:
+    """Forecasts of a meter after its last reading, and how such forecasts did before."""
+
+    table: pd.DataFrame
+    """`forecast`, `forecast_10`, `forecast_90` in kWh per interval and `made_at`, indexed by the
+    ends of the intervals in local standard time."""
+    own_weight: float
+    """Weight of the meter's own model."""
+    pairs: pd.DataFrame
+    """Earlier forecasts with what came: `truth`, `forecast`, `low`, `high`, and `last`, `naive_day`
+    and `naive_week`, the last load before it and those a day and a week before; kWh per interval,
+    indexed by the ends of the intervals. May be empty."""
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of one model: last known rows and leads (W,)."""
+
+    ahead: Ahead
+    last: Rows
+    lead: Rows
+
+
+def forecast_meter(readings: MeterReadings, model: PublicModel, ahead: Ahead) -> MeterForecast:
+    """Forecast the next hour, or the next 24, after the last reading. The first of 24 is that of
+    the model of the next hour."""
+    return _Forecaster(readings, model, ahead).forecast()
+
+
+@dataclass(frozen=True)
+class _Forecaster:
+    readings: MeterReadings
+    model: PublicModel
+    ahead: Ahead
+
+    @property
+    def _hours(self) -> HourlyLoads:
+        return self.readings.hours
+
+    def forecast(self) -> MeterForecast:
+        end = len(self._hours.load)
+        tested = self._tested()
+        public = self._quantiles(tested)
+        truth = self._hours.load[tested.last + tested.lead]
+        known = np.isfinite(truth) & np.isfinite(public).all(axis=1)
+        tested = _Windows(self.ahead, tested.last[known], tested.lead[known])
+        public, truth = public[known], truth[known]
+        future = _Windows(
+            self.ahead, np.full(LEADS[self.ahead], end - 1), np.arange(1, LEADS[self.ahead] + 1)
+        )
+        quantiles, weight = self._quantiles(future), 0.0
+        if np.isfinite(self._hours.load).sum() >= OWN_FROM and len(truth):
+            early, whole = self._own(end - TESTED), self._own(end)
+            own = self._own_loads(early, tested)
+            # What is scored must not have chosen the weight: each half has that of the other.
+            is_late = tested.last + tested.lead >= end - TESTED // 2
+            halves = [_weight(own[h], public[h, 1], truth[h]) for h in (is_late, ~is_late)]
+            weights = np.where(is_late, halves[1], halves[0])
+            weight = _weight(own, public[:, 1], truth)
+            public = public + (weights * (own - public[:, 1]))[:, None]
+            quantiles += weight * (self._own_loads(whole, future) - quantiles[:, 1])[:, None]
+        parts, past = self._divided(future, quantiles), self._divided(tested, public)
+        past_truth = self.readings.load[tested.last + tested.lead]
+        if len(truth) >= ENOUGH:
+            factor = _factor(past, past_truth)
+            parts, past = _widened(parts, factor), _widened(past, factor)
+        pairs = self._pairs(tested, past, past_truth)
+        return MeterForecast(self._table(future, parts), weight, pairs)
+
+    def _tested(self) -> _Windows:
+        """Windows in the last weeks: of 24 hours, those made at the same time of day as now."""
+        end, step = len(self._hours.load), LEADS[self.ahead]
+        made = np.arange(end - 1 - step, max(end - 1 - TESTED - step, FEWEST - 2), -step)[::-1]
+        lead = np.arange(1, step + 1)
+        return _Windows(self.ahead, np.repeat(made, step), np.tile(lead, len(made)))
+
+    def _quantiles(self, windows: _Windows) -> Floats:
+        """Quantiles (W, Q) of the public model, in kWh per hour."""
+        quantiles = self.model.predict(self._hours, windows.ahead, windows.last, windows.lead)
+        first = windows.lead == 1
+        if windows.ahead == "day" and first.any():
+            next_hour = self.model.predict(
+                self._hours, "hour", windows.last[first], windows.lead[first]
+            )
+            quantiles[first] = next_hour
+        return quantiles
+
+    def _own(self, end: int) -> Any:
+        """A model of the readings before a row."""
+        target = np.flatnonzero(np.isfinite(self._hours.load[:end]))
+        target = target[target >= DAY + LEADS[self.ahead]]
+        random = np.random.default_rng(1)
+        if len(target) > MOST:
+            target = np.sort(random.choice(target, MOST, replace=False))
+        lead = random.integers(1, LEADS[self.ahead] + 1, len(target))
+        windows = _Windows(self.ahead, target - lead, lead)
+        inputs = self._inputs(windows)
+        targets = inputs.relative(self._hours.load[target])
+        usable = np.isfinite(targets)
+        return fit(inputs.features[usable], targets[usable], OWN, **OWN_PARAMETERS)
+
+    def _inputs(self, windows: _Windows) -> Inputs:
+        return inputs_of(self._hours, windows.ahead, windows.last, windows.lead)
+
+    def _own_loads(self, booster: Any, windows: _Windows) -> Floats:
+        inputs = self._inputs(windows)
+        return inputs.in_units(booster.predict(inputs.features, num_threads=1))
+
+    def _divided(self, windows: _Windows, quantiles: Floats) -> Floats:
+        """Quantiles (W, P, Q) of the intervals of hours."""
+        shares = self.readings.shares(windows.last, windows.lead)
+        return shares[..., None] * quantiles[:, None, :]
+
+    def _ends(self, windows: _Windows) -> pd.DatetimeIndex:
+        """The ends of the intervals of windows."""
+        parts = self.readings.load.shape[1]
+        hours = self.readings.stamps[windows.last] + windows.lead * np.timedelta64(3600, "s")
+        back = np.arange(parts)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
+        return pd.DatetimeIndex((hours[:, None] - back).ravel(), name="timestamp")
+
+    def _table(self, windows: _Windows, parts: Floats) -> pd.DataFrame:
+        low, median, high = parts.reshape(-1, len(LEVELS)).T
+        columns = {"forecast": median, "forecast_10": low, "forecast_90": high}
+        made_at = pd.Timestamp(self.readings.stamps[-1])
+        return pd.DataFrame(columns, self._ends(windows)).assign(made_at=made_at)
+
+    def _pairs(self, windows: _Windows, parts: Floats, truth: Floats) -> pd.DataFrame:
+        low, median, high = parts.reshape(-1, len(LEVELS)).T
+        load, target = self.readings.load, windows.last + windows.lead
+        week = np.where((target >= WEEK)[:, None], load[np.maximum(target - WEEK, 0)], np.nan)
+        last = np.repeat(load[windows.last, -1:], load.shape[1], axis=1)
+        naive = {"last": last, "naive_day": load[target - DAY], "naive_week": week}
+        columns = {"truth": truth.ravel(), "forecast": median, "low": low, "high": high}
+        columns |= {name: values.ravel() for name, values in naive.items()}
+        table = pd.DataFrame(columns, self._ends(windows))
+        return table[table["truth"].notna() & table["forecast"].notna()]
+
+
+def _weight(own: Floats, public: Floats, truth: Floats) -> float:
+    """The weight of own forecasts, in tenths, with the least error; 0 without windows."""
+    if not len(truth):
+        return 0.0
+    weights = np.arange(11) / 10
+    errors = [np.abs(w * own + (1 - w) * public - truth).mean() for w in weights]
+    return float(weights[int(np.argmin(errors))])
+
+
+def _factor(parts: Floats, truth: Floats) -> float:
+    """What the outer quantiles' distances from the median are multiplied by, so that as many past
+    loads are between them as should be."""
+    low, median, high = np.moveaxis(parts, -1, 0)
+    distance = np.where(truth > median, high - median, median - low)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scores = np.abs(truth - median) / distance
+    scores = scores[np.isfinite(scores)]
+    wanted = LEVELS[-1] - LEVELS[0]
+    return float(np.clip(np.quantile(scores, wanted), *WIDENED)) if len(scores) else 1.0
+
+
+def _widened(parts: Floats, factor: float) -> Floats:
+    median = parts[..., 1:2]
+    return median + factor * (parts - median)
