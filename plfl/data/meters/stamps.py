@@ -4,6 +4,7 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -230,9 +231,29 @@ def _find(table: RawTable, text: pd.Series) -> str:
         return "ISO8601"
     if _is_compact_hour(text):
         return COMPACT_HOUR
-    unique = text[text != ""].drop_duplicates()
+    best, ways_to_read = _formats_of(tuple(text[text != ""].drop_duplicates()))
+    where = f"{table.at(text.index[0])}: {text.iloc[0]!r}"
+    if not best:
+        raise DataError(
+            f"{where} is in no known format; name it, such as data.meters.date_format: "
+            "'%d.%m.%Y %H:%M'"
+        )
+    if ways_to_read > 1:
+        ways = " or ".join(f"'{form}'" for form in best)
+        raise DataError(
+            f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
+            f"data.meters.date_format: {ways}"
+        )
+    return best[0]
+
+
+@lru_cache(maxsize=4)  # the files of a portal often have the same stamps
+def _formats_of(stamps: tuple[str, ...]) -> tuple[list[str], int]:
+    """The formats that read the most of different stamps, and how many different times these can
+    be."""
+    unique = pd.Series(stamps, dtype=str)
     sample = unique.head(20)
-    counts = {}
+    counts: dict[str, int] = {}
     for date, time in itertools.product(_DATES, _TIMES):
         if date.endswith("%y") and time.startswith("%H"):
             continue  # 2023 would be the year 20 and the hour 23
@@ -245,20 +266,7 @@ def _find(table: RawTable, text: pd.Series) -> str:
     best = [form for form, count in counts.items() if count == max(counts.values())]
     # 2345 has no seconds: 23:4:5 is not a way to write a time.
     best = [form for form in best if not (form.endswith("%H%M%S") and form[:-2] in best)]
-    where = f"{table.at(text.index[0])}: {text.iloc[0]!r}"
-    if not best:
-        raise DataError(
-            f"{where} is in no known format; name it, such as data.meters.date_format: "
-            "'%d.%m.%Y %H:%M'"
-        )
-    readings = {tuple(_to_time(unique, form)) for form in best}
-    if len(readings) > 1:
-        ways = " or ".join(f"'{form}'" for form in best)
-        raise DataError(
-            f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
-            f"data.meters.date_format: {ways}"
-        )
-    return best[0]
+    return best, len({tuple(_to_time(unique, form)) for form in best})
 
 
 @dataclass(frozen=True)
