@@ -110,8 +110,8 @@ def inputs_of(
 ) -> Inputs:
     """The inputs of windows (W,) of a meter. `first`: the first row that the meter knows, (W,) or
     the same for all windows; in addition, nothing before the last `CONTEXT` hours is read."""
-    first = np.maximum(np.broadcast_to(first, last.shape), last + 1 - CONTEXT)
-    loads_at = _Gathered(loads, last, first)
+    known_from = np.maximum(np.broadcast_to(first, last.shape), last + 1 - CONTEXT)
+    loads_at = _Gathered(loads, last, known_from)
     target = last + lead
     days = np.arange(1, CONTEXT // DAY + 1)
     same_hour = loads_at.at(target[:, None] - DAY * days)  # (W, 28), yesterday first
@@ -173,7 +173,7 @@ def _mean(columns: Floats) -> Floats:
     """The mean of the known values of each row; NaN if there is none."""
     known = np.isfinite(columns)
     with np.errstate(invalid="ignore"):
-        return np.where(known, columns, 0).sum(axis=1) / known.sum(axis=1)
+        return np.asarray(np.where(known, columns, 0).sum(axis=1) / known.sum(axis=1), float)
 
 
 def _quantile(columns: Floats, level: float) -> Floats:

@@ -38,7 +38,7 @@ TESTED = 2 * WEEK
 OWN_FROM = 4 * WEEK
 """Hours of readings from which on a model of the meter's own is weighed in."""
 OWN = TreeSizes(40, 15)
-OWN_PARAMETERS = {"learning_rate": 0.15, "max_bin": 31, "min_data_in_leaf": 20}
+OWN_PARAMETERS: dict[str, Any] = {"learning_rate": 0.15, "max_bin": 31, "min_data_in_leaf": 20}
 MOST = 4_000
 """Windows on which a model of the meter's own is trained."""
 USUAL_DAYS = 4
@@ -170,21 +170,26 @@ class _Forecaster:
             self.ahead, np.full(LEADS[self.ahead], end - 1), np.arange(1, LEADS[self.ahead] + 1)
         )
         quantiles, weight = self._quantiles(future), 0.0
+        # What is scored must choose nothing: each half of these weeks has what the other chose.
+        is_late = tested.last + tested.lead >= end - TESTED // 2
+        halves = [~is_late, is_late]
         if np.isfinite(self._hours.load).sum() >= OWN_FROM and len(truth):
-            early, whole = self._own(end - TESTED), self._own(end)
-            own = self._own_loads(early, tested)
-            # What is scored must not have chosen the weight: each half has that of the other.
-            is_late = tested.last + tested.lead >= end - TESTED // 2
-            halves = [_weight(own[h], public[h, 1], truth[h]) for h in (is_late, ~is_late)]
-            weights = np.where(is_late, halves[1], halves[0])
-            weight = _weight(own, public[:, 1], truth)
-            public = public + (weights * (own - public[:, 1]))[:, None]
-            quantiles += weight * (self._own_loads(whole, future) - quantiles[:, 1])[:, None]
+            own = self._own_loads(self._own(end - TESTED), tested)
+            median = public[:, 1].copy()
+            for half in halves:
+                weight = _weight(own[~half], median[~half], truth[~half])
+                public[half] += (weight * (own - median)[half])[:, None]
+            weight = _weight(own, median, truth)
+            own_next = self._own_loads(self._own(end), future)
+            quantiles += weight * (own_next - quantiles[:, 1])[:, None]
         parts, past = self._divided(future, quantiles), self._divided(tested, public)
         past_truth = self.readings.load[tested.last + tested.lead]
-        if len(truth) >= ENOUGH:
-            factor = _factor(past, past_truth)
-            parts, past = _widened(parts, factor), _widened(past, factor)
+        parts = _widened(parts, _factor(past, past_truth))
+        factors = [_factor(past[~half], past_truth[~half]) for half in halves]
+        for half, factor in zip(halves, factors, strict=True):
+            past[half] = _widened(past[half], factor)
+        if np.nanmin(self.readings.load) >= 0:
+            parts, past = np.maximum(parts, 0), np.maximum(past, 0)
         pairs = self._pairs(tested, past, past_truth)
         return MeterForecast(self._table(future, parts), weight, pairs)
 
@@ -268,14 +273,16 @@ def _weight(own: Floats, public: Floats, truth: Floats) -> float:
 
 def _factor(parts: Floats, truth: Floats) -> float:
     """What the outer quantiles' distances from the median are multiplied by, so that as many past
-    loads are between them as should be."""
+    loads are between them as should be; 1 if there are too few."""
     low, median, high = np.moveaxis(parts, -1, 0)
     distance = np.where(truth > median, high - median, median - low)
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = np.abs(truth - median) / distance
     scores = scores[np.isfinite(scores)]
     wanted = LEVELS[-1] - LEVELS[0]
-    return float(np.clip(np.quantile(scores, wanted), *WIDENED)) if len(scores) else 1.0
+    if len(parts) < ENOUGH or not len(scores):
+        return 1.0
+    return float(np.clip(np.quantile(scores, wanted), *WIDENED))
 
 
 def _widened(parts: Floats, factor: float) -> Floats:

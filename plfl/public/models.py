@@ -25,10 +25,13 @@ LEVELS = (0.1, 0.5, 0.9)
 """The quantiles that a model forecasts, the median in the middle."""
 FOLDER = Path(__file__).parent / "files"
 """The folder of the models and their cards."""
-DIGESTS: dict[Kind, str] = {"homes": "", "buildings": ""}
+DIGESTS: dict[Kind, str] = {
+    "homes": "bba4a0669afba9646ab32eda0c9b1d34d9de160628bbc44f804430f01a72c33c",
+    "buildings": "ff0696705303b627d872b971700c0e17dd01a3df24b3766e9b55cb7e653da5b5",
+}
 """SHA-256 of the file of each kind."""
 TRAINED_ON: dict[Kind, tuple[str, ...]] = {
-    "homes": ("Low Carbon London", "Ausgrid, Sydney"),
+    "homes": ("Low Carbon London", "Ausgrid: Sydney"),
     "buildings": (
         "Building Data Genome Project 2: Fox, Panther, Bear",
         "University of Cambridge",

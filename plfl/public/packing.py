@@ -68,14 +68,12 @@ def pack(boosters: Mapping[str, str]) -> bytes:
     for name, of_nodes in nodes.items():
         splits = [node for node in of_nodes if node[0] != LEAF]
         numbers = [place[count[name]][f][np.float32(t).item()] for f, t, _ in splits]
-        steps = np.rint(np.array(leaves[name]) / STEP)
-        assert np.abs(steps).max() <= np.iinfo(np.int16).max, f"{name}: a leaf is too large"
         arrays |= {
             f"{name}/features": np.array(count[name], np.uint8),
             f"{name}/feature": np.array([node[0] for node in of_nodes], np.uint8),
             f"{name}/threshold": np.array(numbers, np.uint16),
             f"{name}/decision": np.array([decision for *_, decision in splits], np.uint8),
-            f"{name}/leaf": steps.astype(np.int16),
+            f"{name}/leaf": np.rint(np.array(leaves[name]) / STEP).astype(np.int32),
         }
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
@@ -89,8 +87,9 @@ def unpack(content: bytes) -> dict[str, str]:
         count = int(arrays[f"{name}/features"])
         ends = np.cumsum(arrays[f"edge counts {count}"].astype(int))
         table = np.split(arrays[f"edges {count}"].astype(float), ends[:-1])
-        parts = (arrays[f"{name}/{part}"] for part in ("feature", "threshold", "decision", "leaf"))
-        texts[name] = _text(*parts, table)
+        feature, threshold = arrays[f"{name}/feature"], arrays[f"{name}/threshold"]
+        decision, leaf = arrays[f"{name}/decision"], arrays[f"{name}/leaf"]
+        texts[name] = _text(feature, threshold, decision, leaf, table)
     return texts
 
 

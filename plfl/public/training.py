@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plfl.public.inputs import (
     CONTEXT,
@@ -60,22 +61,23 @@ def drawn_windows(
 
 def gather(
     meters: Iterable[HourlyLoads], ahead: Ahead, count: int, seed: int = 1
-) -> tuple[np.ndarray, Floats]:
+) -> tuple[NDArray[np.float32], Floats]:
     """Features (W, K) and targets (W,) of at most `count` windows of each meter."""
     random = np.random.default_rng(seed)
-    parts = []
+    features: list[NDArray[np.float32]] = []
+    relative: list[Floats] = []
     for loads in meters:
         last, lead, first = drawn_windows(loads, ahead, count, random)
         inputs = inputs_of(loads, ahead, last, lead, first)
         targets = inputs.relative(loads.load[last + lead])
         usable = np.isfinite(targets)
-        parts.append((inputs.features[usable], targets[usable]))
-    features, targets = zip(*parts, strict=True)
-    return np.concatenate(features), np.concatenate(targets)
+        features.append(inputs.features[usable])
+        relative.append(targets[usable])
+    return np.concatenate(features), np.concatenate(relative)
 
 
 def fit(
-    features: np.ndarray,
+    features: NDArray[np.float32],
     targets: Floats,
     sizes: TreeSizes,
     level: float = 0.5,

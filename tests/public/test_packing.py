@@ -1,0 +1,42 @@
+"""Boosters in few bytes are the same boosters."""
+
+import lightgbm
+import numpy as np
+import pytest
+
+from plfl.public.packing import STEP, pack, unpack
+
+ROWS = np.random.default_rng(0).normal(size=(3000, 6)).astype(np.float32)
+ROWS[::5, 2] = np.nan
+
+
+def grown(trees: int, columns: int, leaves: int = 12) -> lightgbm.Booster:
+    rows = ROWS[:, :columns]
+    target = np.nan_to_num(rows[:, 2]) * rows[:, 0] + np.isnan(rows[:, 2])
+    settings = {"objective": "l1", "num_leaves": leaves, "max_bin": 31, "verbosity": -1}
+    return lightgbm.train(settings, lightgbm.Dataset(rows, target), trees)
+
+
+@pytest.mark.parametrize("columns", [3, 6])
+def test_forecasts_stay_the_same(columns: int) -> None:
+    trees = 20
+    first, other = grown(trees, columns), grown(trees, 9 - columns, leaves=4)
+    texts = unpack(pack({"a": first.model_to_string(), "b": other.model_to_string()}))
+    restored = lightgbm.Booster(model_str=texts["a"])
+    rows = ROWS[:, :columns]
+    difference = np.abs(restored.predict(rows) - first.predict(rows))
+    assert difference.max() <= trees * STEP / 2 + 1e-6
+    assert np.ptp(first.predict(rows)) > 100 * trees * STEP  # what is compared differs by row
+
+
+def test_a_tree_without_a_split_is_a_constant() -> None:
+    rows = ROWS[:50]
+    settings = {"objective": "l1", "min_data_in_leaf": 100, "verbosity": -1}
+    booster = lightgbm.train(settings, lightgbm.Dataset(rows, np.full(50, 0.25)), 2)
+    text = unpack(pack({"a": booster.model_to_string()}))["a"]
+    np.testing.assert_allclose(lightgbm.Booster(model_str=text).predict(rows), 0.25, atol=STEP)
+
+
+def test_it_is_much_shorter() -> None:
+    text = grown(20, 6).model_to_string()
+    assert len(pack({"a": text})) < len(text) / 10
