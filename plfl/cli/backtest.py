@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic, write_text
-from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_results, add_unit, for_each_meter
+from plfl.cli import first_day
+from plfl.cli.common import INCOMPLETE, Commands, add_parser, add_trust, add_unit, for_each_meter
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
 BACKTEST = """
+plfl backtest exports/ --kind homes --timezone Europe/Berlin
 plfl backtest results/own december/
 plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --plot errors.png
 """
@@ -24,15 +26,21 @@ plfl backtest results/own december.csv --with lightgbm_lags --out errors.csv --p
 def add(commands: Commands) -> None:
     about = "score the forecasts for readings after the training, meter by meter"
     parser = add_parser(commands, "backtest", about, BACKTEST, run)
-    add_results(parser)
-    text = "files of new readings, or folders of them: whole exports or only what is new"
-    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
+    add_trust(parser)
+    text = (
+        "first the results folder of a study, then files of new readings, or folders of them: "
+        "whole exports or only what is new; or, without a study, only raw exports"
+    )
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help=text)
     add_unit(parser)
     text = "score this forecaster instead"
     parser.add_argument("--with", dest="wanted", default="", metavar="NAME", help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this CSV file")
     text = "draw the errors of each week: .png, .svg or .pdf"
     parser.add_argument("--plot", type=Path, metavar="FILE", help=text)
+    text = "without a study: zone of stamps without a UTC offset, such as Europe/Berlin"
+    parser.add_argument("--timezone", metavar="ZONE", help=text)
+    first_day.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,8 +53,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.plot is not None and options.plot.suffix not in (".png", ".svg", ".pdf"):
         raise PlflError(f"--plot {options.plot}: name a file that ends in .png, .svg or .pdf")
-    forecasters = Forecasters(options.results)
-    tables, problems = forecasters.any_model.read_all(options.new, unit=options.read_as)
+    if not first_day.is_study(options):
+        return first_day.backtest(options, options.paths)
+    first_day.refuse_for_studies(options, ("unit",))
+    results, *new = options.paths
+    if not new:
+        raise PlflError(f"{results}: name files of new readings after it")
+    forecasters = Forecasters(results)
+    tables, problems = forecasters.any_model.read_all(new, unit=options.read_as)
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         return backtest(forecasters, client, readings, options.wanted)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from plfl.base.errors import DataError, PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
-    import pandas as pd
-
     from plfl.data.meters.exports import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The type that `add_subparsers` returns."""
 T = TypeVar("T")
+R = TypeVar("R")
 INCOMPLETE = 3
 """The exit status if a command could not do its work for some meters."""
 
@@ -68,6 +67,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "was best for it on validation"
     )
     parser.add_argument("file", type=Path, metavar="MODEL", help=text)
+    add_which_model(parser)
+
+
+def add_which_model(parser: argparse.ArgumentParser) -> None:
+    """Add the choice between a client's models."""
     text = "which model of the meter; default: %(default)s"
     parser.add_argument("--model", choices=["local", "global"], default="local", help=text)
 
@@ -94,7 +98,7 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
 
 
 def for_each_meter(
-    tables: Mapping[str, pd.DataFrame], problems: list[str], work: Callable[[str, pd.DataFrame], T]
+    tables: Mapping[str, R], problems: list[str], work: Callable[[str, R], T]
 ) -> dict[str, T]:
     """What `work` returns for each meter and its readings; errors of single meters are added to
     `problems`, all of which are printed. If no meter succeeds, a DataError has them all."""

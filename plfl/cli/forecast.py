@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from plfl.base.errors import DataError, PlflError
-from plfl.cli.common import INCOMPLETE, Commands, add_model, add_parser, add_unit, for_each_meter
+from plfl.cli import first_day
+from plfl.cli.common import (
+    INCOMPLETE,
+    Commands,
+    add_model,
+    add_parser,
+    add_trust,
+    add_unit,
+    add_which_model,
+    for_each_meter,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from plfl.forecast.model import ForecastModel
 
 EXAMPLES = """
+plfl forecast exports/ --kind homes --timezone Europe/Berlin
 plfl forecast results/own exports/ --out next.xlsx --unit kW --timezone Europe/Berlin
 plfl forecast results/own school.csv --with lightgbm_lags
 plfl forecast results/own museum.csv --new --save museum.safetensors
@@ -35,11 +46,16 @@ plfl export clients config/demo.yaml --to arrays
 
 def add(commands: Commands) -> None:
     """Add `forecast` and `export` to the commands of `plfl`."""
-    about = "forecast the next hours of meters, with the models of a study"
+    about = "forecast the next hours of meters, with the models of a study or of public meters"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
-    add_model(parser)
-    text = "files of readings, or folders of them, in the layout of the study's meters"
-    parser.add_argument("new", type=Path, nargs="+", metavar="NEW", help=text)
+    add_trust(parser)
+    text = (
+        "first a results folder, of which each meter gets what was best for it on validation, or a "
+        "file of its models, then files of readings or folders of them, in the layout of the "
+        "study's meters; or, without a study, only raw exports"
+    )
+    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help=text)
+    add_which_model(parser)
     parser.add_argument("--client", help="only this meter; if a file has no name of one, its name")
     _add_with(parser)
     text = "the meters did not take part: train a model for each on these readings first"
@@ -58,6 +74,9 @@ def add(commands: Commands) -> None:
     text = "what stamps mark; default: end"
     parser.add_argument("--stamp", choices=["start", "end"], default="end", help=text)
     parser.add_argument("--wide", action="store_true", help="a column for each meter")
+    text = "print what is to be known about the model of public meters of this kind"
+    parser.add_argument("--card", choices=first_day.KINDS, help=text)
+    first_day.add_options(parser)
     about = (
         "write the forecaster of a meter as a program for ONNX runtimes; or, with the word "
         "`clients`, the clients of a study as arrays"
@@ -81,6 +100,25 @@ def _add_with(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print or write the forecasts; what else there is to say goes to the standard error. Returns
     the exit status."""
+    if options.card is not None:
+        from plfl.public.models import card
+
+        print(card(options.card), end="")
+        return 0
+    if not options.paths:
+        raise PlflError("forecast: name a results folder and files of readings, or only files")
+    _check_out(options)
+    if not first_day.is_study(options):
+        return first_day.forecast(options, options.paths)
+    first_day.refuse_for_studies(options, ("timezone", "unit"))
+    options.file, *options.new = options.paths
+    if not options.new:
+        raise PlflError(f"{options.file}: name files of new readings after it")
+    return _of_study(options)
+
+
+def _of_study(options: argparse.Namespace) -> int:
+    """Forecast with the models of a study."""
     from plfl.data.checks import counted
     from plfl.forecast.choice import Forecasters
     from plfl.forecast.model import load
@@ -122,14 +160,18 @@ def run(options: argparse.Namespace) -> int:
     return INCOMPLETE
 
 
-def _check(options: argparse.Namespace, is_folder: bool) -> None:
-    """Refuse options that do not fit together."""
+def _check_out(options: argparse.Namespace) -> None:
+    """Refuse a file of forecasts in an unknown format."""
     from plfl.forecast.output import FORMATS
 
     if options.out is not None and options.out.suffix.lower() not in FORMATS:
         raise PlflError(
             f"--out {options.out}: name a file that ends in one of {', '.join(FORMATS)}"
         )
+
+
+def _check(options: argparse.Namespace, is_folder: bool) -> None:
+    """Refuse options that do not fit together."""
     if not options.newcomer and options.save is not None:
         raise DataError("--save: only with --new, for a meter that did not take part")
     _check_with(options, is_folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -50,9 +51,14 @@ def add(commands: Commands) -> None:
         "options of `plfl init meters FILE`",
         "the keys of data.meters; lists and mappings are given once per entry",
     )
+    add_layout_options(keys)
+
+
+def add_layout_options(group: argparse._ArgumentGroup, left_out: Collection[str] = ()) -> None:
+    """Add an option for each key of `data.meters` about the content of files but those left out."""
     for key, meaning in Meters.meanings().items():
-        if key not in NOT_OPTIONS:
-            _add_option(keys, key, " ".join(meaning.split()))
+        if key not in (*NOT_OPTIONS, *left_out):
+            _add_option(group, key, " ".join(meaning.split()))
 
 
 def _add_option(group: argparse._ArgumentGroup, key: str, meaning: str) -> None:
@@ -126,7 +132,7 @@ def _of_exports(
     if path.exists():
         raise PlflError(f"{path}: exists already; remove it, or choose another study with --name")
     try:
-        meters = _meters(given)
+        meters = meters_of(given)
         with progress_bar("read", "step") as progress:
             exports_read, study = starter.recognise(exports, meters, progress, ahead)
         starter.write(path, study)
@@ -148,7 +154,7 @@ def _of_exports(
     return path
 
 
-def _meters(given: dict[str, Any]) -> Meters:
+def meters_of(given: dict[str, Any]) -> Meters:
     """The keys of `data.meters` that the options give, checked like those of a study."""
     for key, value in given.items():
         if isinstance(Meters.model_fields[key].default, dict):

@@ -48,9 +48,9 @@ def too_short(exports: Exports) -> list[str]:
     return short if len(short) < len(exports.meters) else []
 
 
-def _add_problems(exports: Exports, meters: Meters) -> None:
-    """Add to the problems what a study would assume without being told."""
-    problems, given = exports.problems, meters.model_fields_set
+def zone_problem(exports: Exports, meters: Meters) -> str:
+    """What is wrong if stamps have no UTC offset and nobody said where the meters are; or empty."""
+    given = meters.model_fields_set
     default = None if "timezone" in given else meters.timezone
     unzoned = {name for name in exports.names if meters.timezone_of(name) == default}
     local = [
@@ -58,13 +58,20 @@ def _add_problems(exports: Exports, meters: Meters) -> None:
         for path, names in exports.local.items()
         if unzoned & {*names} or not (names or path == meters.weather or "timezone" in given)
     ]
-    if local:
-        problems.insert(
-            0,
-            f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
-            "the place, as in data.meters.timezone: America/New_York, or a fixed zone if the clock "
-            "never changes, such as Etc/GMT+5 or UTC",
-        )
+    if not local:
+        return ""
+    return (
+        f"{local[0]}: the stamps have no UTC offset ({counted(len(local), 'such file')}); set "
+        "the place, as in data.meters.timezone: America/New_York, or a fixed zone if the clock "
+        "never changes, such as Etc/GMT+5 or UTC"
+    )
+
+
+def _add_problems(exports: Exports, meters: Meters) -> None:
+    """Add to the problems what a study would assume without being told."""
+    problems, given = exports.problems, meters.model_fields_set
+    if problem := zone_problem(exports, meters):
+        problems.insert(0, problem)
     if meters.weather in exports.local and not given & {"timezone", "weather_timezone"}:
         problems.append(
             f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"

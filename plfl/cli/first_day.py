@@ -1,0 +1,178 @@
+"""`plfl forecast` and `plfl backtest` of exports without a study, by models of public meters."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plfl.base.errors import ConfigError, DataError, PlflError
+from plfl.base.files import write_text
+from plfl.cli.common import INCOMPLETE, for_each_meter, progress_bar
+from plfl.cli.init import add_layout_options, as_options, meters_of
+from plfl.config.sections import Meters
+
+if TYPE_CHECKING:  # the command line starts without pandas
+    from plfl.forecast.first_day import RawMeter
+    from plfl.public.inputs import Ahead
+
+KINDS = ("homes", "buildings")
+OTHER_NAMES = {"stamp": "read_stamp", "unit": "read_as"}
+"""Keys of `data.meters` whose options have other names here, where forecasts have these."""
+ABOUT_STUDIES = {"wanted": "--with", "newcomer": "--new", "save": "--save", "all": "--all"}
+"""Options that need the models of a study."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for raw exports."""
+    text = "without a study: what the meters are; a model of public meters then forecasts them"
+    parser.add_argument("--kind", choices=KINDS, help=text)
+    text = "without a study: the next hour, or the next 24; default: day"
+    parser.add_argument("--ahead", choices=["hour", "day"], help=text)
+    group = parser.add_argument_group(
+        "options of exports, without a study",
+        "those of `plfl init meters`; --timezone is also for stamps without a UTC offset",
+    )
+    text = "what the stamps of the readings mark; default: what the files say, or end"
+    group.add_argument(
+        "--read-stamp", choices=["start", "end"], default=argparse.SUPPRESS, help=text
+    )
+    add_layout_options(group, ["timezone", *OTHER_NAMES])
+
+
+def is_study(options: argparse.Namespace) -> bool:
+    """Whether the first path is a file of models or a results folder, and not an export."""
+    from plfl.data.meters.paths import is_series
+
+    first, *others = options.paths
+    if (first / "study.json").is_file() or first.suffix == ".safetensors":
+        return True
+    if options.kind is not None:
+        return False
+    if first.is_dir():
+        return not any(map(is_series, first.iterdir()))
+    return not is_series(first) or bool(others and not first.is_file())
+
+
+def refuse_for_studies(options: argparse.Namespace, allowed: Collection[str]) -> None:
+    """Refuse options of exports but the keys that are allowed, where a study's models forecast."""
+    given = [key for key in ("kind", "ahead") if getattr(options, key) is not None]
+    given += [key for key in layout_given(options) if key not in allowed]
+    if given:
+        name = f"--{OTHER_NAMES.get(given[0], given[0]).replace('_', '-')}"
+        raise PlflError(f"{name}: only without a study, whose models know how files are read")
+
+
+def layout_given(options: argparse.Namespace) -> dict[str, Any]:
+    """The keys of `data.meters` among the options."""
+    given: dict[str, Any] = {}
+    for key in Meters.model_fields:
+        value = getattr(options, OTHER_NAMES.get(key, key), None)
+        if value is not None:
+            given[key] = value
+    return given
+
+
+def read(options: argparse.Namespace, paths: list[Path]) -> tuple[dict[str, RawMeter], list[str]]:
+    """The meters in raw exports, and a line for what cannot be used."""
+    from plfl.data.meters.exports import read_exports
+    from plfl.data.meters.paths import client_name, raw_files
+    from plfl.forecast.first_day import raw_meters
+    from plfl.pipeline.starter import zone_problem
+
+    for key, name in ABOUT_STUDIES.items():
+        if getattr(options, key, None):
+            raise PlflError(f"{name}: needs the results folder of a study before the files")
+    if options.kind is None:
+        raise PlflError(
+            f"{paths[0]}: is no results folder; to forecast its meters without a study, say what "
+            "they are: --kind homes or --kind buildings"
+        )
+    try:
+        meters = meters_of(layout_given(options))
+        files = raw_files(paths)
+        interval = meters.interval if "interval" in meters.model_fields_set else None
+        # Several files with one meter each are several meters, even if their columns are alike.
+        names = None if meters.join_files or len(files) == 1 else {f: client_name(f) for f in files}
+        with progress_bar("read", "step") as progress:
+            exports = read_exports(files, meters, interval, names, progress)
+        if problem := zone_problem(exports, meters):
+            raise DataError(problem)
+        known, problems = raw_meters(exports)
+    except ConfigError as error:
+        raise DataError("\n".join(map(_as_options, error.problems))) from None
+    except DataError as error:
+        raise DataError(_as_options(str(error))) from None
+    problems = list(map(_as_options, problems))
+    if not known:
+        raise DataError("\n".join(problems) or f"{paths[0]}: has no meter")
+    return known, problems
+
+
+def _as_options(message: str) -> str:
+    message = as_options(message)
+    for key, name in OTHER_NAMES.items():
+        message = re.sub(rf"--{key}\b", f"--{name.replace('_', '-')}", message)
+    return message
+
+
+def forecast(options: argparse.Namespace, paths: list[Path]) -> int:
+    """Print or write the forecasts; one line says what made them and how it did before."""
+    from plfl.data.checks import counted
+    from plfl.forecast.first_day import summary
+    from plfl.forecast.output import Form, table_as_csv, write
+
+    meters, problems = read(options, paths)
+    if options.client is not None:
+        if options.client not in meters:
+            has = ", ".join(map(repr, meters))
+            raise DataError(f"--client {options.client}: is not among the meters, {has}")
+        meters = {options.client: meters[options.client]}
+    ahead: Ahead = options.ahead or "day"
+    made = for_each_meter(
+        meters, problems, lambda name, meter: meter.forecast(name, options.kind, ahead)
+    )
+    minutes = next(iter(meters.values())).minutes
+    form = Form(minutes, options.unit, options.timezone, options.stamp, options.wide)
+    tables = {name: meters[name].localised(forecast.table) for name, forecast in made.items()}
+    by = {name: "public and own" if f.own_weight else "public" for name, f in made.items()}
+    table = form.table(tables, by)
+    print(f"{form.unit_of_loads}, {summary(made, options.kind)}", file=sys.stderr)
+    if options.out is None:
+        print(table_as_csv(table), end="")
+    else:
+        write(options.out, table)
+        print(f"wrote {options.out}", file=sys.stderr)
+    if not problems:
+        return 0
+    left_out = counted(len(problems), "problem")
+    print(f"{counted(len(made), 'meter')} forecast, {left_out}: see above", file=sys.stderr)
+    return INCOMPLETE
+
+
+def backtest(options: argparse.Namespace, paths: list[Path]) -> int:
+    """Print or write the errors of forecasts of the last weeks, meter by meter."""
+    import pandas as pd
+
+    from plfl.base.spreadsheets import as_csv
+    from plfl.forecast.first_day import summary, tested
+
+    if options.plot is not None:
+        raise PlflError("--plot: needs the results folder of a study before the files")
+    meters, problems = read(options, paths)
+    ahead: Ahead = options.ahead or "day"
+    made = for_each_meter(
+        meters, problems, lambda name, meter: meter.forecast(name, options.kind, ahead)
+    )
+    print(summary(made, options.kind), file=sys.stderr)
+    rows = for_each_meter(made, problems, tested)
+    text = as_csv(pd.DataFrame(rows.values()), digits=4)
+    if options.out is None:
+        print(text, end="")
+    else:
+        write_text(options.out, text)
+        print(f"wrote {options.out}", file=sys.stderr)
+    return INCOMPLETE if problems else 0

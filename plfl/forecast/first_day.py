@@ -1,0 +1,113 @@
+"""Forecasts of meters without any study: by the public models that come with plfl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from plfl.base.errors import DataError
+from plfl.data.checks import counted
+from plfl.data.features import resampled
+from plfl.data.meters.exports import Exports
+from plfl.data.meters.paths import client_names
+from plfl.data.meters.stamps import standard_offset
+from plfl.public.inputs import Ahead
+from plfl.public.meter import MeterForecast, MeterReadings, forecast_meter
+from plfl.public.models import TRAINED_ON, Kind, load
+
+
+@dataclass(frozen=True)
+class RawMeter:
+    """A meter of raw exports, as a public model reads it."""
+
+    load: pd.Series
+    """kWh per interval, indexed by its end in local standard time; NaN in gaps."""
+    minutes: int
+    zone: ZoneInfo
+
+    def forecast(self, client: str, kind: Kind, ahead: Ahead) -> MeterForecast:
+        """Its forecast; DataError, with the name of the meter, if there can be none."""
+        try:
+            readings = MeterReadings.of(self.load, self.minutes)
+        except DataError as error:
+            raise DataError(f"{client}: {error}") from None
+        return forecast_meter(readings, load(kind), ahead)
+
+    def localised(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table of forecasts whose times have UTC offsets."""
+        offset = timezone(standard_offset(self.zone))
+        made_at = pd.DatetimeIndex(table["made_at"]).tz_localize(offset)
+        return table.tz_localize(offset).assign(made_at=made_at)
+
+
+def raw_meters(exports: Exports) -> tuple[dict[str, RawMeter], list[str]]:
+    """The meters of raw exports by client, all in the longest of their intervals, and the problems
+    of others, a line for each."""
+    lengths = {meter.minutes for meter in exports.meters.values()}
+    problems = list(exports.problems)
+    if len(lengths) > 1:  # no problem here: every meter is forecast by itself
+        problems = [line for line in problems if "different intervals" not in line]
+    longest = max(lengths, default=0)
+    meters = {}
+    names = client_names(list(exports.meters))
+    for name, meter in exports.meters.items():
+        stamps = pd.DatetimeIndex(meter.load.index).tz_localize(None).as_unit("us")
+        series = meter.load.set_axis(stamps + standard_offset(meter.zone)).rename("load")
+        if meter.minutes < longest:
+            series = resampled(series.to_frame(), longest)["load"]
+        meters[names[name]] = RawMeter(series, longest, meter.zone)
+    return meters, problems
+
+
+def summary(forecasts: Mapping[str, MeterForecast], kind: Kind) -> str:
+    """One line: what forecast the meters, and how it did in their last weeks."""
+    count = len(forecasts)
+    own = sum(forecast.own_weight > 0 for forecast in forecasts.values())
+    line = f"model of public {kind} ({'; '.join(TRAINED_ON[kind])})"
+    if own:
+        line += f", with models of their own readings for {own} of {counted(count, 'meter')}"
+    errors = pd.DataFrame([shares(f.pairs) for f in forecasts.values() if len(f.pairs)]).mean()
+    if errors.empty:
+        return f"{line}; too few readings to say how it did on earlier days"
+    said = {
+        "forecast": "wrong by",
+        "naive_day": "yesterday's load by",
+        "naive_week": "last week's by",
+    }
+    words = [f"{text} {errors[name]:.0f} %" for name, text in said.items() if errors[name] >= 0]
+    return f"{line}; on their last two weeks {', '.join(words)} of the load"
+
+
+def shares(pairs: pd.DataFrame) -> dict[str, float]:
+    """The mean absolute errors of a meter's earlier forecasts in percent of its load, over the
+    same intervals: `forecast`, `naive_day`, `naive_week` (NaN if a week before is not known)."""
+    common = pairs.dropna(subset=["naive_day"])
+    if common["naive_week"].notna().mean() > 0.5:
+        common = common.dropna()
+    load = common["truth"].abs().mean()
+    names = ("forecast", "naive_day", "naive_week")
+    if not load > 0:
+        return {}
+    return {
+        name: 100 * float((common[name] - common["truth"]).abs().mean()) / load for name in names
+    }
+
+
+def tested(client: str, forecast: MeterForecast) -> dict[str, Any]:
+    """The scores of a meter's earlier forecasts, as `plfl.forecast.backtest.scored`, and the share
+    of loads in the interval; DataError if none was made."""
+    from plfl.forecast.backtest import scored  # here, because it loads PyTorch
+
+    pairs = forecast.pairs.dropna(subset=["last", "naive_day"])
+    if pairs.empty:
+        raise DataError(f"{client}: has too few readings for forecasts of earlier days; give more")
+    inside = (pairs["truth"] >= pairs["low"]) & (pairs["truth"] <= pairs["high"])
+    by = "public" if not forecast.own_weight else "public and own"
+    table = pairs.drop(columns=["low", "high"])
+    scores = scored(table)
+    return {"client": client, "forecaster": by, **scores, "coverage_80": float(inside.mean())}

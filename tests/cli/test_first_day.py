@@ -1,0 +1,126 @@
+"""`plfl forecast` and `plfl backtest` of raw exports without a study."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+PARIS = ("--kind", "homes", "--timezone", "Europe/Paris")
+
+
+def export(name: str, days: float = 10, minutes: int = 60, ends: str = "2024-03-20") -> Path:
+    """A file of one meter with local times without an offset."""
+    stamps = pd.date_range(end=ends, periods=int(days * 1440 / minutes), freq=f"{minutes}min")
+    load = np.random.default_rng(len(name)).gamma(4.0, 0.1, len(stamps)) * minutes / 60
+    path = Path("exports", f"{name}.csv")
+    path.parent.mkdir(exist_ok=True)
+    table = pd.DataFrame({"time": stamps.strftime("%Y-%m-%d %H:%M"), "kWh": load.round(4)})
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def table_of(text: str) -> pd.DataFrame:
+    Path("printed.csv").write_text(text)
+    return pd.read_csv("printed.csv")
+
+
+def test_one_command_forecasts_all_meters(invoke: Callable) -> None:
+    export("attic"), export("basement", days=40)
+    printed = invoke("forecast", "exports", *PARIS)
+    table = table_of(printed.out)
+    assert table.groupby("client").size().to_dict() == {"attic": 24, "basement": 24}
+    assert table["timestamp"][0] == "2024-03-20 01:00:00+01:00"
+    assert table["unit"].unique().tolist() == ["kWh per 60 min"]
+    (line,) = printed.err.splitlines()
+    assert "model of public homes (Low Carbon London; Ausgrid: Sydney)" in line
+    assert "for 1 of 2 meters" in line
+    assert "on their last two weeks wrong by" in line
+    assert "yesterday's load by" in line
+
+
+def test_a_forecast_across_the_change_of_clocks(invoke: Callable) -> None:
+    path = export("home", ends="2024-03-30 23:00")
+    stamps = table_of(invoke("forecast", path, *PARIS).out)["timestamp"]
+    assert stamps[2] == "2024-03-31 03:00:00+02:00"  # 02:00 does not exist
+    assert len(stamps) == 24
+
+
+def test_kilowatts_are_kilowatt_hours_over_the_hours(invoke: Callable) -> None:
+    path = export("home", minutes=30)
+    kwh, kw = (
+        table_of(invoke("forecast", path, *PARIS, "--unit", unit).out)["forecast"]
+        for unit in ("kWh", "kW")
+    )
+    assert len(kwh) == 48
+    np.testing.assert_allclose(kw, 2 * kwh, rtol=1e-4)
+
+
+def test_readings_of_power(invoke: Callable) -> None:
+    path = export("home")
+    plain = table_of(invoke("forecast", path, *PARIS).out)["forecast"]
+    table = pd.read_csv(path)
+    table.rename(columns={"kWh": "load"}).assign(load=1000 * table["kWh"]).to_csv(path, index=False)
+    watts = table_of(invoke("forecast", path, *PARIS, "--read-as", "W").out)["forecast"]
+    np.testing.assert_allclose(watts, plain, rtol=1e-4)
+
+
+def test_a_workbook_in_and_out(invoke: Callable) -> None:
+    table = pd.read_csv(export("home"), parse_dates=["time"])
+    table.to_excel("book.xlsx", index=False)
+    invoke("forecast", "book.xlsx", *PARIS, "--out", "next.xlsx")
+    assert len(pd.read_excel("next.xlsx")) == 24
+
+
+def test_half_hours_beside_hours_become_hours(invoke: Callable) -> None:
+    export("hours"), export("halves", minutes=30)
+    table = table_of(invoke("forecast", "exports", *PARIS).out)
+    assert table.groupby("client").size().to_dict() == {"halves": 24, "hours": 24}
+
+
+def test_what_cannot_be_forecast_has_a_line_and_the_others_go_on(invoke: Callable) -> None:
+    export("good"), export("young", days=0.5)
+    table = pd.read_csv(export("zeros"))
+    table.assign(kWh=0.0).to_csv("exports/zeros.csv", index=False)
+    printed = invoke("forecast", "exports", *PARIS, status=3)
+    assert table_of(printed.out)["client"].unique().tolist() == ["good"]
+    assert "plfl: young: 12 hours of its last four weeks are known" in printed.err
+    assert "zeros: all values are 0 kWh" in printed.err
+
+
+def test_mistakes(invoke: Callable) -> None:
+    path = export("home")
+    mistakes = {
+        (path,): "say what they are: --kind homes or --kind buildings",
+        (path, "--kind", "homes"): "the stamps have no UTC offset (1 such file); set the place, "
+        "as in --timezone America/New_York",
+        (path, *PARIS, "--new"): "--new: needs the results folder of a study before the files",
+        (path, *PARIS, "--client", "barn"): "--client barn: is not among the meters, 'home'",
+        (path, *PARIS, "--out", "next.doc"): "name a file that ends in one of .csv",
+        ("nowhere", *PARIS): "nowhere",
+        (): "name a results folder and files of readings, or only files",
+    }  # fmt: skip
+    for arguments, message in mistakes.items():
+        assert message in invoke("forecast", *arguments, status=2).err
+
+
+def test_the_card(invoke: Callable) -> None:
+    assert "# " in invoke("forecast", "--card", "buildings").out
+
+
+def test_a_backtest_scores_the_last_two_weeks(invoke: Callable) -> None:
+    export("attic", days=30), export("young", days=0.5), export("day", days=1.2)
+    printed = invoke("backtest", "exports", *PARIS, status=3)
+    table = table_of(printed.out).set_index("client")
+    assert table.index.tolist() == ["attic"]
+    attic = table.loc["attic"]
+    assert attic["forecasts"] == 14 * 24
+    assert pd.Timestamp(attic["last"]) == pd.Timestamp("2024-03-20")
+    assert 0 < attic["mae"] < attic["naive_day"]
+    assert "day: has too few readings for forecasts of earlier days" in printed.err
