@@ -1,0 +1,123 @@
+"""The tables and verdicts of docs/public.md, from the files of the programs that ran.
+
+    python -m benchmarks.public_tables OUT
+
+OUT has `errors.csv` and `curves.csv` of `benchmarks.public` and `starter.csv` of
+`benchmarks.starter`. Prints Markdown and writes `OUT/public.csv`: for each site, horizon and number
+of weeks the errors of all forecasters.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+DRAWS = 2000
+ROWS = [
+    *("own", "others", "public", "others on public", "public + others", "across"),
+    *("w own, others", "w own, public", "w public, others", "w own, others, public"),
+    *("yesterday", "last week", "last"),
+]
+"""Forecasters in the order of the tables; `w`: weighted mean."""
+SITES = ["london", "sydney", "zonnedael", "fox", "panther", "bear", "cambridge"]
+WITHIN = 0.02
+"""How much worse than the others' the public model may be (claim P1)."""
+
+
+def relative(table: pd.DataFrame) -> pd.DataFrame:
+    """Errors over those of the last reading (an hour ahead) or of yesterday (a day ahead)."""
+    base = table["last"].where(table["ahead"] == "hour", table["yesterday"])
+    forecasters = [name for name in ROWS if name in table]
+    errors = table[forecasters].div(base, axis=0)
+    keys = table[["site", "ahead", "weeks", "origin", "meter"]]
+    return pd.concat([keys, errors], axis=1)
+
+
+def interval(differences: pd.DataFrame) -> tuple[float, float, float]:
+    """The mean of a table (meters × origins), and the ends of its 95 % interval: both are drawn
+    with replacement."""
+    values = differences.to_numpy()
+    random = np.random.default_rng(1)
+    draws = []
+    for _ in range(DRAWS):
+        meters = random.integers(len(values), size=len(values))
+        origins = random.integers(values.shape[1], size=values.shape[1])
+        draws.append(np.nanmean(values[np.ix_(meters, origins)]))
+    return float(np.nanmean(values)), *map(float, np.nanquantile(draws, (0.025, 0.975)))
+
+
+def verdict(
+    errors: pd.DataFrame, better: str, than: list[str], weeks: int, margin: float = 0.0
+) -> pd.Series:
+    """What a claim says at each site and horizon: that `better` has a smaller error than the best
+    of `than`, or one that is not greater by more than the margin."""
+    words = {}
+    for (ahead, site), some in errors[errors["weeks"] == weeks].groupby(["ahead", "site"]):
+        rival = min(than, key=lambda name: some[name].mean())
+        pairs = some.assign(gain=some[rival] - some[better])
+        mean, low, high = interval(pairs.pivot(index="meter", columns="origin", values="gain"))
+        said = "holds" if low > -margin else "does not hold" if high < -margin else "undecided"
+        words[ahead, site] = f"{said}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return pd.Series(words)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table as Markdown."""
+    head = "| " + " | ".join([str(table.index.name or ""), *map(str, table.columns)]) + " |"
+    rows = [
+        "| " + " | ".join([str(name), *map(str, row)]) + " |" for name, *row in table.itertuples()
+    ]
+    return "\n".join([head, "|" + "---|" * (1 + table.shape[1]), *rows])
+
+
+def main(folder: Path) -> None:
+    """Print everything."""
+    errors = relative(pd.read_csv(folder / "errors.csv"))
+    forecasters = [name for name in ROWS if name in errors]
+    means = errors.groupby(["ahead", "site", "weeks"])[forecasters].mean()
+    counts = errors.groupby(["ahead", "site", "weeks"])["meter"].nunique().rename("meters")
+    pd.concat([counts, means.round(4)], axis=1).to_csv(folder / "public.csv")
+    for ahead, table in means.groupby(level="ahead"):
+        print(f"\n## {ahead}\n")
+        print(table.droplevel("ahead").round(3).to_string())
+    claims = {
+        "P1": ("public", ["others"], 1, WITHIN),
+        "P2": ("w own, others, public", ["w own, public"], 4, 0.0),
+        "P3, 1 week": ("others on public", ["others"], 1, 0.0),
+        "P3, 4 weeks": ("others on public", ["others"], 4, 0.0),
+        "P4": ("public", ["yesterday", "last week"], 1, 0.0),
+        "P5": ("public + others", ["public", "others"], 1, 0.0),
+    }
+    verdicts = pd.DataFrame({name: verdict(errors, *claim) for name, claim in claims.items()})
+    for ahead in ("hour", "day"):
+        print(f"\n{ahead}\n")
+        print(
+            markdown(
+                verdicts.loc[ahead].reindex([s for s in SITES if (ahead, s) in verdicts.index])
+            )
+        )
+    if (file := folder / "starter.csv").is_file():
+        starter = pd.read_csv(file)
+        starter["mase"] = starter["starter"] / starter["last"]
+        for name in ("yesterday", "last_week"):
+            starter[f"{name}_mase"] = starter[name] / starter["last"]
+        columns = ["mase", "yesterday_mase", "last_week_mase", "coverage"]
+        print("\n## starter\n")
+        print(starter.groupby(["ahead", "site", "weeks"])[columns].mean().round(3).to_string())
+        for (ahead, site), some in starter[starter["weeks"] == 1].groupby(["ahead", "site"]):
+            pairs = some.pivot(index="meter", columns="origin", values="coverage")
+            mean, low, high = interval(pairs)
+            inside = "holds" if low > 0.75 and high < 0.85 else "undecided"
+            inside = "does not hold" if high < 0.75 or low > 0.85 else inside
+            print(f"P6 {ahead} {site}: {inside}: {mean:.3f} [{low:.3f}, {high:.3f}]")
+    if (file := folder / "curves.csv").is_file():
+        curves = pd.read_csv(file)
+        print("\n## curves\n")
+        print(curves.drop(columns=["tested"]).round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
