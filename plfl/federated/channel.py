@@ -16,8 +16,8 @@ Column = Tensor | list[Tensor]
 Traffic = dict[str, NDArray[np.int64]]
 """Bytes (N,) that each client received and sent, `bytes_down` and `bytes_up`, and how many of them
 were extras, `extras_down` and `extras_up`."""
-Check = Callable[[bytes], None]
-"""Raises `ValueError` for a message that must not be used."""
+Check = Callable[[int, bytes], None]
+"""Raises `ValueError` for a message of the client with this number that must not be used."""
 
 
 class Others(NamedTuple):

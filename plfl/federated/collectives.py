@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from plfl.federated.bounds import Bounds
 from plfl.federated.channel import Channel
-from plfl.federated.codecs import LARGEST
 
 Floats: TypeAlias = NDArray[np.float64]
 Combine: TypeAlias = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -94,11 +94,13 @@ class Server:
         clients: Sequence[int],
         bins: Sequence[int] = (),
         noise: Noise | None = None,
+        bounds: Bounds | None = None,
     ):
         """`clients`: their numbers on the channel; here they are numbered from 0. `bins`: how many
-        each input has. `noise`: only for gradients that are whole numbers of at most 1."""
+        each input has. `noise`: only for gradients that are whole numbers of at most 1. `bounds`:
+        of messages from other machines, if there are any."""
         self.channel, self.numbers = channel, torch.tensor(clients)
-        self.bins, self.noise = np.array(bins), noise
+        self.bins, self.noise, self.bounds = np.array(bins), noise, bounds
         self.first, self.clients = (channel.others or (0, len(clients)))[:2]
         """The place of the first client here among all that grow the tree, and their number."""
         self.failed: dict[int, Exception] = {}
@@ -109,12 +111,15 @@ class Server:
         """What the clients have grown, as soon as the first of them has read it."""
         self._messages = [b""] * len(clients)
         self._combine: Combine = list
+        self._are_counts = False
+        """Whether the numbers of the next messages are counts, and not pairs of a sum and one."""
         self._arrivals = numbered(1)
         self._gates: list[SimpleQueue[None]] = [SimpleQueue() for _ in clients]
 
     def _combine_all(self) -> None:
         # One client does this while the others wait.
         arrived = self.channel.send_messages("up", self.numbers, self._messages, self._check)
+        self._are_counts = False
         answers = self._combine(arrived)
         self._messages = self.channel.send_messages("down", self.numbers, answers, self._check)
 
@@ -141,31 +146,39 @@ class Server:
         return self._messages[client]
 
     def add(self, client: int, numbers: Floats) -> Floats:
-        """The sum of the clients' arrays, in the order of clients."""
+        """The sum of the clients' counts, in the order of clients."""
 
         def combine(messages: Sequence[bytes]) -> list[bytes]:
             return [packed(self._released(unpacked(*messages), 1))] * self.clients
 
+        self._are_counts = True
         return unpacked(self.exchange(client, packed(numbers), combine))
 
-    def _check(self, message: bytes) -> None:
-        """Check a message of another machine against that of a client here.
+    def _check(self, client: int, message: bytes) -> None:
+        """Check the message of a client on another machine, of this number, against that of one
+        here, and against what its windows allow.
 
         Raises:
-            ValueError: it has another size, or numbers that LightGBM must not see.
+            ValueError: it has another size, or numbers that no windows have.
         """
+        assert self.bounds is not None
         kind, mine = message[:1], self._messages[0]
         if mine[0] < len(WIDTHS):
             if not kind or kind[0] >= len(WIDTHS):
                 raise ValueError("it has no numbers")
             width = np.dtype(WIDTHS[kind[0]])
             content = _inflated(message[1:], len(unpacked(mine)) * width.itemsize)
-            sound = abs(_stored(content, kind[0]).astype(float)) <= LARGEST
+            numbers = _stored(content, kind[0]).astype(float)
+            if self._are_counts:
+                is_sound = self.bounds.hold_for_counts(client, numbers)
+            else:
+                pairs = numbers.reshape(-1, 2)
+                is_sound = self.bounds.hold_for_sums(client, pairs, len(self.bins))
         elif len(content := _inflated(message, len(zlib.decompress(mine)))) == ROOT.itemsize:
-            sound = abs(np.array(np.frombuffer(content, ROOT).tolist())) <= LARGEST
+            is_sound = self.bounds.hold_for_root(client, np.frombuffer(content, ROOT)[0])
         else:
-            sound = self._are_sound(np.frombuffer(content, SPLIT))
-        if not sound.all():
+            is_sound = bool(self._are_sound(np.frombuffer(content, SPLIT)).all())
+        if not is_sound:
             raise ValueError("it has implausible numbers")
 
     def _are_sound(self, splits: Any) -> NDArray[np.bool_]:
@@ -173,9 +186,8 @@ class Server:
         feature, bins = splits["feature"], self.bins
         exists = (feature >= 0) & (feature < len(bins))
         fits = splits["threshold"] < bins[np.where(exists, feature, 0)]
-        divides = (splits["left"] > 0) & (splits["right"] > 0) & np.isfinite(splits["gain"])
-        for name in ("values", "sums"):
-            divides &= np.isfinite(splits[name]).all(axis=1)
+        assert self.bounds is not None and self.channel.others is not None
+        divides = self.bounds.hold_for_splits(self.channel.others.clients.numpy(), splits)
         none = splits["gain"] == -np.inf
         return np.asarray((splits["categories"] == 0) & (none | exists & fits & divides))
 

@@ -127,12 +127,13 @@ class Forester:
         """Add to the `row` (1, P) a tree that clients on other machines grow together.
 
         The answers to the first of them determine the tree. So this machine takes its place, with
-        public values; what these contribute is not used.
+        public values; what these contribute is not used. The messages have to be possible for the
+        windows with which the clients have joined.
         """
-        x = self.data.public(self.bins).astype(np.float32)
+        x, windows = self.data.public(self.bins).astype(np.float32), self.data.windows.numpy()
         for o, (loss, _) in enumerate(self.losses):
             part = Part(x, np.zeros(len(x)))
-            grown = grow([part], self._bins, self.leaves, self.rate, loss, channel)
+            grown = grow([part], self._bins, self.leaves, self.rate, loss, channel, windows=windows)
             self._write(row, tree, o, grown.text)
 
     def _write(self, rows: Tensor, tree: int, output: int, text: str) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.federated.bounds import Bounds
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import (
     Floats,
@@ -156,6 +157,19 @@ def _counts(bins: lightgbm.Dataset) -> list[int]:
     return [bins.feature_num_bin(feature) for feature in range(bins.num_feature())]
 
 
+def _quantile_slopes(level: float) -> tuple[int, int]:
+    """The gradients of a quantile's loss above the target and, negative, below it."""
+    ratio = Fraction(level).limit_denominator(1000)
+    return ratio.denominator - ratio.numerator, ratio.numerator
+
+
+def largest_slope(loss: Loss) -> float:
+    """The largest gradient of a window, in magnitude; infinite if there is none."""
+    if isinstance(loss, float):
+        return max(_quantile_slopes(loss))
+    return np.inf if loss == "mse" else 1.0
+
+
 def releases(leaves: int) -> int:
     """The most sums over clients, of a tree with this many leaves, that any window is in: all
     windows, a histogram for each leaf but the last, and the counts of each exchange."""
@@ -171,6 +185,7 @@ def grow(
     channel: Channel | None = None,
     numbers: Sequence[int] | None = None,
     noise: Noise | None = None,
+    windows: NDArray[np.float64] | None = None,
 ) -> Grown:
     """Grow a tree among clients.
 
@@ -185,6 +200,8 @@ def grow(
         channel: carries and counts the messages; None: a new one.
         numbers: those of the clients on the channel; None: 0, 1, ...
         noise: on each sum over the clients, of which there are at most `releases`.
+        windows: numbers (N,) of the training windows of all clients of the channel, which bound
+            the messages of those on other machines.
 
     Raises:
         ValueError: there is noise, and the loss is not that of the median.
@@ -194,10 +211,11 @@ def grow(
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
     given = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     given["max_bin"] = bins.get_params()["max_bin"]
+    bounds = None if windows is None else Bounds(windows, largest_slope(loss))
     channel, there = channel or Channel(0, len(parts)), [*range(len(parts))]
     while True:
         some = there if numbers is None else [numbers[k] for k in there]
-        server = Server(channel, some, _counts(bins), noise)
+        server = Server(channel, some, _counts(bins), noise, bounds)
         clients = [
             GrowingClient(server, rank, parts[k], bins, given, loss) for rank, k in enumerate(there)
         ]
@@ -333,8 +351,7 @@ class GrowingClient(threading.Thread):
     def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:
         """The gradients (W,) of the loss."""
         if isinstance(self.loss, float):
-            ratio = Fraction(self.loss).limit_denominator(1000)
-            over, under = map(np.float32, (ratio.denominator - ratio.numerator, ratio.numerator))
+            over, under = map(np.float32, _quantile_slopes(self.loss))
             return np.asarray(over * (scores > y) - under * (scores < y))
         errors = (scores - y).astype(np.float32)
         return errors if self.loss == "mse" else errors.clip(-1, 1)

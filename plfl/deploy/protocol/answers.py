@@ -10,7 +10,7 @@ These checks find impossible answers. They cannot recognise a false answer that 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 
@@ -27,7 +27,6 @@ from plfl.deploy.protocol.endpoints import (
     as_bytes,
     rows_as_arrays,
 )
-from plfl.federated.channel import Check
 from plfl.federated.codecs import LARGEST, CodecError
 from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS
@@ -178,7 +177,9 @@ def read_trained(
     return _read(data, TrainedFacts, request, name, rows_as_arrays(rows), coded)
 
 
-def read_exchanged(check: Check, data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
+def read_exchanged(
+    check: Callable[[bytes], None], data: bytes, request: str, name: str
+) -> CheckedAnswer[Facts]:
     """A message of a client that trains together with others, of any length."""
     answer = _read(data, Facts, request, name, {"0": torch.empty(LONGEST, dtype=torch.uint8)})
     try:

@@ -32,6 +32,7 @@ from plfl.deploy.protocol.answers import (
     ROOM,
     CheckedAnswer,
     F,
+    Facts,
     TrainedFacts,
     largest_answer,
     read_exchanged,
@@ -254,7 +255,11 @@ class DeployedServer:
                     for (name, answer), data in zip(answers.items(), carried, strict=True)
                 }
                 return [*carried]
-            answers = self._ask(messages, "train", partial(read_exchanged, check))
+
+            def read_one(data: bytes, request: str, name: str) -> CheckedAnswer[Facts]:
+                return read_exchanged(partial(check, self.names.index(name)), data, request, name)
+
+            answers = self._ask(messages, "train", read_one)
             if len(answers) < len(messages):
                 raise MessageError("a client does not answer")
             return [as_bytes(answer.arrays["0"]) for answer in answers.values()]

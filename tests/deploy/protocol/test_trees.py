@@ -155,23 +155,25 @@ def test_a_server_that_is_killed_grows_the_tree_anew(tmp_path):
     pd.testing.assert_frame_equal(records, replayed(deployed), check_exact=True)
 
 
-def numbers(value: float, more: int = 0) -> Any:
-    """The sums of a client, of which the first has another value, or with more of them."""
+def numbers(value: float, more: int = 0, at: int = 0) -> Any:
+    """The sums of a client, of which one has another value, or with more of them."""
 
     def change(message: bytes) -> bytes:
         true = unpacked(message)
-        true[0] = value
+        true[at] = value
         return packed(np.concatenate([true, np.zeros(more)]))
 
     return change
 
 
-def field(kind: np.dtype[Any], name: str, value: float) -> Any:
-    """What a client says of all its windows, or of a split, with another value of a field."""
+def field(kind: np.dtype[Any], **values: Any) -> Any:
+    """What a client says of all its windows, or of a split, with other values of fields, or with
+    functions of their values."""
 
     def change(message: bytes) -> bytes:
         content = np.frombuffer(zlib.decompress(message), kind).copy()
-        content[name][0] = value
+        for name, value in values.items():
+            content[name][0] = value(content[name][0]) if callable(value) else value
         return compressed(content.tobytes())
 
     return change
@@ -191,24 +193,49 @@ SUMS = {
         bytes([3]) + compressed((bytes(7) + b"\x80") * len(unpacked(message)))
     ),
 }
+COUNTS = SUMS | {
+    "negative": numbers(-1),
+    "half": numbers(0.5),
+    "more than all windows": numbers(226),
+}
+SUMS |= {
+    "negative count": numbers(-1, at=1),
+    "count of half a window": numbers(0.5, at=1),
+    "count above that of all windows": numbers(226, at=1),
+    "sum above the count": numbers(226),
+}
 ROOTS = {
+    "count below 0": field(ROOT, count=-(10**9)),
+    "no window": field(ROOT, count=0, hessian=0, gradient=0),
+    "another count": field(ROOT, count=226, hessian=226),
+    "hessian": field(ROOT, hessian=-1e9),
+    "sum above the count": field(ROOT, gradient=226),
     "bomb": lambda message: compressed(bytes(10**7)),
-    "nan": field(ROOT, "gradient", np.nan),
+    "nan": field(ROOT, gradient=np.nan),
     "sums": lambda message: packed(np.zeros(4)),
 }
 SPLITS = {
-    "feature": field(SPLIT, "feature", 10_000),
-    "no feature": field(SPLIT, "feature", -1),
-    "bin": field(SPLIT, "threshold", 4_000_000),
-    "bin that the input lacks": field(SPLIT, "threshold", 15),
-    "categories": field(SPLIT, "categories", 1000),
-    "empty leaf": field(SPLIT, "right", 0),
-    "gain": field(SPLIT, "gain", np.nan),
-    "infinite gain": field(SPLIT, "gain", np.inf),
-    "value": field(SPLIT, "values", np.nan),
+    "feature": field(SPLIT, feature=10_000),
+    "no feature": field(SPLIT, feature=-1),
+    "bin": field(SPLIT, threshold=4_000_000),
+    "bin that the input lacks": field(SPLIT, threshold=15),
+    "categories": field(SPLIT, categories=1000),
+    "empty leaf": field(SPLIT, right=0),
+    "gain": field(SPLIT, gain=np.nan),
+    "infinite gain": field(SPLIT, gain=np.inf),
+    "value": field(SPLIT, values=np.nan),
+    "gain that does not follow": field(SPLIT, gain=lambda gain: 2 * gain),
+    "value that does not follow": field(SPLIT, values=lambda values: values * [2, 1, 1, 1]),
+    "negative": field(SPLIT, left=-(10**9)),
+    "more than all windows": field(
+        SPLIT, left=901, values=[0, 0, 0, 901], sums=[0, 1], right=1, gain=0
+    ),
+    "sum above the count": field(
+        SPLIT, left=1, values=[-9, -9, 9, 1], sums=[9, 1], right=1, gain=0
+    ),
     "two": lambda message: compressed(zlib.decompress(message) * 2),
 }
-PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (SUMS, 7)}
+PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (COUNTS, 7)}
 CASES = [(place, case) for place, (cases, _) in PLACES.items() for case in cases]
 
 
