@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 from scipy.optimize import brentq
 
-from plfl.baselines.trees import TreeWindows, _lagged
+from plfl.baselines.trees import LAGGED, TreeWindows
 from plfl.data import sources
 from plfl.federated.channel import Channel
 from plfl.federated.collectives import Noise
@@ -136,7 +136,7 @@ def main() -> None:
     for weeks in given.weeks:
         of = study(given.folder, given.site, given.meters, weeks)
         data = sources.of(of.data).examples_of(of, given.site).refit()
-        windows, clients = TreeWindows(data, _lagged, True), range(len(data.clients))
+        windows, clients = TreeWindows(data, LAGGED), range(len(data.clients))
         tables, tests = ([windows.part(split, [i]) for i in clients] for split in ("train", "test"))
         grid = windows.public(BINS)
         bins, x = binned(grid, BINS), np.concatenate([x for x, _ in tables])

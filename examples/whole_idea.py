@@ -14,8 +14,8 @@ import matplotlib as mpl
 import pandas as pd
 
 import plfl
-from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import evaluate
+from plfl.interfaces.baseline import FitSettings
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -84,7 +84,7 @@ for cell, result in results.items():
     scores = scores[scores["round"] == scores["round"].max()]
     name = f"{cell.sharing}, {cell.method}"
     rows += [(name, client, mase, sent) for client, mase in scores[["client", "mase"]].to_numpy()]
-baselines = evaluate("NY", dataset, TreeSettings(trees=60)).scores.query("split == 'test'")
+baselines = evaluate("NY", dataset, FitSettings(trees=60)).scores.query("split == 'test'")
 for name in ("naive_week", "ridge", "lightgbm_lags", "lightgbm_pooled"):
     own = baselines[baselines["baseline"] == name]
     rows += list(own[["baseline", "client", "mase", "bytes"]].itertuples(index=False, name=None))

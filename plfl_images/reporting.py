@@ -12,6 +12,7 @@ from plfl_images.data import EXAMPLES, skew_of
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
+    from plfl.interfaces.baseline import Arrays
     from plfl.results.contest import Variant
     from plfl_images.data.dataset import ImageDataset
 
@@ -41,8 +42,8 @@ class ImageReporting(Reporting):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """The scores of the baselines; classifiers have no forecasts."""
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+        """The scores of the baselines; classifiers have no forecasts, and none is kept."""
         import pandas as pd
 
         from plfl.data import sources
@@ -51,7 +52,7 @@ class ImageReporting(Reporting):
         images = cast("ImageDataset", sources.of(study.data).read(study, dataset))
         scores = evaluate(state, images, study.grid.seeds)
         empty_table = pd.DataFrame({"state": [], "baseline": []})
-        return scores, empty_table, empty_table
+        return scores, empty_table, empty_table, {}
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl_images.results import classification

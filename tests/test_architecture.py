@@ -1,6 +1,6 @@
 """docs/architecture.md lists every package as a layer, and imports go down the layers.
 
-Every import counts: those inside functions and those for type checkers too.
+Every import counts: those inside functions and, but for `plfl/interfaces`, those for type checkers.
 """
 
 import ast
@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 ALLOWED = frozenset({"plfl.federated.federation", "plfl.federated.hooks"})
 """The one import cycle: a federation calls the hooks of its method, whose types name it."""
+INTERFACES = "plfl.interfaces"
+"""Abstract classes, whose annotations name types of the layers above for type checkers alone."""
 API = "plfl"
 """`plfl/__init__.py` offers names of several layers and belongs to none."""
 
@@ -43,22 +45,35 @@ def imports() -> dict[str, set[str]]:
     """What each module imports from plfl; an attribute counts as the module that has it."""
     found: dict[str, set[str]] = {}
     for module, path in modules().items():
-        names = list(imported(path))
+        names = list(imported(path, has_types=module.startswith(INTERFACES)))
         found[module] = {nearest(name) for name in names if name.split(".")[0] == "plfl"}
         found[module] -= {module, API}
     del found[API]
     return found
 
 
-def imported(path: Path) -> list[str]:
+def imported(path: Path, has_types: bool = False) -> list[str]:
+    """The names that a file imports; `has_types`: but for those that only type checkers import."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if has_types:
+        tree.body = [node for node in tree.body if not is_for_type_checkers(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno}: write the whole name of the module"
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
+
+
+def is_for_type_checkers(node: ast.stmt) -> bool:
+    """Whether a statement is a block `if TYPE_CHECKING:`."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def nearest(name: str) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from plfl.baselines import naive
-from plfl.baselines.model import Floats, Rows
-from plfl.config.named import CALENDAR, LAGS
+from plfl.config.named import CALENDAR
 from plfl.data.dataset import Dataset
 from plfl.data.features import time_of_day, weekday
+from plfl.interfaces.baseline import Floats, Rows
 
+LAGS = (1, 2, 7)
+"""Days before the target around which the baselines with day and week lags read loads."""
 SEASONS = tuple(days * naive.DAY for days in LAGS)
 """Day and week lags, in minutes before the target."""
 AROUND = range(-2, 3)
@@ -38,7 +40,7 @@ def season_lags(dataset: Dataset, client: int, starts: Rows) -> Floats:
     by the load of the last input row."""
     known = last(dataset, starts)
     lags = [
-        naive.before(dataset, client, starts, season - around * dataset.interval)
+        naive.loads_before(dataset, client, starts, season - around * dataset.interval)
         for season in SEASONS
         for around in AROUND
     ]

@@ -1,55 +1,72 @@
-"""Forecasts without training: a past reading, or the mean of several."""
+"""Forecasts without training: a past load, or the mean of several."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from plfl.baselines.model import Fit, Floats, Predict, Rows
-from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.program import Forecaster, ProgramParts
 
 DAY = WEEK // 7
 """Minutes in a day."""
 
 
-def persistence(dataset: Dataset) -> Predict:
-    """The load of the last input row."""
-    return lambda client, starts: dataset.persistence(starts)
+class Naive(Baseline):
+    """The mean of the loads some days before the target."""
+
+    days: ClassVar[tuple[int, ...]] = ()
+    """Days before the target; empty: the load of the last input row."""
+    is_naive: ClassVar[bool] = True
+    needs_training: ClassVar[bool] = False
+
+    @property
+    def reach(self) -> int:
+        return DAY * max(self.days, default=0)
+
+    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+        return PastLoads(dataset, self.days)
+
+    def restore(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        return PastLoads(dataset, self.days)
+
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+        return parts.past_loads(self.days)
 
 
-def seasonal(name: str) -> Fit:
-    """The mean of the loads some days before the target: those of the baseline of this name."""
+@dataclass(frozen=True)
+class PastLoads(Fitted):
+    """The mean of the loads some days before the target, or the last load."""
 
-    def fit(dataset: Dataset) -> Predict:
-        def predict(client: int, starts: Rows) -> Floats:
-            seasons = [days * DAY for days in STANDARD[name].days]
-            loads = [last_season(dataset, client, starts, season) for season in seasons]
-            return np.asarray(np.mean(loads, axis=0), float)
+    dataset: Dataset
+    days: tuple[int, ...]
 
-        return predict
-
-    return fit
-
-
-naive_day = seasonal("naive_day")
-naive_week = seasonal("naive_week")
-naive_mean = seasonal("naive_mean")
-naive_weeks = seasonal("naive_weeks")
+    def predict(self, client: int, starts: Rows) -> Floats:
+        if not self.days:
+            return self.dataset.persistence(starts)
+        loads = [last_season(self.dataset, client, starts, days * DAY) for days in self.days]
+        return np.asarray(np.mean(loads, axis=0), float)
 
 
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets. If that
-    reading is missing, the load a season earlier is used, and so on. NaN as in `before`."""
-    loads = before(dataset, client, starts, season)
+    reading is missing, the load a season earlier is used, and so on. NaN as in `loads_before`."""
+    loads = loads_before(dataset, client, starts, season)
     rows = dataset.target_rows(starts) - season // dataset.interval
     gaps = np.isnan(loads) & (rows <= _last(dataset, starts))
     earlier = season
     while (gaps & (rows >= dataset.bounds[client, 0])).any():
         earlier, rows = earlier + season, rows - season // dataset.interval
-        loads = np.where(gaps, before(dataset, client, starts, earlier), loads)
+        loads = np.where(gaps, loads_before(dataset, client, starts, earlier), loads)
         gaps &= np.isnan(loads)
     return loads
 
 
-def before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
+def loads_before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets; NaN if
     this is after the last input row, before the client's first row, or in a gap."""
     rows = dataset.target_rows(starts) - season // dataset.interval

@@ -9,21 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
 from pydantic_core import InitErrorDetails
 
-from plfl import plugins
 from plfl.config.messages import allowed, refusal
+from plfl.interfaces.baseline import Baseline
+from plfl.interfaces.named import Named
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm, Kind, Section
 
@@ -70,27 +63,10 @@ that have been measured on Earth, rounded outwards (World Meteorological Organiz
 
 
 SOURCES = "plfl.data.sources"
-BASELINES = "plfl.baselines.further"
+BASELINES = "plfl.baselines"
 CODECS = "plfl.federated.codecs"
-"""The packages of the sources, of the further baselines and of the codecs, one file each. Only the
+"""The packages of the sources, of the baselines and of the codecs, one file each. Only the
 files of those that are named are imported."""
-
-
-class Named(Algorithm):
-    """A class that such a block selects."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that determines what it computes."""
-        settings: dict[str, Any] = self.model_dump(mode="json")
-        if plugin := plugins.of(type(self)):
-            settings["plugin"] = plugin.digest
-        return settings
-
-    @model_serializer(mode="wrap")
-    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        keys: dict[str, Any] = dump(self)
-        return {"name": self.name} | keys
 
 
 def chosen(
@@ -178,137 +154,12 @@ def added_blocks() -> dict[str, type[Section]]:
     return {name: block for cls in sources for name, block in cls.blocks.items()}
 
 
-Crosses = Literal["nothing", "models", "raw data"]
-"""What a client sends to others."""
-
-
-LAGS = (1, 2, 7)
-"""Days before the target around which the baselines with day and week lags read loads."""
-
-
-@dataclass(frozen=True)
-class Standard:
-    """A baseline of every study."""
-
-    name: str
-    """The name in tables, which is also that of its function."""
-    module: str
-    """The module of `plfl.baselines` that has the function."""
-    label: str
-    """The name in figures and reports."""
-    about: str
-    """A sentence about what it forecasts."""
-    crosses: Crosses = "nothing"
-    """What each client has to send."""
-    covariates: bool = False
-    """Whether it needs a study with covariates."""
-    days: tuple[int, ...] = ()
-    """Days before its target of the loads that it reads besides those of the look-back."""
-
-    @property
-    def reach(self) -> int:
-        """Minutes before its target of the earliest of these loads; 0: there are none."""
-        return 24 * 60 * max(self.days, default=0)
-
-    @property
-    def trains(self) -> bool:
-        """Whether a meter has to train it."""
-        return self.module != "naive"
-
-    @property
-    def needs_a_week(self) -> bool:
-        """Whether it needs no training, and no more than a week of readings."""
-        return not self.trains and self.reach <= 7 * 24 * 60
-
-
-STANDARD = {
-    baseline.name: baseline
-    for baseline in (
-        Standard("persistence", "naive", "Persistence", "The load of the last input row."),
-        Standard(
-            "naive_day",
-            "naive",
-            "Seasonal naive (day)",
-            "The load a day before the target.",
-            days=(1,),
-        ),
-        Standard(
-            "naive_week",
-            "naive",
-            "Seasonal naive (week)",
-            "The load a week before the target.",
-            days=(7,),
-        ),
-        Standard(
-            "naive_mean",
-            "naive",
-            "Seasonal naive (mean of day and week)",
-            "The mean of the loads a day and a week before the target.",
-            days=(1, 7),
-        ),
-        Standard(
-            "naive_weeks",
-            "naive",
-            "Seasonal naive (mean of 4 weeks)",
-            "The mean of the loads one, two, three and four weeks before the target.",
-            days=(7, 14, 21, 28),
-        ),
-        Standard(
-            "linear",
-            "linear",
-            "Linear",
-            "Least squares of the change from the last load on the look-back's loads, one per"
-            " client.",
-        ),
-        Standard(
-            "ridge",
-            "linear",
-            "Ridge",
-            "Ridge regression on the look-back's loads, the target's calendar and the study's"
-            " further inputs, one per client.",
-        ),
-        Standard(
-            "ridge_lags",
-            "linear",
-            "Ridge, day and week lags",
-            "Ridge regression that also sees the loads around one day, two days and a week "
-            "before the target, one per client.",
-            days=LAGS,
-        ),
-        Standard(
-            "lightgbm",
-            "trees",
-            "LightGBM",
-            "Gradient-boosted trees on the study's own inputs, one model per client.",
-        ),
-        Standard(
-            "lightgbm_lags",
-            "trees",
-            "LightGBM, day and week lags",
-            "Gradient-boosted trees that also see the loads around one day, two days and a "
-            "week before the target and the target's calendar, one model per client.",
-            days=LAGS,
-        ),
-        Standard(
-            "lightgbm_covariates",
-            "trees",
-            "LightGBM, the study's covariates",
-            "Gradient-boosted trees on the study's look-back and its covariates, one model per "
-            "client.",
-            covariates=True,
-        ),
-        Standard(
-            "lightgbm_pooled",
-            "trees",
-            "LightGBM, pooled",
-            "One model of gradient-boosted trees with day and week lags, trained on the raw "
-            "data of all clients in one place.",
-            crosses="raw data",
-            days=LAGS,
-        ),
-    )
-}
-"""The baselines of every study, the simplest first. MASE divides by the error of persistence."""
+STANDARD = (
+    *("persistence", "naive_day", "naive_week", "naive_mean", "naive_weeks"),
+    *("linear", "ridge", "ridge_lags"),
+    *("lightgbm", "lightgbm_lags", "lightgbm_covariates", "lightgbm_pooled"),
+)
+"""The baselines of every study, the simplest first."""
 
 
 def _can_be_left_out(name: str) -> str:
@@ -326,47 +177,26 @@ LeftOut = Annotated[
 """The name of a baseline of every study, other than persistence."""
 
 
-class BaselineRules(Named):
-    """The rules of a baseline. `plfl.baselines.further.Further` adds what is computed."""
-
-    about: ClassVar[str]
-    """A sentence about what it forecasts."""
-    crosses: ClassVar[Crosses] = "nothing"
-    """What each client has to send."""
-
-    is_storable: ClassVar[bool] = False
-    """Whether a study can keep it for later readings, if it can keep all that it `needs`."""
-    trains: ClassVar[bool] = True
-    """Whether a meter that did not take part has to train it."""
-    reach: ClassVar[int] = 7 * 24 * 60
-    """Minutes before its target of the earliest load that it reads, at most."""
-    needs_received: ClassVar[bool] = False
-    """Whether all that it `needs` must be received."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of other baselines, whose forecasts it uses."""
-        return ()
-
-    @property
-    def is_received(self) -> bool:
-        """Whether no reading of the client that it forecasts has trained it."""
-        return False
-
-    @property
-    def has_seen_the_data(self) -> bool:
-        """Whether its pre-training included these series, even the test set."""
-        return False
+find_baseline = partial(registry.find, BASELINES, Baseline)
+"""The baseline with a name; a KeyError if there is none."""
 
 
-available_baselines = partial(registry.available, BASELINES, BaselineRules)
-"""All further baselines by name."""
-find_baseline = partial(registry.find, BASELINES, BaselineRules)
-"""The further baseline with a name; a KeyError if there is none."""
+def available_baselines() -> dict[str, type[Baseline]]:
+    """The baselines that a study can list, by name: all that not every study has."""
+    classes = registry.available(BASELINES, Baseline)
+    return {name: cls for name, cls in classes.items() if name not in STANDARD}
+
+
+def _find_further(name: str) -> type[Baseline]:
+    if name in STANDARD:
+        raise KeyError(name)
+    return find_baseline(name)
+
+
 _further = partial(
-    chosen, what="baseline", default=None, find=find_baseline, names=available_baselines
+    chosen, what="baseline", default=None, find=_find_further, names=available_baselines
 )
-ChosenBaseline = Annotated[SerializeAsAny[BaselineRules], BeforeValidator(_further)]
+ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_further)]
 """An item that names a further baseline: a block with its `name`."""
 
 

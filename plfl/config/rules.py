@@ -16,8 +16,9 @@ from pydantic import (
 )
 
 from plfl.config.messages import refusal
-from plfl.config.named import Named, chosen
+from plfl.config.named import chosen
 from plfl.config.sections import Data, FederationSettings, Windows
+from plfl.interfaces.named import Named
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt

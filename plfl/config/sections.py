@@ -33,20 +33,19 @@ from plfl.config.named import (
     CALENDAR,
     FEATURES,
     STANDARD,
-    BaselineRules,
     Chain,
     ChosenBaseline,
     CodecRules,
-    Crosses,
     LeftOut,
     SourceRules,
-    Standard,
     added_blocks,
     available_sources,
     chain_of,
+    find_baseline,
     find_source,
 )
 from plfl.config.speeds import Speeds
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings
 from plfl.layout import Head
 from plfl.plugins import registry
 from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
@@ -949,51 +948,63 @@ class Baselines(Section):
 
     @field_validator("further")
     @classmethod
-    def _once(cls, further: list[BaselineRules]) -> list[BaselineRules]:
-        names = [rules.name for rules in further]
+    def _once(cls, further: list[Baseline]) -> list[Baseline]:
+        names = [baseline.name for baseline in further]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return further
 
     @model_validator(mode="after")
     def _has_what_combinations_need(self) -> Self:
-        before: dict[str, Standard | BaselineRules] = {
-            name: rules for name, rules in STANDARD.items() if name not in self.leave_out
-        }
+        earlier = [name for name in STANDARD if name not in self.leave_out]
         extent = get_args(Crosses)
-        for rules in self.further:
-            for name in rules.needs:
-                if name not in before:
+        for baseline in self.further:
+            for name in baseline.needs:
+                if name not in earlier:
                     raise ValueError(
-                        f"{rules.name} uses {name}, which is not a baseline before it in this "
-                        f"study; {allowed(name, list(before))}"
+                        f"{baseline.name} uses {name}, which is not a baseline before it in this "
+                        f"study; {allowed(name, earlier)}"
                     )
-                member = before[name]
-                if extent.index(member.crosses) > extent.index(rules.crosses):
+                member = self.find(name)
+                if extent.index(member.crosses) > extent.index(baseline.crosses):
                     raise ValueError(
-                        f"{rules.name} uses {name}, which needs {member.crosses} of other clients; "
-                        f"use it in a combination for which {member.crosses} may cross"
+                        f"{baseline.name} uses {name}, which needs {member.crosses} of other "
+                        f"clients; use it in a combination for which {member.crosses} may cross"
                     )
-                received = isinstance(member, BaselineRules) and member.is_received
-                if rules.needs_received and not received:
+                if baseline.needs_received and not member.is_received:
                     raise ValueError(
-                        f"{rules.name} uses {name}, which is trained on the client's own readings; "
-                        f"use one that others have trained: lightgbm_federated with `turns`"
+                        f"{baseline.name} uses {name}, which is trained on the client's own "
+                        "readings; use one that others have trained: lightgbm_federated with "
+                        "`turns`"
                     )
-                if isinstance(member, BaselineRules) and member.has_seen_the_data:
-                    raise ValueError(f"{rules.name} uses {name}, which was trained on these data")
-            before[rules.name] = rules
+                if member.has_seen_the_data:
+                    raise ValueError(
+                        f"{baseline.name} uses {name}, which was trained on these data"
+                    )
+            earlier.append(baseline.name)
         return self
 
-    def find(self, name: str) -> Standard | BaselineRules:
-        """A baseline of the study; KeyError if it has none of this name."""
-        return (STANDARD | {rules.name: rules for rules in self.further})[name]
+    def find(self, name: str) -> Baseline:
+        """A baseline of the study, by its name; KeyError if it has none of this name."""
+        if name in STANDARD:
+            return find_baseline(name)()
+        return {baseline.name: baseline for baseline in self.further}[name]
 
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""
-        every = [*STANDARD, *(rules.name for rules in self.further)]
+        every = [*STANDARD, *(baseline.name for baseline in self.further)]
         return [name for name in every if name not in self.leave_out]
+
+    @property
+    def fit_settings(self) -> FitSettings:
+        """What the study asks of its baselines, without levels of quantiles."""
+        return FitSettings(
+            self.trees,
+            tuple(self.search.learning_rate or [self.learning_rate]),
+            tuple(self.search.leaves or [self.leaves]),
+            self.max_bin,
+        )
 
 
 class Claim(Section):

@@ -2,44 +2,28 @@
 
 import itertools
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError
-from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
-from plfl.baselines.features import raw_bytes
-from plfl.baselines.further import Further
-from plfl.baselines.model import Fit, Predict, Trained, again
-from plfl.config.named import STANDARD, BaselineRules, Standard
+from plfl.baselines import BASELINE, catalogue
+from plfl.baselines.fitting import Remembered, fit, total_sent
 from plfl.data.dataset import SPLITS, Dataset
+from plfl.interfaces.baseline import Baseline, FitSettings, Fitted, Floats, Rows
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
 
-MODULES: dict[str, Any] = {"naive": naive, "linear": linear, "trees": trees}
-"""The modules of `plfl.baselines` that have the functions of `STANDARD`."""
-
-
-def fits(boosting: trees.TreeSettings = trees.DEFAULT) -> dict[str, Fit]:
-    """How each baseline of every study is trained. If `boosting` has levels, the baselines forecast
-    these quantiles."""
-    by_name: dict[str, Fit] = {}
-    for name, baseline in STANDARD.items():
-        fit = getattr(MODULES[baseline.module], name)
-        if baseline.module == "trees":
-            by_name[name] = partial(fit, boosting=boosting)
-        else:
-            levels = boosting.levels
-            by_name[name] = again(targets.with_residuals(fit, levels) if levels else fit)
-    return by_name
+Predict: TypeAlias = Callable[[int, Rows], Floats]
+"""Forecasts of windows of a client, see `Fitted.predict`."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +41,22 @@ class BaselineTables:
     """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
     `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
     ("none"); see `Task.errors`."""
+    fitted: Mapping[str, Fitted] = field(default_factory=dict)
+    """The baselines by name, fitted for these scores; those that failed are left out."""
+    widths: Mapping[str, Floats] = field(default_factory=dict)
+    """The widths (N, ...) of the clients' intervals by baseline, if the task has widths."""
 
 
 def evaluate(
     state: str,
     dataset: Dataset,
-    boosting: trees.TreeSettings = trees.DEFAULT,
+    settings: FitSettings = FitSettings(),  # noqa: B008
     task: Task | None = None,
-    further: Sequence[Further] = (),
+    further: Sequence[Baseline] = (),
     leave_out: Collection[str] = (),
 ) -> BaselineTables:
-    """Train every baseline but `leave_out` on the dataset of a state and score it on validation and
-    test.
+    """Fit every baseline but `leave_out` to the dataset of a state and score it on validation and
+    test; the levels of quantiles are those of the task.
 
     A baseline that cannot forecast every window of a client's split has no score there, so that
     none can choose its windows. One that raises an error has no score at all, and the others go on.
@@ -78,60 +66,49 @@ def evaluate(
     task = task or Forecast()
     task.check_calibration(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
-    boosting = replace(boosting, levels=levels)
-    standard = fits(boosting)
-    trained: dict[str, Trained] = {}
+    settings = replace(settings, levels=levels)
+    fitted: dict[str, Fitted] = {}
+    widths: dict[str, Floats] = {}
 
-    def predictor(baseline: Standard | BaselineRules) -> tuple[Predict, Sequence[int]]:
+    def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
         """The forecasts of a baseline, and what each client sends."""
-        if isinstance(baseline, Further):
-            fitted = baseline.trained(dataset, boosting, trained)
-        else:
-            raw = baseline.crosses == "raw data"
-            sent = raw_bytes(dataset) if raw else [0] * len(dataset.clients)
-            fitted = Trained(standard[baseline.name](dataset), sent)
-        predict, sent = _kept(fitted.predict), fitted.sent
-        trained[baseline.name] = fitted._replace(predict=predict)
-        return _widened(dataset, predict, task) if task.widening != "none" else predict, sent
+        staged = fit(baseline, dataset, settings, fitted)
+        fitted[baseline.name] = remembered = Remembered(staged, staged.sent)
+        sent = total_sent(staged, len(dataset.clients))
+        if task.widening == "none":
+            return remembered.predict, sent
+        predict, widths[baseline.name] = _widened(dataset, remembered.predict, task)
+        return predict, sent
 
     tables = []
     described = catalogue(covariates=dataset.covariates.shape[1] > 0)
-    wanted = [baseline for baseline in described.values() if baseline.name not in leave_out]
+    wanted = [baseline for name, baseline in described.items() if name not in leave_out]
     for baseline in [*wanted, *further]:
-        seen = isinstance(baseline, Further) and baseline.has_seen_the_data
-        more = {"trained_on_this_dataset": seen, "failed": ""}
+        labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
-            tables.append(_tables(state, baseline.name, dataset, task, *predictor(baseline), more))
+            forecasts = predictor(baseline)
+            tables.append(_tables(state, baseline.name, dataset, task, *forecasts, labels))
             log.info("%s: %s is scored", state, baseline.name)
         except (PlflError, MemoryError):
             raise  # the user can do something about it
         except Exception as error:
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
-            more["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-            like, nothing = predictor(STANDARD["persistence"])
+            fitted.pop(baseline.name, None)
+            labels["failed"] = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+            like, nothing = predictor(described["persistence"])
             missing = partial(_missing, like)
-            tables.append(_tables(state, baseline.name, dataset, task, missing, nothing, more))
+            tables.append(_tables(state, baseline.name, dataset, task, missing, nothing, labels))
     rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     rest = [column for column in week if column not in order]
     return BaselineTables(
-        pd.DataFrame(rows), week[[*order, *rest]], pd.concat(errors, ignore_index=True)
+        pd.DataFrame(rows),
+        week[[*order, *rest]],
+        pd.concat(errors, ignore_index=True),
+        fitted,
+        widths,
     )
-
-
-def _kept(predict: Predict) -> Predict:
-    """The same forecasts, of which none is computed twice."""
-    known: dict[tuple[int, bytes], NDArray[np.float64]] = {}
-
-    def kept(client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        key = client, starts.tobytes()
-        if key not in known:
-            known[key] = predict(client, starts)
-            known[key].flags.writeable = False
-        return known[key]
-
-    return kept
 
 
 def _missing(like: Predict, client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -146,7 +123,7 @@ def _tables(
     task: Task,
     predict: Predict,
     sent: Sequence[int],
-    more: dict[str, Any],
+    facts: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], list[pd.DataFrame]]:
     """The rows of one baseline in the three tables of `BaselineTables`."""
     keys = {"state": state, "baseline": name}
@@ -158,7 +135,7 @@ def _tables(
         | {"split": split, "client": client}
         | task.scores(dataset, i, split, predict(i, dataset.starts(i, split)))
         | {"bytes": sent[i]}
-        | more
+        | facts
         for split in SPLITS[1:]
         for i, client in clients
     ]
@@ -174,18 +151,19 @@ def _tables(
     return scores, weeks, errors
 
 
-def _widened(dataset: Dataset, predict: Predict, task: Task) -> Predict:
-    """The baseline with widths of its intervals, from the validation set of each client."""
-    windows, bands = [], []
+def _widened(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, Floats]:
+    """The baseline with widths of its intervals, from the validation set of each client, and these
+    widths."""
+    windows, bands, widths = [], [], []
     for i in range(len(dataset.clients)):
         starts = [dataset.starts(i, split) for split in SPLITS[1:]]
         validation, test = (predict(i, some) for some in starts)
-        widths = task.conformal_widths(dataset, i, validation)
+        widths.append(task.conformal_widths(dataset, i, validation))
         windows.append(np.concatenate(starts))
         predictions = np.concatenate([validation, test])
-        bands.append(task.widened(dataset, i, windows[i], predictions, widths))
+        bands.append(task.widened(dataset, i, windows[i], predictions, widths[i]))
 
     def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
         return bands[i][np.searchsorted(windows[i], starts)]
 
-    return predicted
+    return predicted, np.stack(widths)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.config.named import STANDARD, Standard
+from plfl.config.named import STANDARD
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import scalings
 from plfl.forecast.fitting import AS_RECEIVED
@@ -126,8 +126,8 @@ class Forecasters:
             model, name = self.model(self.folder / str(row.file)), str(row.name)
             if model.baseline:
                 rules = model.study.baselines.find(name)
-                is_naive = isinstance(rules, Standard) and not rules.trains
-                if (rules.trains and is_short) or (is_naive and minutes < rules.reach + WEEK):
+                is_early = rules.is_naive and minutes < rules.reach + WEEK
+                if (rules.needs_training and is_short) or is_early:
                     continue
             elif "global" not in model.models:
                 continue
@@ -140,7 +140,7 @@ class Forecasters:
             by_name[name] = errors.set_axis(
                 pd.MultiIndex.from_arrays([forecasts.index, forecasts["made_at"]])
             )
-        if not any(STANDARD.get(name) is None for name in by_name):
+        if all(name in STANDARD for name in by_name):
             raise ResultsError(
                 f"{self.results}: keeps no model that a new meter could begin with; a sharing "
                 "scheme that shares parameters, such as P1, gives one"

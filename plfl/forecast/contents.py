@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field
 from plfl import __version__, plugins
 from plfl.base.files import digest
 from plfl.baselines import BASELINE
-from plfl.baselines.model import Arrays
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
+from plfl.interfaces.baseline import Arrays
 from plfl.results.records import ConformalWidths, Model, Models
 from plfl.study import FORMAT, Cell, Study
 
@@ -70,7 +70,7 @@ class Contents:
     """The widths of the intervals, if the task has widths."""
     fitted: dict[str, Arrays] = field(default_factory=dict)
     """Of a baseline, instead of `models`: the arrays of each client, see
-    `plfl.experiments.stored_baselines`. Its cell has the labels of baselines in summary.csv."""
+    `plfl.baselines.storage`. Its cell has the labels of baselines in summary.csv."""
 
     @property
     def baseline(self) -> str:

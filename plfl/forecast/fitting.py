@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
+from plfl.baselines.storage import fit_to_new, save, settings_of
 from plfl.config.sections import Calibration
 from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.windows import Scaling, build_later, scaling_of_new
-from plfl.experiments.stored_baselines import as_received, boosting_of, fit
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import Contents
@@ -78,17 +78,20 @@ def _refitted(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C
     dataset = _with_held(build_later(client, table, study.windows, scaling, training=True))
     first, cut = dataset.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
-    trains = study.baselines.find(model.baseline).trains or bool(model.widths)
-    if trains and (cut == first or not all(len(dataset.starts(0, split)) for split in sets)):
+    baselines, name, settings = study.baselines, model.baseline, settings_of(study)
+    needs_training = baselines.find(name).needs_training or bool(model.widths)
+    if needs_training and (
+        cut == first or not all(len(dataset.starts(0, split)) for split in sets)
+    ):
         raise DataError(
             f"{client}: has too few readings to fit {model.name} to them; add earlier ones"
         )
-    what, boosting = (study.baselines, model.baseline), boosting_of(study)
-    known = as_received(*what, next(iter(model.fitted.values())), dataset, boosting)
-    (arrays,), predict = fit(*what, dataset, boosting, known)
+    received = next(iter(model.fitted.values()))
+    fitted = fit_to_new(baselines, name, received, dataset, settings)
+    arrays = save(baselines, name, fitted, 0)
     widths: ConformalWidths = {}
     if model.widths:
-        forecasts = predict(0, dataset.starts(0, "validation"))
+        forecasts = fitted[name].predict(0, dataset.starts(0, "validation"))
         widths["local"] = task_of(study).conformal_widths(dataset, 0, forecasts)[None]
     return replace(model, scalings={client: scaling}, fitted={client: arrays}, widths=widths)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from plfl import __version__
 from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.baselines.model import Arrays
+from plfl.baselines.storage import restore, settings_of, storable
 from plfl.config.named import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Compute, KnownFuture, Meters
 from plfl.data import covariates, meters
@@ -27,13 +28,12 @@ from plfl.data.features import assemble, resampled
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import NUMBERS, Scaling, build_later
-from plfl.experiments.stored_baselines import restore, storable
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import Contents, Header
+from plfl.interfaces.baseline import Arrays
 from plfl.results.records import DAMAGE, MODELS, Model, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
 from plfl.tasks import task_of
-from plfl.tasks.quantiles import Quantiles
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
@@ -189,9 +189,9 @@ class ForecastModel(Contents):
             (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
             return task.predictions(dataset, 0, starts, outputs.double().numpy())
         self._check_model(model)
-        levels = len(task.levels) if isinstance(task, Quantiles) else 0
-        known, stored = self.study.baselines, self.fitted[client]
-        return restore(known, self.baseline, stored, dataset, levels)(0, starts)
+        arrays, settings = self.fitted[client], settings_of(self.study)
+        fitted = restore(self.study.baselines, self.baseline, arrays, dataset, settings)
+        return fitted.predict(0, starts)
 
     def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
@@ -465,12 +465,14 @@ def _checked(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     study = Study.recorded(header.study, path, header.code)
     is_baseline = header.cell.sharing == BASELINE
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
-    fitted: dict[str, Arrays] = {}
+    saved: list[dict[str, NDArray[Any]]] = [{} for _ in header.clients]
     if is_baseline:
-        fitted = {client: {} for client in header.clients}
         for name, array in arrays.items():
             number, _, of_client = name.partition(".")
-            fitted[list(header.clients)[int(number)]][of_client] = array
+            saved[int(number)][of_client] = array
+    fitted: dict[str, Arrays] = {}
+    if is_baseline:
+        fitted.update(zip(header.clients, saved, strict=True))
     if study.model.settings != header.model:
         raise ResultsError(
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "

@@ -5,7 +5,7 @@ one, makes of them what `plfl.data.covariates` or `plfl.baselines` make, and ret
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -16,18 +16,17 @@ from torch import Tensor, nn
 
 from plfl.base.errors import DataError
 from plfl.baselines import features as designs
-from plfl.baselines.further import Further
-from plfl.baselines.model import Arrays
+from plfl.baselines.fitting import RESIDUALS
+from plfl.baselines.storage import part_of
 from plfl.baselines.trees import texts_of
-from plfl.config.named import STANDARD
 from plfl.config.sections import Calendar, Encoding, KnownFuture, Lags, Level, Transform
 from plfl.data import covariates
 from plfl.data.dataset import WEEK
 from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
-from plfl.experiments.stored_baselines import part_of
 from plfl.federated.trees import Tree
 from plfl.forecast.contents import Contents
+from plfl.interfaces.baseline import Arrays, Floats
 from plfl.models.trees import Group
 from plfl.tasks import task_of
 from plfl.tasks.quantiles import Quantiles
@@ -286,9 +285,9 @@ def one_target(loads: Tensor) -> Tensor:
     return loads[:, 0] if loads.shape[1] == 1 else loads
 
 
-def naive(name: str, past: Past) -> Tensor:
-    """A past load, or the mean of several, (B,) or (B, H)."""
-    seasons = [days * DAY // past.model.interval for days in STANDARD[name].days]
+def past_loads(days: Sequence[int], past: Past) -> Tensor:
+    """The loads of `plfl.baselines.naive.PastLoads`, (B,) or (B, H)."""
+    seasons = [number * DAY // past.model.interval for number in days]
     each = [_season(past, season) for season in seasons] or [past.for_each(past.last)[..., 0]]
     return one_target(torch.stack(each).mean(0))
 
@@ -303,42 +302,72 @@ def _season(past: Past, season: int) -> Tensor:
     return loads
 
 
-def regression(name: str, fitted: Tensor, past: Past) -> Tensor:
-    """The forecasts of `plfl.baselines.linear.restored`, (B,) or (B, H)."""
-    if name == "linear":
-        changes, fitted = past.look_back[:, :-1] - past.last, fitted.reshape(len(fitted), -1)
-        return one_target(past.last + fitted[0] + changes @ fitted[1:])
-    means, weights = fitted[:, 1:].unflatten(1, (2, -1)).unbind(1)
+def loads_times(coefficients: Tensor, past: Past) -> Tensor:
+    """The forecasts of `plfl.baselines.linear.LeastSquares`, (B,) or (B, H)."""
+    changes = past.look_back[:, :-1] - past.last
+    coefficients = coefficients.reshape(len(coefficients), -1)
+    return one_target(past.last + coefficients[0] + changes @ coefficients[1:])
+
+
+def inputs_times(coefficients: Tensor, has_lags: bool, past: Past) -> Tensor:
+    """The forecasts of `plfl.baselines.ridge.Regression`, (B,) or (B, H)."""
+    means, weights = coefficients[:, 1:].unflatten(1, (2, -1)).unbind(1)
     parts = [past.for_each(past.look_back), past.calendar(1), past.for_each(past.further)]
-    read = torch.cat(parts + [past.season_lags] * (name == "ridge_lags"), 2)
-    moved = fitted[:, 0] + ((read[..., : weights.shape[1]] - means) * weights).sum(2)
+    read = torch.cat(parts + [past.season_lags] * has_lags, 2)
+    moved = coefficients[:, 0] + ((read[..., : weights.shape[1]] - means) * weights).sum(2)
     return one_target(past.last + moved)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The `ProgramParts` of a client's saved baseline."""
+
+    model: Contents
+    scaling: Scaling
+    arrays: Arrays
+    """What is saved of the baseline and of those that it needs."""
+
+    def past_loads(self, days: Sequence[int]) -> Callable[[Past], Tensor]:
+        """See `ProgramParts`, as for the others."""
+        return partial(past_loads, days)
+
+    def loads_times(self, coefficients: Floats) -> Callable[[Past], Tensor]:
+        return partial(loads_times, torch.from_numpy(coefficients))
+
+    def inputs_times(self, coefficients: Floats, has_lags: bool) -> Callable[[Past], Tensor]:
+        return partial(inputs_times, torch.from_numpy(coefficients), has_lags)
+
+    def trees(
+        self, design: str, arrays: Arrays, members: Sequence[str] = ()
+    ) -> Callable[[Past], Tensor]:
+        received = [self._member(name) for name in members]
+        return Boosters(design, self.model, arrays, self.scaling, received)
+
+    def weighted(self, members: Sequence[str], weights: Floats) -> Callable[[Past], Tensor]:
+        pairs = [pair for pair in zip(members, weights.tolist(), strict=True) if pair[1]]
+        return Weighted([self._member(name) for name, _ in pairs], [w for _, w in pairs])
+
+    def _member(self, name: str) -> Callable[[Past], Tensor]:
+        return replace(self, arrays=part_of(self.arrays, name)).forecaster(name)
+
+    def forecaster(self, name: str) -> Callable[[Past], Tensor]:
+        """The forecaster of the baseline with this name, whose arrays these are.
+
+        Raises:
+            DataError: it cannot be exported.
+        """
+        baseline = self.model.study.baselines.find(name)
+        forecaster = baseline.program(self.arrays, self)
+        if forecaster is None:
+            raise DataError(f"{name}: cannot be exported; choose another forecaster, --with NAME")
+        if RESIDUALS not in self.arrays:
+            return forecaster
+        residuals = torch.from_numpy(self.arrays[RESIDUALS])
+        horizons = self.model.study.windows.horizons
+        return lambda past: forecaster(past).reshape(-1, horizons, 1) + residuals
 
 
 def of_baseline(model: Contents, client: str) -> Callable[[Past], Tensor]:
     """The forecaster of a client by a stored baseline."""
-    return _of_baseline(model, model.baseline, model.fitted[client], model.scalings[client])
-
-
-def _of_baseline(
-    model: Contents, name: str, stored: Arrays, scaling: Scaling
-) -> Callable[[Past], Tensor]:
-    rules = model.study.baselines.find(name)
-    if isinstance(rules, Further):
-        weights = stored.get("weights", np.ones(len(rules.needs)))
-        used = [member for member, weight in zip(rules.needs, weights, strict=True) if weight]
-        members = [_of_baseline(model, name, part_of(stored, name), scaling) for name in used]
-        if "weights" in stored:
-            return Weighted(members, weights[weights != 0].tolist())
-        return Boosters("lightgbm_lags", model, stored, scaling, members)
-    module = STANDARD[name].module
-    if module == "trees":
-        return Boosters(name, model, stored, scaling)
-    forecaster: Callable[[Past], Tensor] = partial(naive, name)
-    if module == "linear":
-        forecaster = partial(regression, name, torch.from_numpy(stored["coefficients"]))
-    if "residuals" not in stored:
-        return forecaster
-    residuals = torch.from_numpy(stored["residuals"])
-    horizons = model.study.windows.horizons
-    return lambda past: forecaster(past).reshape(-1, horizons, 1) + residuals
+    parts = Parts(model, model.scalings[client], model.fitted[client])
+    return parts.forecaster(model.baseline)

@@ -13,7 +13,6 @@ import pandas as pd
 from plfl.base.errors import PlflError, ResultsError, did_you_mean
 from plfl.base.spreadsheets import harmless, write_csv
 from plfl.baselines import BASELINE
-from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.report import reporting
@@ -165,7 +164,7 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
     baselines = variants[0].tables.study.baselines
     sums = {b.name for b in baselines.further if trees in (b.name, *b.needs)}
     grown = {b.name for b in baselines.further if any("lightgbm" in name for name in b.needs)}
-    settings = TreeSettings.of(baselines)
+    settings = baselines.fit_settings
     trials = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         pieces, means = [], []

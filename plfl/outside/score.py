@@ -15,8 +15,6 @@ from plfl.base.errors import DataError
 from plfl.base.files import sha256
 from plfl.base.text import list_names
 from plfl.baselines import BASELINE
-from plfl.baselines.further import Further
-from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.experiments import baselines
 from plfl.outside.clients import Datasets, datasets, name_of
@@ -236,13 +234,14 @@ def _rival_rows(
     rows, errors = [], []
     if results is None:
         for (origin, state), dataset in data.items():
+            listed = study.baselines
             evaluated = baselines.evaluate(
                 state,
                 dataset,
-                TreeSettings.of(study.baselines),
+                listed.fit_settings,
                 task_of(study),
-                [rules for rules in study.baselines.further if isinstance(rules, Further)],
-                study.baselines.leave_out,
+                listed.further,
+                listed.leave_out,
             )
             rows.append(evaluated.scores.assign(origin=origin))
             errors.append(_of_metric(evaluated.errors, metric).assign(origin=origin))

@@ -6,25 +6,31 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
-from plfl.baselines.model import Trained
+from plfl.baselines.storage import storable, unpack, widths_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
-from plfl.experiments.stored_baselines import boosting_of, fit, storable
 from plfl.forecast.contents import describe
-from plfl.results.records import TRAINED, ConformalWidths, Models, write_models
+from plfl.interfaces.baseline import Arrays
+from plfl.results.records import (
+    TRAINED,
+    ConformalWidths,
+    Models,
+    read_arrays,
+    write_models,
+)
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study
-from plfl.tasks import task_of
 
 log = logging.getLogger(__name__)
 
 
-def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
+def keep_models(
+    study: Study, datasets: Mapping[str, Path], fitted: Mapping[str, Path], index: Path
+) -> None:
     """Write the models of the best cell of each state and sharing scheme but those `for_new`
     clients, who get the models of all; the best baselines; and `index`, a table of them as CSV:
     `state`, `sharing`, `cell`, `file`.
@@ -32,8 +38,10 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     The best cell has the least validation MASE of the local models, as a mean over its seeds. The
     models are those of its first seed. A scheme in which every cell diverged has none. Of the
     baselines, those are kept that are best on validation for the state or one of its clients, and
-    those that need no training. They are fitted again, which gives the same numbers. DataError or
-    ResultsError if a file that is read is damaged.
+    those that need no training, as they were fitted for their scores. DataError or ResultsError if
+    a file that is read is damaged.
+
+    `datasets`, `fitted`: the files of the datasets and of the fitted baselines, by state.
     """
     tables = Tables(study.results)
     rows: list[dict[str, str]] = []
@@ -53,10 +61,10 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             write_models(file, models, describe(study, cell, dataset, widths))
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
-        fitted: dict[str, Trained] = {}
+        packed, _ = read_arrays(fitted[state])
         for name in _wanted(tables, state):
             file = index.parent / f"{state}-{name}.safetensors"
-            keep_baseline(study, state, name, dataset, file, fitted)
+            keep_baseline(study, state, name, dataset, packed, file)
             labels = {"state": state, "sharing": BASELINE, "cell": name}
             rows.append({**labels, "file": file.name})
     kept = {row["file"] for row in rows}
@@ -78,27 +86,21 @@ def _wanted(tables: Tables, state: str) -> list[str]:
     return [
         name
         for name in names
-        if scored[name] and (name in best or not tables.study.baselines.find(name).trains)
+        if scored[name] and (name in best or not tables.study.baselines.find(name).needs_training)
     ]
 
 
 def keep_baseline(
-    study: Study, state: str, name: str, dataset: Dataset, file: Path, known: dict[str, Trained]
+    study: Study, state: str, name: str, dataset: Dataset, packed: Arrays, file: Path
 ) -> None:
-    """Fit a baseline as for its scores and write it as a file of models. `known`: see `fit`."""
-    task = task_of(study)
-    fitted, predict = fit(study.baselines, name, dataset, boosting_of(study), known)
+    """Write a fitted baseline as a file of models, given the `packed` baselines of its state."""
     widths: ConformalWidths = {}
-    if task.widening != "none":
-        each = [
-            task.conformal_widths(dataset, i, predict(i, dataset.starts(i, "validation")))
-            for i in range(len(dataset.clients))
-        ]
-        widths = {"local": np.stack(each)}
+    if (local := widths_of(packed, name)) is not None:
+        widths["local"] = local
     labels = Cell(state, BASELINE, name, "none", "none", 0)  # those of summary.csv
-    about = describe(study, labels, dataset, widths)
-    arrays = {f"{i}.{key}": x for i, kept in enumerate(fitted) for key, x in kept.items()}
-    write_models(file, arrays, about)
+    saved = unpack(study.baselines, name, packed, len(dataset.clients))
+    arrays = {f"{i}.{key}": x for i, own in enumerate(saved) for key, x in own.items()}
+    write_models(file, arrays, describe(study, labels, dataset, widths))
 
 
 def _trained_again(study: Study, cell: Cell, dataset: Dataset) -> Models:

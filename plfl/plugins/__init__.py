@@ -34,12 +34,14 @@ ROOMS = {
     "plfl.optimizers.server": "server optimiser",
     "plfl.models": "model",
     "plfl.tasks": "task",
-    "plfl.baselines.further": "baseline",
+    "plfl.baselines": "baseline",
     "plfl.data.sources": "source of data",
     "plfl.report.reporting": "reporting",
     "plfl.federated.codecs": "codec",
 }
-"""The kinds of classes that a plug-in can define, by the package that has their base class."""
+"""The kinds of classes that a plug-in can define, by the package of those of plfl."""
+BASES = {"plfl.interfaces.baseline": "plfl.baselines"}
+"""The package of a kind by the module of its base class, where the package does not define that."""
 
 
 @dataclass(frozen=True)
@@ -281,4 +283,5 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
 
 
 def _room(cls: type[Algorithm]) -> str:
-    return next((base.__module__ for base in cls.__mro__ if base.__module__ in ROOMS), "")
+    modules = (BASES.get(base.__module__, base.__module__) for base in cls.__mro__)
+    return next((module for module in modules if module in ROOMS), "")

@@ -24,8 +24,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import ResultsError
-from plfl.config.named import STANDARD
 from plfl.config.sections import BASELINE
+from plfl.data.dataset import WEEK
 from plfl.results import claims, words
 from plfl.results.contest import Contest, NotInStudyError, Variant, contests, grouped
 from plfl.results.records import DAMAGE, REMEDY
@@ -157,8 +157,12 @@ def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str,
 
 def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What new clients receive against the best forecast that needs neither it nor training."""
-    names = [name for name in study.baselines.names if name in STANDARD]
-    naive = [f"{BASELINE}-{name}" for name in names if STANDARD[name].needs_a_week]
+    forecasters = map(study.baselines.find, study.baselines.names)
+    naive = [
+        f"{BASELINE}-{forecaster.name}"
+        for forecaster in forecasters
+        if forecaster.is_naive and forecaster.reach <= WEEK
+    ]
     for scheme in study.for_new if naive else ():
         if contest := duel(study, group, [scheme], naive):
             text = (

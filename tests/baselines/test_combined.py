@@ -1,5 +1,6 @@
 """Combinations of baselines, and bagged ones."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -9,23 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.baselines import linear, rivals, trees
-from plfl.baselines.further import Further
-from plfl.baselines.further.combined import Combined, best_weights
-from plfl.baselines.further.combined_pooled import CombinedPooled
-from plfl.baselines.further.combined_received import CombinedReceived
-from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
-from plfl.baselines.further.lightgbm_federated import LightgbmFederated
-from plfl.baselines.further.lightgbm_others import LightgbmOthers
-from plfl.baselines.further.lightgbm_stacked import LightgbmStacked
-from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.baselines import rivals
+from plfl.baselines.combined import Combined, best_weights
+from plfl.baselines.combined_pooled import CombinedPooled
+from plfl.baselines.combined_received import CombinedReceived
+from plfl.baselines.fitting import fit, total_sent
+from plfl.baselines.lightgbm_bagged import LightgbmBagged
+from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.lightgbm_others import LightgbmOthers
+from plfl.baselines.lightgbm_stacked import LightgbmStacked
+from plfl.baselines.linear import Linear
+from plfl.baselines.ridge import Ridge
 from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
+from plfl.interfaces.baseline import Baseline, FitSettings, Fitted, Floats, Rows
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers.outside import dataset
 
-FEW = trees.TreeSettings(trees=5)
+FEW = FitSettings(trees=5)
 
 
 def loss(truth: Floats, forecasts: Floats, levels: Floats, weights: Floats) -> float:
@@ -62,27 +65,27 @@ def test_weights_are_shares(count: int, windows: int, seed: int, lacks: bool) ->
         assert not lacks or weights[0] == 0
 
 
-def known(data: Dataset) -> dict[str, Trained]:
-    nothing = [0] * len(data.clients)
-    fits = {"ridge": linear.ridge(data), "linear": linear.linear(data)}
-    return {name: Trained(predict, nothing) for name, predict in fits.items()}
+def members_of(data: Dataset) -> dict[str, Fitted]:
+    return {"ridge": fit(Ridge(), data, FEW, {}), "linear": fit(Linear(), data, FEW, {})}
 
 
 def test_a_combination_of_one_equals_it() -> None:
     data = dataset(days=20)
-    predict = Combined(of=["ridge"]).trained(data, FEW, known(data)).predict
+    members = members_of(data)
+    combined = fit(Combined(of=["ridge"]), data, FEW, members)
     for split in ("train", "validation", "test"):
         starts = data.starts(1, split)
-        np.testing.assert_array_equal(predict(1, starts), linear.ridge(data)(1, starts))
+        wanted = members["ridge"].predict(1, starts)
+        np.testing.assert_array_equal(combined.predict(1, starts), wanted)
 
 
 def test_each_half_of_validation_has_the_weights_of_the_other() -> None:
     data = dataset(days=20)
-    trained = known(data)
-    predict = Combined(of=["ridge", "linear"]).trained(data, FEW, trained).predict
+    members = members_of(data)
+    predict = fit(Combined(of=["ridge", "linear"]), data, FEW, members).predict
     starts = data.starts(0, "validation")
     half = len(starts) // 2
-    forecasts = np.array([one.predict(0, starts) for one in trained.values()])[..., None, None]
+    forecasts = np.array([one.predict(0, starts) for one in members.values()])[..., None, None]
     truth = data.truth(starts).reshape(-1, 1, 1)
     parts = (slice(None, half), slice(half, None))
     for part, other in (parts, parts[::-1]):
@@ -91,7 +94,7 @@ def test_each_half_of_validation_has_the_weights_of_the_other() -> None:
         np.testing.assert_allclose(predict(0, starts[part]), wanted, rtol=1e-12)
     test = data.starts(0, "test")
     weights = best_weights(truth, forecasts, np.array([0.5]))
-    wanted = weights @ [one.predict(0, test) for one in trained.values()]
+    wanted = weights @ [one.predict(0, test) for one in members.values()]
     np.testing.assert_allclose(predict(0, test), wanted, rtol=1e-12)
 
 
@@ -115,14 +118,18 @@ def test_stacked_trees_read_the_forecasts_of_their_target(horizons: int) -> None
     data = dataset(days=20, horizons=horizons)
     noise = np.random.default_rng(1).normal(0, 0.01, (len(data.load), horizons))
 
-    def near(client: int, starts: Rows) -> Floats:
-        return data.truth(starts) + noise[starts].reshape(data.truth(starts).shape)
+    class Near(Fitted):
+        def __init__(self, sizes: list[int]):
+            self.sent = {"lightgbm_federated": sizes}
 
-    received = {"lightgbm_federated": Trained(near, [7, 9])}
-    settings = trees.TreeSettings(trees=40)
-    alone = LightgbmBagged(models=2).trained(data, settings, {})
-    stacked = LightgbmStacked(models=2, of=["lightgbm_federated"]).trained(data, settings, received)
-    assert (stacked.sent, alone.sent) == ([7, 9], [0, 0])
+        def predict(self, client: int, starts: Rows) -> Floats:
+            return data.truth(starts) + noise[starts].reshape(data.truth(starts).shape)
+
+    received = {"lightgbm_federated": Near([7, 9])}
+    settings = FitSettings(trees=40)
+    alone = fit(LightgbmBagged(models=2), data, settings, {})
+    stacked = fit(LightgbmStacked(models=2, of=["lightgbm_federated"]), data, settings, received)
+    assert (total_sent(stacked, 2), total_sent(alone, 2)) == ([7, 9], [0, 0])
     for client in range(2):
         starts = data.starts(client, "test")
         error, of_own = (
@@ -147,10 +154,10 @@ def test_messages_that_two_members_need_are_counted_once() -> None:
 
 
 def test_without_the_forecasts_of_a_member_there_is_no_combination(monkeypatch):
-    def breaks(data: object) -> object:
+    def breaks(*_: object) -> Fitted:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(linear, "ridge", breaks)
+    monkeypatch.setattr(Ridge, "fit", breaks)
     further = [Combined(of=["ridge", "linear"])]
     table = evaluate("XX", dataset(days=20), FEW, None, further).scores
     row = table[table["baseline"] == "combined"]
@@ -170,7 +177,17 @@ def test_weights_and_bags_do_not_depend_on_the_test_set() -> None:
     pd.testing.assert_frame_equal(*tables)
 
 
-class Knowing(Further):
+class Truth(Fitted):
+    """The loads themselves."""
+
+    def __init__(self, data: Dataset):
+        self.data = data
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        return self.data.truth(starts)
+
+
+class Knowing(Baseline):
     """A baseline that was trained on the series elsewhere."""
 
     name = "knowing"
@@ -180,8 +197,8 @@ class Knowing(Further):
     def has_seen_the_data(self) -> bool:
         return True
 
-    def fit(self, dataset: Dataset) -> Predict:
-        return lambda client, starts: dataset.truth(starts)
+    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+        return Truth(dataset)
 
 
 def test_every_row_says_whether_the_baseline_knew_the_data() -> None:

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plfl.baselines import trees
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.further.lightgbm_federated import LightgbmFederated
-from plfl.baselines.further.lightgbm_others import LightgbmOthers
-from plfl.baselines.model import Floats
-from plfl.baselines.trees import TreeSettings
+from plfl.baselines.fitting import fit, total_sent
+from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.lightgbm_others import LightgbmOthers
+from plfl.baselines.lightgbm_pooled import LightgbmPooled
 from plfl.data.dataset import Dataset
 from plfl.federated import collectives
 from plfl.federated.channel import Channel
@@ -30,9 +29,10 @@ from plfl.federated.collectives import (
     unpacked,
 )
 from plfl.federated.trees import SETTINGS, GrowingClient, Part, Tree, binned, grow, releases
+from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
 
-FEW = TreeSettings(trees=6, leaves=(8,), max_bin=31)
+FEW = FitSettings(trees=6, leaves=(8,), max_bin=31)
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 31))[:, None], 6, axis=1)
 BINS = binned(GRID, 31)
 
@@ -337,49 +337,48 @@ def mase(predict: Callable[[int, Any], Floats], data: Dataset) -> float:
 
 def test_without_pooling_the_error_is_that_of_pooled_rows() -> None:
     data = dataset(clients=3, days=25)
-    settings = TreeSettings(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
-    federated = LightgbmFederated().trained(data, settings, {})
+    settings = FitSettings(trees=15, learning_rate=(0.3,), leaves=(15,), max_bin=63)
+    federated = fit(LightgbmFederated(), data, settings, {})
     assert mase(federated.predict, data) == pytest.approx(
-        mase(trees.lightgbm_pooled(data, settings), data), abs=0.01
+        mase(fit(LightgbmPooled(), data, settings, {}).predict, data), abs=0.01
     )
-    late = LightgbmFederated(turns=3).trained(data, settings, {})
-    others = LightgbmOthers(turns=3).trained(data, settings, {})
+    late = fit(LightgbmFederated(turns=3), data, settings, {})
+    others = fit(LightgbmOthers(turns=3), data, settings, {})
     assert mase(late.predict, data) == pytest.approx(mase(others.predict, data), abs=0.03)
-    assert min(federated.sent) > max(raw_bytes(data))
+    assert min(total_sent(federated, 3)) > max(raw_bytes(data))
 
 
 def test_settings_are_chosen_on_the_clients_validation_windows() -> None:
     data = dataset(clients=2, days=25)
-    tried = TreeSettings(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
-    (found, few, *_), (both, more, *_) = (
-        LightgbmFederated().trained(data, one, {})
-        for one in (TreeSettings(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
+    tried = FitSettings(trees=6, learning_rate=(0.01, 0.3), leaves=(8,), max_bin=31)
+    found, both = (
+        fit(LightgbmFederated(), data, one, {})
+        for one in (FitSettings(trees=6, learning_rate=(0.3,), leaves=(8,), max_bin=31), tried)
     )
     starts = data.starts(0, "test")
-    np.testing.assert_array_equal(found(0, starts), both(0, starts))
-    assert (np.array(more) > few).all()  # the other trial crossed, too
+    np.testing.assert_array_equal(found.predict(0, starts), both.predict(0, starts))
+    few, more = (np.array(total_sent(fitted, 2)) for fitted in (found, both))
+    assert (more > few).all()  # the other trial crossed, too
 
 
 @pytest.mark.parametrize("levels", [(), (0.1, 0.5)])
 def test_without_others_there_is_no_forecast(levels: tuple[float, ...]) -> None:
     data = dataset(clients=1, days=20)
-    settings = TreeSettings(trees=5, levels=levels)
+    settings = FitSettings(trees=5, levels=levels)
     federated = LightgbmFederated(turns=2)
-    trained = federated.trained(data, settings, {})
+    fitted = fit(federated, data, settings, {})
     starts = data.starts(0, "test")
-    wanted = trained.predict(0, starts)
+    wanted = fitted.predict(0, starts)
     assert np.isnan(wanted).all()
-    assert trained.stored is not None
-    arrays = trained.stored(0)
-    restored = federated.restored(arrays, data, len(levels), lambda _: trained.predict)
-    np.testing.assert_array_equal(restored(0, starts), wanted)
+    restored = federated.restore(fitted.save(0), data, settings, {})
+    np.testing.assert_array_equal(restored.predict(0, starts), wanted)
 
 
 def test_quantiles_are_ordered() -> None:
     data = dataset(clients=2, days=20)
-    settings = TreeSettings(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
+    settings = FitSettings(trees=5, leaves=(8,), max_bin=31, levels=(0.1, 0.5, 0.9))
     starts = data.starts(0, "test")
-    found = LightgbmFederated().trained(data, settings, {}).predict(0, starts)
+    found = fit(LightgbmFederated(), data, settings, {}).predict(0, starts)
     assert found.shape == (len(starts), 1, 3)
     assert (np.diff(found, axis=-1) >= 0).all()
     below = (data.truth(starts)[:, None] <= found[:, 0]).mean(axis=0)

@@ -1,33 +1,37 @@
 """What a baseline may know: nothing after a forecast's origin, and no part but its own."""
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 import pytest
 
+from plfl.baselines import catalogue
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.further.lightgbm_federated import LightgbmFederated
-from plfl.baselines.further.lightgbm_mean import LightgbmMean
-from plfl.baselines.further.lightgbm_others import LightgbmOthers
-from plfl.baselines.trees import TreeSettings, trained
+from plfl.baselines.fitting import fit, total_sent
+from plfl.baselines.lightgbm_federated import LightgbmFederated
+from plfl.baselines.lightgbm_mean import LightgbmMean
+from plfl.baselines.lightgbm_others import LightgbmOthers
+from plfl.baselines.trees import train
 from plfl.config.sections import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
 from plfl.data.windows import build
-from plfl.experiments.baselines import fits
+from plfl.interfaces.baseline import Baseline, FitSettings, Fitted
 from tests.helpers.outside import FEATURES, dataset, series
 
-FITS = fits(TreeSettings(trees=20))
-TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
-OTHERS = {kind.name: kind for kind in (LightgbmOthers, LightgbmMean)} | {
-    "lightgbm_federated": partial(LightgbmFederated, turns=4)
+STANDARD = catalogue(covariates=True)
+TRAINED = [name for name, baseline in STANDARD.items() if baseline.needs_training]
+OTHERS: dict[str, Baseline] = {
+    baseline.name: baseline
+    for baseline in (LightgbmOthers(), LightgbmMean(), LightgbmFederated(turns=4))
 }
 """Baselines that learn from others; benchmarks/outside.py has their forecasts without plfl."""
-FITS_OF_OTHERS = {
-    name: lambda data, kind=kind: kind().trained(data, TreeSettings(trees=5), {}).predict
-    for name, kind in OTHERS.items()
-}
+
+
+def fitted_to(data: Dataset, name: str, few: int = 5) -> Fitted:
+    """A baseline without members; `few`: the trees of those that learn from others."""
+    trees = few if name in OTHERS else 20
+    return fit((STANDARD | OTHERS)[name], data, FitSettings(trees=trees), {})
 
 
 def changed(data: Dataset, first: int, end: int) -> Dataset:
@@ -44,12 +48,12 @@ def data() -> Dataset:
     return dataset(days=40)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", STANDARD)
 @pytest.mark.parametrize("ahead", [4, 98])  # of 98, a day's lag and those around it are not known
 def test_a_forecast_uses_nothing_after_its_origin(name: str, ahead: int) -> None:
     data = dataset(days=40, look_ahead=ahead)
     read = dataclasses.replace(data)
-    predict = FITS[name](read)
+    predict = fitted_to(read, name).predict
     for client in range(2):
         starts = data.starts(client, "test")
         wanted = predict(client, starts)
@@ -84,24 +88,23 @@ def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
     other = data
     for client in range(len(data.clients)):
         other = changed(other, int(first[client]), int(end[client]))
-    fit = (FITS | FITS_OF_OTHERS)[name]
-    before, after = fit(data), fit(other)
+    before, after = fitted_to(data, name), fitted_to(other, name)
     for client in range(len(data.clients)):
         starts = data.starts(client, split)
-        np.testing.assert_array_equal(before(client, starts), after(client, starts))
+        np.testing.assert_array_equal(before.predict(client, starts), after.predict(client, starts))
 
 
 @pytest.mark.parametrize(("hours", "known"), [(24, True), (25, False)])
 def test_what_lies_after_the_last_input_row_is_not_known(hours: int, known: bool) -> None:
     ahead = dataclasses.replace(dataset(), look_ahead=4 * hours)
-    found = FITS["naive_day"](ahead)(0, ahead.starts(0, "test"))
+    found = fitted_to(ahead, "naive_day").predict(0, ahead.starts(0, "test"))
     assert np.isfinite(found).all() == known
     assert np.isnan(found).all() != known
 
 
 def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
     data = dataset(days=20, history=1)
-    week = FITS["naive_week"](data)
+    week = fitted_to(data, "naive_week").predict
     for client in range(2):  # before the first row of the second client lies the first client
         starts = data.starts(client, "train")
         found = week(client, starts)
@@ -117,8 +120,8 @@ def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
 @pytest.mark.parametrize("name", [*OTHERS, "lightgbm_pooled"])
 def test_others_are_those_of_the_own_federation(name: str) -> None:
     data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))
-    fit = (FITS | FITS_OF_OTHERS)[name]
-    predict, again = map(fit, (data, changed(data, *data.bounds[2, [0, 3]].tolist())))
+    other = changed(data, *data.bounds[2, [0, 3]].tolist())
+    predict, again = (fitted_to(one, name).predict for one in (data, other))
     for client in range(2):
         starts = data.starts(client, "test")
         assert np.isfinite(predict(client, starts)).all()
@@ -129,10 +132,10 @@ def test_others_are_those_of_the_own_federation(name: str) -> None:
 
 def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
     data, levels = dataset(clients=4, days=25), (0.1, 0.5, 0.9)
-    settings = TreeSettings(trees=5, levels=levels)
-    forecast = LightgbmMean().trained(data, settings, {}).predict
+    settings = FitSettings(trees=5, levels=levels)
+    forecast = fit(LightgbmMean(), data, settings, {}).predict
     starts, test = data.starts(0, "train")[-672:], data.starts(0, "test")
-    others = [trained(data.of(np.array([k])), data, settings).stages[0] for k in (1, 2, 3)]
+    others = [train(data.of(np.array([k])), data, settings).predict for k in (1, 2, 3)]
     losses = []
     for other in others:
         over = data.truth(starts)[:, None] - other(0, starts)[:, 0]
@@ -144,7 +147,7 @@ def test_the_better_half_of_quantiles_has_the_least_pinball_loss() -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_others_send_is_counted(name: str) -> None:
     data = dataset(clients=3, days=25)
-    sent, of_more = (OTHERS[name]().trained(data, TreeSettings(trees=n), {}).sent for n in (5, 10))
+    sent, of_more = (total_sent(fitted_to(data, name, trees), 3) for trees in (5, 10))
     if name in ("lightgbm_mean", "lightgbm_federated"):
         np.testing.assert_allclose(np.array(of_more) / sent, 2, atol=0.3)  # of trees
     else:
@@ -154,5 +157,5 @@ def test_what_others_send_is_counted(name: str) -> None:
 def test_those_who_lend_send_all_that_they_know() -> None:
     tables = {name: assemble(series(i, 25), FEATURES) for i, name in enumerate("ab")}
     data = build(tables, Windows(history=1), lends=True)
-    sent = LightgbmOthers().trained(data, TreeSettings(trees=5), {}).sent
+    sent = total_sent(fitted_to(data, "lightgbm_others"), 2)
     assert sent == [4 * (2 * round(0.9 * 25 * 96) + 1)] * 2

@@ -3,11 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import Ridge as OutsideRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from plfl.baselines import linear
+from plfl.baselines.fitting import fit
+from plfl.baselines.linear import Linear
+from plfl.baselines.ridge import Ridge
+from plfl.baselines.ridge_lags import RidgeLags
+from plfl.interfaces.baseline import Baseline, FitSettings
 from tests.helpers.outside import Windowed, dataset, series
 
 
@@ -15,7 +20,7 @@ from tests.helpers.outside import Windowed, dataset, series
 def test_ridge_with_lags_is_what_scikit_learn_finds(weeks: int) -> None:
     """Of plain `ridge`, benchmarks/outside.py says it."""
     data = dataset(history=weeks).refit()
-    predict = linear.ridge_lags(data)
+    predict = fit(RidgeLags(), data, FitSettings(), {}).predict
     first = round(0.9 * 40 * 96) - 672 * weeks
     w = Windowed(series(1), first=first)
     lags = w.season_lags()
@@ -28,7 +33,7 @@ def test_ridge_with_lags_is_what_scikit_learn_finds(weeks: int) -> None:
     further = {name: w.input(name) for name in ("temperature", "floor_area")}
     x = pd.concat([w.lags(), w.clock(1), w.weekdays(), pd.DataFrame(further), lags], axis=1)
     assert len(rows) > 600
-    model = make_pipeline(StandardScaler(), Ridge(alpha=1.0))
+    model = make_pipeline(StandardScaler(), OutsideRidge(alpha=1.0))
     model.fit(x.loc[rows].to_numpy(), (w.truth - w.last)[rows])
     rows = w.part("test")
     wanted = w.last[rows] + model.predict(x.loc[rows].to_numpy())
@@ -38,7 +43,7 @@ def test_ridge_with_lags_is_what_scikit_learn_finds(weeks: int) -> None:
 
 def test_linear_is_what_scikit_learn_finds() -> None:
     data, w = dataset(), Windowed(series(1))
-    predict = linear.linear(data)
+    predict = fit(Linear(), data, FitSettings(), {}).predict
     x, change = w.lags().iloc[:, :-1].sub(w.last, axis=0), w.truth - w.last
     rows = w.part("train")
     model = LinearRegression().fit(x.loc[rows], change[rows])
@@ -47,9 +52,9 @@ def test_linear_is_what_scikit_learn_finds() -> None:
     np.testing.assert_allclose(predict(1, data.starts(1, "test")), wanted, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("fit", [linear.linear, linear.ridge, linear.ridge_lags])
-def test_a_load_that_never_changes_is_forecast_as_it_is(fit: object) -> None:
+@pytest.mark.parametrize("baseline", [Linear(), Ridge(), RidgeLags()])
+def test_a_load_that_never_changes_is_forecast_as_it_is(baseline: Baseline) -> None:
     data = dataset(days=10)
     data.load[:] = 3.0
-    found = fit(data)(0, data.starts(0, "test"))
+    found = fit(baseline, data, FitSettings(), {}).predict(0, data.starts(0, "test"))
     np.testing.assert_allclose(found, 3.0, rtol=1e-12)

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from benchmarks import outside
-from plfl.baselines.trees import TreeSettings
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
 from plfl.study import Study
@@ -32,7 +31,7 @@ def test_baselines(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outside, "METERS", 3)
     study = Study.parse(outside.study("fox", ORIGIN, WEEKS, table), "a test")
     data = sources.of(study.data).examples_of(study, "fox")
-    boosting = TreeSettings.of(study.baselines)
+    boosting = study.baselines.fit_settings
     further, leave_out = study.baselines.further, study.baselines.leave_out
     written = evaluate("fox", data, boosting, further=further, leave_out=leave_out).scores
     own, whole = outside.meters(table, ORIGIN, WEEKS), outside.meters(table, ORIGIN, None)

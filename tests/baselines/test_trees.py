@@ -5,8 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.baselines import trees
+from plfl.baselines.fitting import fit
+from plfl.baselines.lightgbm import LightGBM
+from plfl.baselines.lightgbm_covariates import LightgbmCovariates
+from plfl.baselines.lightgbm_lags import LightgbmLags
+from plfl.baselines.lightgbm_pooled import LightgbmPooled
 from plfl.data.dataset import SPLITS
+from plfl.interfaces.baseline import FitSettings
 from tests.helpers.outside import Windowed, dataset, series
 
 pytestmark = pytest.mark.filterwarnings("ignore:The argument .eval_set.")
@@ -64,7 +69,7 @@ def trained(
 
 def test_one_model_per_client_on_its_own_inputs() -> None:
     data = dataset()
-    predict = trees.lightgbm(data)
+    predict = fit(LightGBM(), data, FitSettings(), {}).predict
     for client in range(2):
         w = Windowed(series(client))
         x, y = own_inputs(w), w.truth
@@ -89,15 +94,14 @@ def test_one_model_per_client_on_the_studys_covariates() -> None:
     model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
     rows = w.part("test")
     wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
-    found = trees.lightgbm_covariates(data)(0, data.starts(0, "test"))
+    found = fit(LightgbmCovariates(), data, FitSettings(), {}).predict(0, data.starts(0, "test"))
     np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 
 
 def test_leaves_and_rate_are_chosen_on_validation() -> None:
     data = dataset(clients=1, days=25)
-    predict = trees.lightgbm_lags(
-        data, trees.TreeSettings(learning_rate=(0.05, 0.3), leaves=(4, 31))
-    )
+    settings = FitSettings(learning_rate=(0.05, 0.3), leaves=(4, 31))
+    predict = fit(LightgbmLags(), data, settings, {}).predict
     w = Windowed(series(0, days=25))
     changes = (w.truth - w.last) / scale(w)
     sets = [(relative(w).loc[w.part(s)], changes[w.part(s)]) for s in ("train", "validation")]
@@ -121,7 +125,7 @@ def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:
     data.load[700:1000] = 0.0
     flat = data.bounds[1]
     data.load[flat[0] : flat[3]] = 3.0
-    for fit in (trees.lightgbm, trees.lightgbm_lags, trees.lightgbm_pooled):
-        predict = fit(data)
+    for baseline in (LightGBM(), LightgbmLags(), LightgbmPooled()):
+        predict = fit(baseline, data, FitSettings(), {}).predict
         assert np.isfinite(predict(0, data.starts(0, "test"))).all()
         np.testing.assert_allclose(predict(1, data.starts(1, "test")), 3.0, atol=1e-9)

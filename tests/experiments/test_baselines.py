@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.baselines import catalogue, linear
+from plfl.baselines import catalogue
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.trees import TreeSettings
-from plfl.experiments.baselines import BaselineTables, evaluate, fits
+from plfl.baselines.fitting import fit
+from plfl.baselines.linear import Linear
+from plfl.baselines.ridge import Ridge
+from plfl.experiments.baselines import BaselineTables, evaluate
+from plfl.interfaces.baseline import FitSettings
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers import tiny
@@ -17,7 +20,7 @@ from tests.helpers.outside import dataset, series
 
 @pytest.fixture(scope="module")
 def found() -> BaselineTables:
-    return evaluate("XX", dataset(), TreeSettings(trees=20))
+    return evaluate("XX", dataset(), FitSettings(trees=20))
 
 
 def test_every_baseline_client_and_evaluated_part_has_scores(found: BaselineTables) -> None:
@@ -33,7 +36,7 @@ def test_every_baseline_client_and_evaluated_part_has_scores(found: BaselineTabl
 def test_a_study_with_covariates_has_a_baseline_on_it(found: BaselineTables) -> None:
     assert "lightgbm_covariates" not in set(found.scores["baseline"])
     covariates = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
-    more = evaluate("XX", dataset(covariates=covariates), TreeSettings(trees=20)).scores
+    more = evaluate("XX", dataset(covariates=covariates), FitSettings(trees=20)).scores
     assert list(more["baseline"].unique()) == list(catalogue(covariates=True))
     means = more[more["split"] == "test"].groupby("baseline")["mase"].mean()
     # Its features are those of the baseline with lags, but in single precision.
@@ -46,30 +49,30 @@ def test_a_study_with_covariates_has_a_baseline_on_it(found: BaselineTables) -> 
     "task", [None, Forecast(conformal="personal"), Quantiles(levels=(0.1, 0.5, 0.9))]
 )
 def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(found, monkeypatch, task):
-    def breaks(data: object) -> object:
+    def breaks(*_: object) -> object:
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
 
-    monkeypatch.setattr(linear, "ridge", breaks)
-    table = evaluate("XX", dataset(), TreeSettings(trees=20), task)
-    broken = table.scores["baseline"] == "ridge"
+    monkeypatch.setattr(Linear, "fit", breaks)
+    table = evaluate("XX", dataset(), FitSettings(trees=20), task)
+    broken = table.scores["baseline"] == "linear"
     told = "RuntimeError: Check failed: right_count > 0"
     assert (table.scores.loc[broken, "failed"] == told).all()
     assert table.scores.loc[broken, ["mae", "rmse", "mase"]].isna().all(axis=None)
     assert (table.scores.loc[~broken, "failed"] == "").all()
-    assert table.forecasts.loc[table.forecasts["baseline"] == "ridge", "forecast"].isna().all()
+    assert table.forecasts.loc[table.forecasts["baseline"] == "linear", "forecast"].isna().all()
     if task is None:
         pd.testing.assert_frame_equal(
-            table.scores[~broken], found.scores[found.scores["baseline"] != "ridge"]
+            table.scores[~broken], found.scores[found.scores["baseline"] != "linear"]
         )
 
 
 def test_what_the_user_can_correct_still_ends_the_baselines(monkeypatch):
-    def refuses(data: object) -> object:
+    def refuses(*_: object) -> object:
         raise DataError("a.csv: is damaged")
 
-    monkeypatch.setattr(linear, "ridge", refuses)
+    monkeypatch.setattr(Linear, "fit", refuses)
     with pytest.raises(DataError, match=r"a\.csv"):
-        evaluate("XX", dataset(), TreeSettings(trees=2), leave_out=[*catalogue()][8:])
+        evaluate("XX", dataset(), FitSettings(trees=2), leave_out=[*catalogue()][8:])
 
 
 def test_scores_are_errors_over_the_windows_of_a_part(found: BaselineTables) -> None:
@@ -95,7 +98,7 @@ def test_the_first_week_of_the_test_part_is_kept(found: BaselineTables) -> None:
     starts = data.starts(1, "test")[:672]
     assert len(starts) == 369  # four days less a window
     np.testing.assert_array_equal(week["stamp"], data.stamps[data.target_rows(starts)])
-    wanted = fits()["ridge"](data)(1, starts)
+    wanted = fit(Ridge(), data, FitSettings(), {}).predict(1, starts)
     np.testing.assert_allclose(week["forecast"], wanted, rtol=1e-6)
 
 

@@ -9,17 +9,15 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError
-from plfl.baselines.trees import TreeSettings
+from plfl.baselines.storage import storable
 from plfl.config.named import STANDARD
 from plfl.data.dataset import Dataset
-from plfl.experiments.baselines import evaluate
-from plfl.experiments.stored_baselines import storable
+from plfl.experiments.baselines import BaselineTables
 from plfl.forecast.model import ForecastModel, load
-from plfl.pipeline.models import keep_baseline
 from plfl.results.records import read_arrays
 from plfl.study import Study
-from plfl.tasks import task_of
 from tests.forecast.test_model import MLP, RECIPE, study_of, write_tables
+from tests.helpers.kept_baselines import keep, pack_all, score
 
 WINDOWS = {"scaling": "per_client", "horizons": 3}
 FURTHER = [
@@ -31,10 +29,9 @@ FURTHER = [
 QUANTILES = {"name": "quantiles", "conformal": "personal"}
 
 
-def kept(study: Study, dataset: Dataset, name: str) -> ForecastModel:
-    file = Path(f"{name}.safetensors")
-    keep_baseline(study, "XX", name, dataset, file, {})
-    return load(file)
+def kept(study: Study, dataset: Dataset, found: BaselineTables, name: str) -> ForecastModel:
+    packed = pack_all(study, dataset, found)
+    return load(keep(study, dataset, name, Path(f"{name}.safetensors"), packed))
 
 
 @pytest.mark.parametrize(
@@ -62,13 +59,12 @@ def test_stored_baselines_give_the_recorded_scores(
         names.remove("lightgbm_covariates")
     assert {"persistence", "naive_day", "linear", "ridge_lags", "lightgbm_lags"} <= {*names}
     assert {*names} >= {*wanted}
-    settings, further = TreeSettings.of(study.baselines), study.baselines.further
-    found = evaluate("XX", dataset, settings, task_of(study), further).scores
-    scores = found[found["split"] == "test"].set_index(["baseline", "client"])["mae"]
-    scored = {name for name, _ in scores.dropna().index}
-    assert {"lightgbm_lags", "ridge_lags", *wanted} <= scored
-    for name in scored.intersection([*STANDARD, *wanted]).intersection(names):
-        model = kept(study, dataset, name)
+    found = score(study, dataset)
+    scores = found.scores[found.scores["split"] == "test"].set_index(["baseline", "client"])["mae"]
+    with_score = {name for name, _ in scores.dropna().index}
+    assert {"lightgbm_lags", "ridge_lags", *wanted} <= with_score
+    for name in with_score.intersection([*STANDARD, *wanted]).intersection(names):
+        model = kept(study, dataset, found, name)
         for i, client in enumerate(model.clients):
             readings = model.read(Path(f"meters/{client}.csv"))
             forecasts = model.predict(readings, client)
@@ -83,7 +79,8 @@ def test_stored_baselines_give_the_recorded_scores(
 def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     study = study_of(baselines={"trees": 5})
     write_tables()
-    model = kept(study, plfl.load_dataset(study, "XX"), "lightgbm_lags")
+    dataset = plfl.load_dataset(study, "XX")
+    model = kept(study, dataset, score(study, dataset), "lightgbm_lags")
     arrays, _ = read_arrays(Path("lightgbm_lags.safetensors"))
     assert arrays["0.trees_0"].tobytes().startswith(b"tree\n")
     assert {array.dtype for array in arrays.values()} == {np.dtype("u1"), np.dtype(float)}
@@ -103,15 +100,16 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     pd.testing.assert_frame_equal(load("new.safetensors").predict(readings), found)
 
 
-def test_what_is_fitted_for_one_baseline_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of(baselines={"trees": 5, "further": FURTHER})
     write_tables()
-    dataset, known = plfl.load_dataset(study, "XX"), {}
-    keep_baseline(study, "XX", "combined_received", dataset, Path("first.safetensors"), known)
-    monkeypatch.setattr("plfl.baselines.trees.trained", None)  # nothing is trained any more
-    again = Path("again.safetensors")
-    keep_baseline(study, "XX", "lightgbm_bagged", dataset, again, known)
-    arrays, members = read_arrays(again)[0], read_arrays(Path("first.safetensors"))[0]
+    dataset = plfl.load_dataset(study, "XX")
+    found = score(study, dataset)
+    monkeypatch.setattr("plfl.baselines.trees.train", None)  # nothing is trained any more
+    kept(study, dataset, found, "combined_received")
+    kept(study, dataset, found, "lightgbm_bagged")
+    members = read_arrays(Path("combined_received.safetensors"))[0]
+    arrays = read_arrays(Path("lightgbm_bagged.safetensors"))[0]
     for name, array in arrays.items():
         number, _, key = name.partition(".")
         np.testing.assert_array_equal(array, members[f"{number}.lightgbm_bagged/{key}"])

@@ -19,11 +19,11 @@ from plfl.forecast.export import traced
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
-from plfl.pipeline.models import keep_baseline
 from plfl.plugins.registry import Algorithm, available
 from tests.forecast.test_baselines import FURTHER
 from tests.forecast.test_model import MLP, RECIPE, ROWS, study_of, write_tables
 from tests.forecast.test_model import trained as train_to
+from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.refusals import naming
 
 QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
@@ -123,9 +123,9 @@ def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> 
     study = study_of(**blocks, model=MLP, baselines=trees)
     write_tables(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
+    packed = pack_all(study, dataset, score(study, dataset, [*names, "ridge"]))
     for name in names:
-        keep_baseline(study, "XX", name, dataset, Path("m.safetensors"), {})
-        model = load("m.safetensors")
+        model = load(keep(study, dataset, name, Path("m.safetensors"), packed))
         readings = model.read(Path("meters/a.csv"))
         readings.iloc[500:540] = np.nan
         wanted = predicted(model, readings)

@@ -13,11 +13,11 @@ from plfl.base.errors import DataError
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
-from plfl.pipeline.models import keep_baseline
 from plfl.study import Study
 from tests.forecast.test_baselines import FURTHER
 from tests.forecast.test_model import MLP, RECIPE, study_of, trained, write_tables
 from tests.helpers import tiny
+from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.refusals import naming
 
 
@@ -162,15 +162,13 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
     study = study_of(baselines={"trees": 5, "further": FURTHER})
     write_tables()
     dataset = plfl.load_dataset(study, "XX")
-    file = Path("m.safetensors")
-    keep_baseline(study, "XX", "lightgbm_federated", dataset, file, {})
-    model = load(file)
+    file, packed = Path("m.safetensors"), pack_all(study, dataset, score(study, dataset, ["ridge"]))
+    model = load(keep(study, dataset, "lightgbm_federated", file, packed))
     new = [model.adapt(newcomer(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
     forecasts = [found.predict(newcomer(factor)) for found, factor in zip(new, (1, 3), strict=True)]
     np.testing.assert_allclose(forecasts[1]["forecast"], 3 * forecasts[0]["forecast"], rtol=1e-6)
     assert new[0].fitted["d"]["trees_0"].tobytes() == model.fitted["a"]["trees_0"].tobytes()
-    keep_baseline(study, "XX", "combined_received", dataset, file, {})
-    combined = load(file)
+    combined = load(keep(study, dataset, "combined_received", file, packed))
     readings = newcomer(rows=96 * 14)
     fitted = combined.adapt(readings, "d").fitted["d"]
     assert fitted["weights"].sum() == pytest.approx(1) and fitted["weights"].min() >= 0
@@ -189,8 +187,9 @@ def test_a_young_meter_compares_the_trees_of_others_but_no_own_ones() -> None:
     Path("models").mkdir()
     names = ["naive_day", "lightgbm_bagged", "lightgbm_federated"]
     files = [f"{name}.safetensors" for name in names]
+    packed = pack_all(study, dataset, score(study, dataset, ["naive_day", "ridge"]))
     for name, file in zip(names, files, strict=True):
-        keep_baseline(study, "XX", name, dataset, Path("models", file), {})
+        keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
     kept.__dict__["index"] = pd.DataFrame({"name": names, "file": files})
     for days, tried in ((3, names[2:]), (9, names[::2]), (14, names)):

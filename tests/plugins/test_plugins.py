@@ -12,9 +12,9 @@ import yaml
 
 from plfl import plugins
 from plfl.base.errors import ConfigError
-from plfl.baselines.trees import TreeSettings
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.interfaces.baseline import FitSettings
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.pipeline.jobs import job, training_code
@@ -180,7 +180,7 @@ def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     named = {"further": [{"name": "damped", "weight": 1.0}]}
     study = project.load(plugins=["damped.py"], baselines=named, grid={})
     assert Study.parse(study.model_dump(mode="json"), "again") == study
-    few = TreeSettings(trees=5)
+    few = FitSettings(trees=5)
     table = evaluate("XX", tiny.dataset(), few, further=study.baselines.further).scores
     assert (table.query("baseline == 'damped' and client == 'a'")["mase"] == 1).all()
     assert baseline_label("damped") == "Damped"
@@ -188,7 +188,7 @@ def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     with naming(ConfigError, "'damped'", "'weight'"):
         project.load(plugins=["damped.py"], baselines=unknown, grid={})
     project.write("ridge.py", example("docs/baselines.md").replace('"damped"', '"ridge"'))
-    with pytest.raises(ConfigError, match="every study has a baseline ridge"):
+    with pytest.raises(ConfigError, match="defines the baseline ridge, as plfl does"):
         project.load(plugins=["ridge.py"], grid={})
 
 

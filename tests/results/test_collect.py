@@ -10,12 +10,12 @@ import pytest
 
 from plfl.base.errors import ResultsError
 from plfl.baselines import BASELINE
-from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
+from plfl.interfaces.baseline import FitSettings
 from plfl.results.collect import JobFiles, collect, costs, describe_clients, summarise
 from plfl.results.records import (
     CELL,
@@ -53,7 +53,7 @@ def collected(study: Study, dataset: Dataset, folder: Path) -> Path:
     for cell, result in train(study, study.cells, dataset).items():
         result.write(Files.of(folder, str(cell)), "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
-    found = evaluate("XX", dataset, TreeSettings(trees=3), study.task)
+    found = evaluate("XX", dataset, FitSettings(trees=3), study.task)
     tables = CellResult(found.scores, found.forecasts, found.errors)
     tables.write(Files.of(folder / "baselines", "XX"))
     collect_again(study, folder, folder)

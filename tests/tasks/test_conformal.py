@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.baselines.trees import TreeSettings
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
+from plfl.interfaces.baseline import FitSettings
 from plfl.study import Study
 from plfl.tasks import conformal
 from tests.helpers import tiny
@@ -167,7 +167,7 @@ def test_adaptive_widths_cover_loads_of_another_season():
 
     assert (covered("personal") < 0.85).all()
     assert covered("adaptive").between(0.88, 0.92).all()
-    found = evaluate("XX", dataset, TreeSettings(trees=3), study("adaptive", POINT).task).scores
+    found = evaluate("XX", dataset, FitSettings(trees=3), study("adaptive", POINT).task).scores
     found = found[(found["split"] == "test") & (found["baseline"] == "ridge")]
     assert found["coverage_90"].between(0.88, 0.92).all()
 
@@ -217,7 +217,7 @@ def test_widths_leave_the_quantiles_in_order():
 @pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
 def test_baselines_get_widths_of_their_own(task):
     task, dataset = study("personal", task).task, exchangeable_of(2500)
-    found = evaluate("XX", dataset, TreeSettings(trees=3), task).scores.query("split == 'test'")
+    found = evaluate("XX", dataset, FitSettings(trees=3), task).scores.query("split == 'test'")
     covered = found.groupby("baseline")["coverage_90"].mean()
     assert {"persistence", "ridge", "lightgbm"} <= set(covered.dropna().index)
     assert covered.dropna().between(0.87, 0.93).all()

@@ -8,10 +8,10 @@ from sklearn.metrics import mean_pinball_loss
 from utilsforecast import losses as nixtla
 
 from plfl.base.errors import ConfigError
-from plfl.baselines.trees import TreeSettings
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.interfaces.baseline import FitSettings
 from plfl.study import Study
 from plfl.tasks import metrics
 from plfl.tasks.losses import Pinball
@@ -77,7 +77,7 @@ def test_a_study_of_quantiles(horizons):
     assert (set(first) <= set(records)) == (horizons == 3)
     assert study.settings(study.cells[0])["task"] == study.task.settings
 
-    found = evaluate("XX", dataset, TreeSettings(trees=5), study.task)
+    found = evaluate("XX", dataset, FitSettings(trees=5), study.task)
     test = found.scores.query("split == 'test'")
     assert set(test["baseline"]) == set(found.forecasts["baseline"])
     persistence = test[test["baseline"] == "persistence"]

@@ -1,3 +1,6 @@
+BASELINES_OF_STUDY = [*map(study.baselines.find, study.baselines.names)]
+
+
 rule baselines:
     input:
         dataset=f"{INPUTS}/data/{{state}}.npz",
@@ -5,6 +8,7 @@ rule baselines:
         scores=f"{INPUTS}/baselines/{{state}}.parquet",
         forecasts=f"{INPUTS}/baselines/{{state}}.forecasts.parquet",
         errors=f"{INPUTS}/baselines/{{state}}.errors.parquet",
+        fitted=f"{INPUTS}/baselines/{{state}}.safetensors",
     log:
         f"{INPUTS}/logs/baselines/{{state}}.log",
     benchmark:
@@ -17,12 +21,12 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
-        plugins=signature(*map(type, study.baselines.further)),
+        plugins=signature(*map(type, BASELINES_OF_STUDY)),
         task=lambda wildcards: of(wildcards).task.settings,
         divided=lambda wildcards: REPORTING.divided(of(wildcards)),
         code=code_digest(
             *REPORTING.modules["baselines"],
-            *[type(one).__module__ for one in study.baselines.further],
+            *[type(baseline).__module__ for baseline in BASELINES_OF_STUDY],
         ),
     message:
         "{wildcards.state}: train and score the baselines"

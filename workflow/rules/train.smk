@@ -85,6 +85,7 @@ rule models:
     input:
         **TABLES,
         datasets=inputs_of("data/{state}.npz"),
+        fitted=inputs_of("baselines/{state}.safetensors"),
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),

@@ -8,12 +8,14 @@ exit_on_ctrl_c()
 
 from plfl.pipeline.jobs import job
 from plfl.report import reporting
-from plfl.results.records import write_table
+from plfl.results.records import write_models, write_table
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        tables = reporting.of(study).baselines(
+        *tables, fitted = reporting.of(study).baselines(
             study, snakemake.wildcards.state, Path(snakemake.input.dataset)
         )
-        for table, path in zip(tables, snakemake.output, strict=True):
-            write_table(table, Path(path))
+        *files, models = map(Path, snakemake.output)
+        for table, path in zip(tables, files, strict=True):
+            write_table(table, path)
+        write_models(models, fitted)

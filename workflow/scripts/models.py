@@ -11,9 +11,8 @@ from plfl.pipeline.models import keep_models
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        datasets = map(Path, snakemake.input.datasets)
-        keep_models(
-            study,
-            dict(zip(study.data.states, datasets, strict=True)),
-            Path(snakemake.output.index),
+        datasets, fitted = (
+            dict(zip(study.data.states, map(Path, files), strict=True))
+            for files in (snakemake.input.datasets, snakemake.input.fitted)
         )
+        keep_models(study, datasets, fitted, Path(snakemake.output.index))

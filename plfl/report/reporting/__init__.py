@@ -20,6 +20,7 @@ from plfl.study import Cell, Study
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
+    from plfl.interfaces.baseline import Arrays
     from plfl.results.collect import JobFiles
     from plfl.results.contest import Variant
 
@@ -43,9 +44,10 @@ class Reporting(Algorithm):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
         """The scores of the baselines of a state, their forecasts of a part of the test set to
-        show, and their errors by day, given the file `dataset` of its examples.
+        show, their errors by day, and what is saved of them (`plfl.baselines.storage.pack`), given
+        the file `dataset` of its examples.
         """
         raise NotImplementedError
 

@@ -13,6 +13,8 @@ from plfl.study import Cell, Study
 if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
+    from plfl.interfaces.baseline import Arrays
+
 
 class LoadReporting(Reporting):
     """Forecasts of loads, whose score is MASE."""
@@ -30,18 +32,18 @@ class LoadReporting(Reporting):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        from plfl.baselines.further import Further
-        from plfl.baselines.trees import TreeSettings
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+        from plfl.baselines.storage import pack
         from plfl.data.dataset import Dataset
         from plfl.experiments.baselines import evaluate
         from plfl.tasks import task_of
 
-        boosting = TreeSettings.of(study.baselines)
-        further = [rules for rules in study.baselines.further if isinstance(rules, Further)]
-        data = Dataset.load_file(dataset)
-        tables = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
-        return tables.scores, tables.forecasts, tables.errors
+        data, listed = Dataset.load_file(dataset), study.baselines
+        found = evaluate(
+            state, data, listed.fit_settings, task_of(study), listed.further, listed.leave_out
+        )
+        packed = pack(listed, found.fitted, found.widths, len(data.clients))
+        return found.scores, found.forecasts, found.errors, packed
 
     def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
         from plfl.results.collect import summarise

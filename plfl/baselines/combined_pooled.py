@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from plfl.baselines.further.combined import Combined
-from plfl.config.named import Crosses
+from plfl.baselines.combined import Combined
+from plfl.interfaces.baseline import Crosses
 
 
 class CombinedPooled(Combined):

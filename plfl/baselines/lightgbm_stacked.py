@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from plfl.baselines.further.lightgbm_bagged import LightgbmBagged
-from plfl.config.named import Crosses
+from plfl.baselines.lightgbm_bagged import LightgbmBagged
+from plfl.interfaces.baseline import Crosses
 
 
 class LightgbmStacked(LightgbmBagged):

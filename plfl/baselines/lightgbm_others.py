@@ -5,15 +5,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from plfl.baselines import trees
 from plfl.baselines.features import raw_bytes
-from plfl.baselines.further import Further
-from plfl.baselines.model import Trained
-from plfl.config.named import Crosses
+from plfl.baselines.trees import TreesFit, fit_pooled
 from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, Fitted
 
 
-class LightgbmOthers(Further):
+class LightgbmOthers(Baseline):
     """`lightgbm_pooled` without the client's own data: it is trained on the same data as a model
     that an unseen client receives."""
 
@@ -24,12 +22,17 @@ class LightgbmOthers(Further):
         "other clients of the federation in one place, as it is."
     )
     crosses: ClassVar[Crosses] = "raw data"
+    has_quantiles: ClassVar[bool] = True
 
     turns: int = Field(4, ge=2)
     """Groups of clients, left out in turn."""
 
-    def trained(
-        self, dataset: Dataset, boosting: trees.TreeSettings, known: Mapping[str, Trained]
-    ) -> Trained:
-        models = trees.of_pooled(dataset, boosting, self.turns)
-        return Trained(trees.forecasts(dataset, models, boosting), raw_bytes(dataset.whole))
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole))
+
+    def refit(
+        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return fit_pooled(dataset, settings, self.turns, raw_bytes(dataset.whole), fitted)

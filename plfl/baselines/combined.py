@@ -4,22 +4,22 @@ Source: Bates and Granger (1969), "The Combination of Forecasts", Operational Re
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from plfl.baselines.further import Further, Member
-from plfl.baselines.model import Arrays, Floats, Predict, Rows, Trained
-from plfl.baselines.trees import TreeSettings
+from plfl.baselines.fitting import join_sent
 from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+from plfl.interfaces.program import Forecaster, ProgramParts
 
 MOST = 5_000
 """Most forecasts from which weights are chosen; of more, every second, third, ... is used."""
 
 
-class Combined(Further):
+class Combined(Baseline):
     """The weighted mean of baselines, with weights of at least 0 and a sum of 1 for each client.
 
     The weights have the least error on the client's validation windows. Forecasts of one half of
@@ -34,7 +34,7 @@ class Combined(Further):
         "weights on the last weeks of its history."
     )
 
-    is_storable: ClassVar[bool] = True
+    has_quantiles: ClassVar[bool] = True
 
     of: list[str] = Field(min_length=1)
     """Baselines that stand before it."""
@@ -43,53 +43,81 @@ class Combined(Further):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.of))
 
-    def trained(
-        self, dataset: Dataset, boosting: TreeSettings, known: Mapping[str, Trained]
-    ) -> Trained:
-        predicts = [member.predict for member in self.members(known)]
-        clients = range(len(dataset.clients))
-        weights = [self._weights(dataset, client, predicts, boosting.levels) for client in clients]
+    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+        forecasters = [*members.values()]
+        weights = [
+            _weights(dataset, client, forecasters, settings.levels)
+            for client in range(len(dataset.clients))
+        ]
+        return WeightedMean(dataset, forecasters, weights, join_sent(members))
 
-        def stored(client: int) -> Arrays:
-            return {"weights": weights[client][0]} | self.stored_members(known, client)
+    def refit(
+        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        return fitted
 
-        return self.with_costs(_weighted(dataset, predicts, weights), dataset, known, stored)
+    def restore(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        return RestoredMean([*members.values()], arrays["weights"])
 
-    def restored(self, stored: Arrays, dataset: Dataset, levels: int, member: Member) -> Predict:
-        return partial(_mean, [member(name) for name in self.needs], stored["weights"])
-
-    def _weights(
-        self, dataset: Dataset, client: int, predicts: Sequence[Predict], levels: Sequence[float]
-    ) -> Floats:
-        """Weights (3, K) from all validation windows of a client, from the second half of them,
-        and from the first."""
-        starts = dataset.starts(client, "validation")
-        truth = dataset.truth(starts).reshape(len(starts), -1, 1)
-        shape = (*truth.shape[:2], max(1, len(levels)))
-        forecasts = np.array([predict(client, starts).reshape(shape) for predict in predicts])
-        half = len(starts) // 2
-        parts = (slice(None), slice(half, None), slice(None, half))
-        wanted = np.array(levels or (0.5,))
-        return np.array([best_weights(truth[part], forecasts[:, part], wanted) for part in parts])
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+        return parts.weighted(self.needs, arrays["weights"])
 
 
-def _weighted(dataset: Dataset, predicts: Sequence[Predict], weights: Sequence[Floats]) -> Predict:
-    """The forecasts of members, each multiplied with its weight, given those of each client."""
+def _weights(
+    dataset: Dataset, client: int, members: Sequence[Fitted], levels: Sequence[float]
+) -> Floats:
+    """Weights (3, K) from all validation windows of a client, from the second half of them, and
+    from the first."""
+    starts = dataset.starts(client, "validation")
+    truth = dataset.truth(starts).reshape(len(starts), -1, 1)
+    shape = (*truth.shape[:2], max(1, len(levels)))
+    forecasts = np.array([member.predict(client, starts).reshape(shape) for member in members])
+    half = len(starts) // 2
+    halves = (slice(None), slice(half, None), slice(None, half))
+    wanted = np.array(levels or (0.5,))
+    return np.array([best_weights(truth[part], forecasts[:, part], wanted) for part in halves])
 
-    def predict(client: int, starts: Rows) -> Floats:
-        validation = dataset.starts(client, "validation")
+
+@dataclass(frozen=True)
+class WeightedMean(Fitted):
+    """The forecasts of members, each multiplied with its weight."""
+
+    dataset: Dataset
+    members: Sequence[Fitted]
+    weights: Sequence[Floats]
+    """Of each client (3, K): for windows that are not of its validation set, for those of the first
+    half of that set, and for those of the second."""
+    sent: Mapping[str, Sequence[int]]
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        validation = self.dataset.starts(client, "validation")
         first = np.isin(starts, validation[: len(validation) // 2])
         row = np.where(first, 1, np.where(np.isin(starts, validation), 2, 0))
-        return _mean(predicts, weights[client].T[:, row], client, starts)
+        return _mean(self.members, self.weights[client].T[:, row], client, starts)
 
-    return predict
+    def save(self, client: int) -> Arrays:
+        return {"weights": self.weights[client][0]}
 
 
-def _mean(predicts: Sequence[Predict], weights: Floats, client: int, starts: Rows) -> Floats:
+@dataclass(frozen=True)
+class RestoredMean(Fitted):
+    """The same for later windows of one client."""
+
+    members: Sequence[Fitted]
+    weights: Floats
+    """(K,)"""
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        return _mean(self.members, self.weights, client, starts)
+
+
+def _mean(members: Sequence[Fitted], weights: Floats, client: int, starts: Rows) -> Floats:
     """The forecasts of a client by members with weights (K,), or (K, W) of each window."""
     mean: Floats | float = 0.0
-    for predict, shares in zip(predicts, weights, strict=True):
-        forecast = predict(client, starts)
+    for member, shares in zip(members, weights, strict=True):
+        forecast = member.predict(client, starts)
         share = shares.reshape(-1, *[1] * (forecast.ndim - 1))
         mean = mean + np.where(share == 0, 0.0, share * forecast)
     return np.asarray(mean, float)

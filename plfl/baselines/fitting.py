@@ -1,0 +1,135 @@
+"""Fits a baseline as for its scores, whatever it is: once, in up to two stages, with quantiles.
+
+If the end of the history is held out to choose on, `Baseline.fit` forecasts the validation set, and
+`Baseline.refit` the test set. A baseline without quantiles of its own gets those of its errors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plfl.baselines.features import raw_bytes
+from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats, Rows
+
+RESIDUALS = "residuals"
+"""What is saved of a forecast with the quantiles of its errors, beside what it saves itself."""
+
+
+def fit(
+    baseline: Baseline, dataset: Dataset, settings: FitSettings, known: Mapping[str, Fitted]
+) -> Fitted:
+    """Fit a baseline to all clients of a dataset, for forecasts of all its sets.
+
+    `known`: fitted baselines, among them all that this one needs. RuntimeError if one is lacking.
+    """
+    if lacking := [name for name in baseline.needs if name not in known]:
+        raise RuntimeError(f"there are no forecasts of {', '.join(lacking)}")
+    members = {name: known[name] for name in baseline.needs}
+    fitted = baseline.fit(dataset, settings, members)
+    stages = [_with_quantiles(baseline, fitted, dataset, settings)]
+    if dataset.is_rehearsal:
+        whole = dataset.refit()
+        fitted = baseline.refit(fitted, whole, settings, members)
+        stages.append(_with_quantiles(baseline, fitted, whole, settings))
+    sent = fitted.sent
+    if sent is None:
+        sent = {"raw data": raw_bytes(dataset.whole)} if baseline.crosses == "raw data" else {}
+    return Stages(dataset, stages[0], stages[-1], sent)
+
+
+def _with_quantiles(
+    baseline: Baseline, fitted: Fitted, dataset: Dataset, settings: FitSettings
+) -> Fitted:
+    if not settings.levels or baseline.has_quantiles:
+        return fitted
+    clients = range(len(dataset.clients))
+    errors = [residuals(dataset, fitted, client, settings.levels) for client in clients]
+    return WithErrors(fitted, dataset.horizons, errors)
+
+
+def residuals(dataset: Dataset, fitted: Fitted, client: int, levels: Sequence[float]) -> Floats:
+    """Quantiles (H, Q) of the errors of a forecast in a client's training set, minus their median,
+    so that the forecast itself is the median. Each target has its own errors. Windows without a
+    forecast are left out; NaN if there are no others."""
+    starts = dataset.starts(client, "train")
+    errors = dataset.truth(starts) - fitted.predict(client, starts)
+    errors = errors.reshape(len(starts), dataset.horizons)
+    errors = errors[~np.isnan(errors).any(axis=1)]
+    if not len(errors):
+        return np.full((dataset.horizons, len(levels)), np.nan)
+    return np.quantile(errors - np.median(errors, axis=0), levels, axis=0).T
+
+
+@dataclass(frozen=True)
+class Stages(Fitted):
+    """A baseline that forecasts windows of the test set by its last stage, others by its first."""
+
+    dataset: Dataset
+    first: Fitted
+    last: Fitted
+    sent: Mapping[str, Sequence[int]] | None
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        if self.first is self.last:
+            return self.first.predict(client, starts)
+        test = starts >= self.dataset.bounds[client, 2]
+        assert test.all() or not test.any(), "windows of one set at a time"
+        return (self.last if test.all() else self.first).predict(client, starts)
+
+    def save(self, client: int) -> Arrays:
+        return self.last.save(client)
+
+
+@dataclass(frozen=True)
+class WithErrors(Fitted):
+    """Quantiles (W, H, Q): a forecast plus quantiles of its errors."""
+
+    fitted: Fitted
+    horizons: int
+    errors: Sequence[Floats]
+    """Of each client (H, Q), see `residuals`."""
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        forecast = self.fitted.predict(client, starts).reshape(len(starts), self.horizons)
+        return np.asarray(forecast[..., None] + self.errors[client], float)
+
+    def save(self, client: int) -> Arrays:
+        return {**self.fitted.save(client), RESIDUALS: self.errors[client]}
+
+
+@dataclass(frozen=True)
+class Remembered(Fitted):
+    """A fitted baseline that computes no forecast twice."""
+
+    fitted: Fitted
+    sent: Mapping[str, Sequence[int]] | None
+    forecasts: dict[tuple[int, bytes], Floats] = field(default_factory=dict)
+
+    def predict(self, client: int, starts: Rows) -> Floats:
+        key = client, starts.tobytes()
+        if key not in self.forecasts:
+            self.forecasts[key] = self.fitted.predict(client, starts)
+            self.forecasts[key].flags.writeable = False
+        return self.forecasts[key]
+
+    def save(self, client: int) -> Arrays:
+        return self.fitted.save(client)
+
+
+def join_sent(members: Mapping[str, Fitted]) -> dict[str, Sequence[int]]:
+    """What clients send for several baselines: messages or raw data that several of them need are
+    sent once."""
+    joined: dict[str, Sequence[int]] = {}
+    for member in members.values():
+        for source, sizes in (member.sent or {}).items():
+            most = np.maximum(joined.get(source, 0), sizes)
+            joined[source] = np.asarray(most).tolist()
+    return joined
+
+
+def total_sent(fitted: Fitted, clients: int) -> list[int]:
+    """Bytes that each client sends in all."""
+    sizes = [[0] * clients, *(fitted.sent or {}).values()]
+    return [int(size) for size in np.sum(sizes, axis=0)]

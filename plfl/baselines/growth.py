@@ -1,0 +1,40 @@
+"""Grows the trees of `lightgbm_federated`."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from plfl.baselines.trees import Chosen, TreeWindows, boost
+from plfl.federated.channel import Channel
+from plfl.federated.trees import PUBLIC, Part, binned, grow
+from plfl.interfaces.baseline import FitSettings
+
+
+class Growth:
+    """Grows the models of `plfl.baselines.trees.train` from all rows, with public bins, and
+    estimates what clients would send: the bytes of the first tree times the number of trees, of all
+    settings that are tried."""
+
+    def __init__(self, clients: int):
+        self.up = np.zeros(clients, np.int64)
+        self.channel = Channel(0, clients)
+
+    def __call__(
+        self,
+        windows: TreeWindows,
+        settings: FitSettings,
+        chosen: Sequence[Chosen],
+    ) -> list[Any]:
+        grid = windows.public(settings.max_bin)
+        fitted = boost(windows, settings, chosen, public=grid, binning=PUBLIC)
+        bins = binned(grid, len(grid))
+        clients = range(len(windows.dataset.clients))
+        parts = [Part(*windows.part("train", [client])) for client in clients]
+        for k, level in enumerate(settings.levels or (0.5,)):
+            pairs = [*product(settings.leaves, settings.learning_rate)]
+            first, times = (chosen[k][:2], 1) if chosen else (pairs[0], len(pairs))
+            grow(parts, bins, *first, level, self.channel)
+            self.up += times * fitted[k].num_trees() * self.channel.close_round()["bytes_up"]
+        return fitted

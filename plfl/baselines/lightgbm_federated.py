@@ -1,0 +1,96 @@
+"""LightGBM as if the clients of a federation had grown it together, without pooling raw data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from plfl.baselines.trees import (
+    TreeModel,
+    TreesFit,
+    restore,
+    saved,
+    share,
+    texts_of,
+    train,
+    unit_of,
+)
+from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, Crosses, FitSettings, Fitted
+from plfl.interfaces.program import Forecaster, ProgramParts
+
+
+class LightgbmFederated(Baseline):
+    """`lightgbm_pooled` with public bins, of which the first tree is grown among clients for its
+    bytes; the model `trees` grows all of them so."""
+
+    name: ClassVar[str] = "lightgbm_federated"
+    label: ClassVar[str] = "LightGBM, federated"
+    about: ClassVar[str] = (
+        "One model of gradient-boosted trees with day and week lags, which clients grow together: "
+        "they send sums of gradients and counts, not readings."
+    )
+    crosses: ClassVar[Crosses] = "models"
+
+    has_quantiles: ClassVar[bool] = True
+    needs_training: ClassVar[bool] = False
+
+    turns: int | None = Field(None, ge=2)
+    """As of `lightgbm_others`; null: all take part."""
+
+    @property
+    def is_received(self) -> bool:
+        return self.turns is not None
+
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return self._grown(None, dataset, settings)
+
+    def refit(
+        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return self._grown(fitted, dataset, settings)
+
+    def _grown(self, earlier: Fitted | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
+        from plfl.baselines.growth import Growth  # here, because it imports torch
+
+        models: dict[int, list[TreeModel]] = {}
+        messages: list[list[int]] = [[] for _ in dataset.clients]
+        for members, numbers, clients in share(dataset, self.turns):
+            chosen = []
+            if isinstance(earlier, GrownFit):
+                chosen = earlier.models[int(clients[0])][0].chosen
+            growth = Growth(len(numbers))
+            model = train(members, dataset, settings, chosen=chosen, grow=growth)
+            models |= {client: [model] for client in clients.tolist()}
+            for client, size in zip(numbers, growth.up, strict=True):
+                messages[client].append(int(size))
+        if isinstance(earlier, GrownFit):
+            pairs = zip(earlier.messages, messages, strict=True)
+            messages = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
+        # A client is in one federation; the others are those without another group.
+        means = [round(np.mean(sizes)) if sizes else 0 for sizes in messages]
+        return GrownFit(dataset, len(settings.levels), models, {self.name: means}, messages)
+
+    def restore(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return restore(arrays, dataset, settings)
+
+    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> TreesFit:
+        own_unit = unit_of(dataset.refit(), 0)
+        return restore(saved(texts_of(arrays), own_unit), dataset, settings)
+
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster:
+        return parts.trees("lightgbm_lags", arrays)
+
+
+@dataclass(frozen=True)
+class GrownFit(TreesFit):
+    """Models that clients have grown together."""
+
+    messages: Sequence[Sequence[int]] = ()
+    """Bytes that each client has sent for each model that it helped to grow."""

@@ -1,0 +1,74 @@
+"""The mean of the LightGBMs of other clients, which are sent once (one-shot)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from plfl.baselines.trees import TreeModel, TreesFit, train
+from plfl.data.dataset import WEEK, Dataset
+from plfl.interfaces.baseline import Baseline, Crosses, FitSettings, Fitted
+from plfl.tasks.metrics import pinball
+
+
+class LightgbmMean(Baseline):
+    """The mean of models of other clients of the federation, without rounds. Of these models, it
+    uses the half with the least error in the last week of the client's training set."""
+
+    name: ClassVar[str] = "lightgbm_mean"
+    label: ClassVar[str] = "LightGBM, mean of others"
+    about: ClassVar[str] = (
+        "The mean forecast of the gradient-boosted trees that other clients of the federation have "
+        "trained on their own data and sent once."
+    )
+    crosses: ClassVar[Crosses] = "models"
+    has_quantiles: ClassVar[bool] = True
+
+    def fit(
+        self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return self._fitted(None, dataset, settings)
+
+    def refit(
+        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> TreesFit:
+        return self._fitted(fitted, dataset, settings)
+
+    def _fitted(self, earlier: Fitted | None, dataset: Dataset, settings: FitSettings) -> TreesFit:
+        sent_models = []
+        for client in range(len(dataset.clients)):
+            chosen = earlier.sent_models[client].chosen if isinstance(earlier, MeanOfOthers) else []
+            own = dataset.whole.of(np.array([client]))
+            sent_models.append(train(own, dataset, settings, chosen=chosen))
+        best: dict[int, Sequence[TreeModel]] = {}
+        for clients in dataset.federations():
+            for client in clients.tolist():
+                if received := [sent_models[k] for k in clients if k != client]:
+                    best[client] = _choose_best(received, dataset, client, settings.levels)
+        sizes = [sum(map(len, model.texts)) for model in sent_models]
+        return MeanOfOthers(dataset, len(settings.levels), best, {self.name: sizes}, sent_models)
+
+
+@dataclass(frozen=True)
+class MeanOfOthers(TreesFit):
+    """Models that clients have received from others."""
+
+    sent_models: Sequence[TreeModel] = ()
+    """The model of each client."""
+
+
+def _choose_best(
+    received: Sequence[TreeModel], dataset: Dataset, client: int, levels: Sequence[float]
+) -> list[TreeModel]:
+    """The better half of models, by the error in the last week of a client's training set."""
+    starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
+    truth = dataset.truth(starts)
+    forecasts = [model.predict(client, starts) for model in received]
+    if levels:
+        truth = truth.reshape(len(truth), -1)
+        errors = [float(pinball(truth, quantiles, levels).mean()) for quantiles in forecasts]
+    else:
+        errors = [float(np.abs(truth - forecast).mean()) for forecast in forecasts]
+    half = np.argsort(errors, kind="stable")[: -(-len(received) // 2)]
+    return [received[k] for k in half]

@@ -1,0 +1,36 @@
+"""Ridge regression with additional day and week lags, one model per client."""
+
+from typing import ClassVar
+
+from plfl.baselines import features
+from plfl.baselines.ridge import Ridge, inputs_of, solve
+from plfl.data.dataset import WEEK, Dataset
+from plfl.interfaces.baseline import Floats
+
+
+class RidgeLags(Ridge):
+    """`ridge` with day and week lags, on windows that start at least a week after the client's
+    first row, for which all lags are known. If the history is too short, it is trained on all
+    windows, without week lags: in training, the last load would replace them, but not in the test
+    set."""
+
+    name: ClassVar[str] = "ridge_lags"
+    label: ClassVar[str] = "Ridge, day and week lags"
+    about: ClassVar[str] = (
+        "Ridge regression that also sees the loads around one day, two days and a week before the "
+        "target, one per client."
+    )
+    has_lags: ClassVar[bool] = True
+
+    @property
+    def reach(self) -> int:
+        return WEEK
+
+    def _solve(self, view: Dataset, client: int) -> Floats:
+        starts = view.starts(client, "train")
+        late = starts >= view.bounds[client, 0] + WEEK // view.interval
+        used = starts[late] if late.any() else starts
+        inputs = inputs_of(view, client, used, has_lags=True)
+        if not late.any():
+            inputs = inputs[:, : -len(features.AROUND)]
+        return solve(view, used, inputs)

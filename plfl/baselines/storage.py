@@ -1,0 +1,124 @@
+"""Fitted baselines as arrays, which forecast later readings: data only, no code.
+
+A client's arrays are `trees_0`, … (LightGBM's own text as bytes, one for each level of each model)
+and `unit`; `coefficients`, one row for each target of a ridge regression; `residuals` (H, Q) of a
+forecast without quantiles of its own; `weights` (K,) of a combination. Those of baselines that it
+needs have their names before a slash. A naive forecast has none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from plfl.baselines.fitting import RESIDUALS, WithErrors, fit
+from plfl.config.sections import Baselines
+from plfl.data.dataset import Dataset
+from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, Fitted, Floats
+from plfl.study import Study
+from plfl.tasks import task_of
+from plfl.tasks.quantiles import Quantiles
+
+WIDTHS = "widths"
+"""The widths of the intervals of all clients, in the file of the baselines of a state."""
+
+
+def settings_of(study: Study) -> FitSettings:
+    """What a study asks of its baselines, with the levels of its task."""
+    task = task_of(study)
+    levels = task.levels if isinstance(task, Quantiles) else ()
+    return replace(study.baselines.fit_settings, levels=levels)
+
+
+def storable(baselines: Baselines) -> list[str]:
+    """The baselines that can be stored, for which clients send no raw data, and which were not
+    pre-trained on the study's data: their errors say nothing about later readings."""
+    names: list[str] = []
+    for name in baselines.names:
+        baseline = baselines.find(name)
+        is_usable = baseline.crosses != "raw data" and not baseline.has_seen_the_data
+        is_restorable = type(baseline).restore is not Baseline.restore
+        if is_usable and is_restorable and {*baseline.needs} <= {*names}:
+            names.append(name)
+    return names
+
+
+def pack(
+    baselines: Baselines, fitted: Mapping[str, Fitted], widths: Mapping[str, Floats], clients: int
+) -> Arrays:
+    """All that is saved of fitted baselines that can be stored, and the widths of their intervals,
+    as the arrays of one file; `clients`: their number."""
+    packed: dict[str, NDArray[Any]] = {}
+    for name in filter(fitted.__contains__, storable(baselines)):
+        for client in range(clients):
+            arrays = fitted[name].save(client)
+            packed |= {f"{name}/{client}.{key}": array for key, array in arrays.items()}
+        if name in widths:
+            packed[f"{name}/{WIDTHS}"] = widths[name]
+    return packed
+
+
+def widths_of(packed: Arrays, name: str) -> Floats | None:
+    """The widths (N, ...) of the clients' intervals by a packed baseline; None without any."""
+    return packed.get(f"{name}/{WIDTHS}")
+
+
+def unpack(baselines: Baselines, name: str, packed: Arrays, clients: int) -> list[Arrays]:
+    """What each client needs of a packed baseline and of those that it needs."""
+    every: list[dict[str, NDArray[Any]]] = [{} for _ in range(clients)]
+    for path, array in part_of(packed, name).items():
+        client, _, key = path.partition(".")
+        if key:
+            every[int(client)][key] = array
+    for member in baselines.find(name).needs:
+        for arrays, saved in zip(every, unpack(baselines, member, packed, clients), strict=True):
+            arrays.update({f"{member}/{key}": array for key, array in saved.items()})
+    return [*every]
+
+
+def save(baselines: Baselines, name: str, fitted: Mapping[str, Fitted], client: int) -> Arrays:
+    """What a client needs of a fitted baseline and of those that it needs; `fitted`: these all, by
+    name."""
+    arrays = dict(fitted[name].save(client))
+    for member in baselines.find(name).needs:
+        saved = save(baselines, member, fitted, client)
+        arrays |= {f"{member}/{key}": array for key, array in saved.items()}
+    return arrays
+
+
+def part_of(arrays: Arrays, member: str) -> Arrays:
+    """What is saved of a baseline that another one needs."""
+    start = f"{member}/"
+    return {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
+
+
+def restore(
+    baselines: Baselines, name: str, arrays: Arrays, dataset: Dataset, settings: FitSettings
+) -> Fitted:
+    """A saved baseline, which forecasts windows of the only client of a dataset."""
+    baseline = baselines.find(name)
+    members = {
+        member: restore(baselines, member, part_of(arrays, member), dataset, settings)
+        for member in baseline.needs
+    }
+    fitted = baseline.restore(arrays, dataset, settings, members)
+    if RESIDUALS not in arrays:
+        return fitted
+    return WithErrors(fitted, dataset.horizons, [arrays[RESIDUALS]])
+
+
+def fit_to_new(
+    baselines: Baselines, name: str, arrays: Arrays, dataset: Dataset, settings: FitSettings
+) -> dict[str, Fitted]:
+    """A baseline and those that it needs, by name, for the only client of a dataset, which did not
+    take part. `arrays`: what is saved for another client, for baselines that are used as received.
+    """
+    baseline = baselines.find(name)
+    fitted: dict[str, Fitted] = {}
+    if adopted := baseline.adopt(arrays, dataset, settings):
+        return {name: adopted}
+    for member in baseline.needs:
+        fitted |= fit_to_new(baselines, member, part_of(arrays, member), dataset, settings)
+    fitted[name] = fit(baseline, dataset, settings, fitted)
+    return fitted

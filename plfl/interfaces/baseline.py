@@ -1,0 +1,137 @@
+"""A baseline: a forecaster that a federation has to beat, as one class in one file.
+
+This file is all that the author of a baseline has to read; docs/baselines.md has an example. Only
+`fit` and `Fitted.predict` are required. The hooks stand in the order in which plfl uses them: facts
+when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent` and `save` of
+what they return, and `restore` and `adopt` when `plfl forecast` reads what was saved.
+
+What is fitted for the scores is also what is kept: nothing is fitted twice. A pretrained or public
+model is a baseline, too: its `fit` reads the model, and may weigh it on the clients' own windows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.interfaces.named import Named
+
+if TYPE_CHECKING:  # in a layer above this one
+    from plfl.data.dataset import Dataset
+    from plfl.interfaces.program import Forecaster, ProgramParts
+
+Floats: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.int64]
+"""Start rows (W,) of windows in the table of a dataset."""
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+"""What is saved for one client, by name: float64, float32 or uint8. Data only, no code."""
+Crosses = Literal["nothing", "models", "raw data"]
+"""What a client sends to others, the least first."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What a study asks of all its baselines."""
+
+    trees: int = 400
+    """Most trees of a LightGBM. Their number is chosen on validation."""
+    learning_rate: tuple[float, ...] = (0.1,)
+    """Learning rates of LightGBM to try."""
+    leaves: tuple[int, ...] = (31,)
+    """Numbers of leaves of a tree to try, each with each learning rate."""
+    max_bin: int = 255
+    """Most bins of a feature of LightGBM."""
+    levels: tuple[float, ...] = ()
+    """The Q levels of the quantiles to forecast; empty: a single forecast."""
+
+
+class Fitted(ABC):
+    """A baseline that is fitted to the clients of a dataset, which are numbered as there."""
+
+    sent: Mapping[str, Sequence[int]] | None = None
+    """Bytes that each client sends, by the name of the baseline whose messages these are, or `raw
+    data`; what several baselines need is sent once. None: all raw data if these cross, otherwise
+    nothing."""
+
+    @abstractmethod
+    def predict(self, client: int, starts: Rows) -> Floats:
+        """Forecasts of windows of a client, in kWh: in the shape of `Dataset.truth`, or quantiles
+        (W, H, Q) of a baseline that `has_quantiles`; NaN where there is no forecast. It must not
+        use anything after a window's last input row."""
+
+    def save(self, client: int) -> Arrays:
+        """What a client needs to forecast later readings; not what its members save."""
+        return {}
+
+
+class Baseline(Named):
+    """A baseline. Its fields are keys that a study may set where it lists the baseline."""
+
+    about: ClassVar[str]
+    """A sentence about what it forecasts."""
+    crosses: ClassVar[Crosses] = "nothing"
+    """What each client has to send."""
+    has_quantiles: ClassVar[bool] = False
+    """Whether it forecasts quantiles itself if there are levels. Otherwise plfl adds those of its
+    errors in training to its forecast."""
+    is_naive: ClassVar[bool] = False
+    """Whether it repeats earlier loads."""
+    needs_training: ClassVar[bool] = True
+    """Whether a meter that did not take part has to train it."""
+    needs_received: ClassVar[bool] = False
+    """Whether its `needs` must be trained on no reading of the client that they forecast."""
+    needs_covariates: ClassVar[bool] = False
+    """Whether only studies with `windows.covariates` have it."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of its members: other baselines, whose forecasts it uses."""
+        return ()
+
+    @property
+    def reach(self) -> int:
+        """Minutes before its target of the earliest load that it reads besides the look-back."""
+        return 7 * 24 * 60
+
+    @property
+    def is_received(self) -> bool:
+        """Whether no reading of the client that it forecasts has trained it."""
+        return False
+
+    @property
+    def has_seen_the_data(self) -> bool:
+        """Whether its pre-training included these series, even the test set."""
+        return False
+
+    @abstractmethod
+    def fit(self, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]) -> Fitted:
+        """Train on the training sets of all clients; choose settings on the validation sets.
+        `members`: the baselines that it needs, already fitted, by name."""
+
+    def refit(
+        self, fitted: Fitted, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        """Train for the test set, if validation is the end of the history: now the whole history is
+        the training set. `fitted`: the result of `fit`, whose chosen settings can be used."""
+        return self.fit(dataset, settings, members)
+
+    def restore(
+        self, arrays: Arrays, dataset: Dataset, settings: FitSettings, members: Mapping[str, Fitted]
+    ) -> Fitted:
+        """Undo `Fitted.save`: forecasts for a client with a dataset of its own, in which it is
+        number 0. Only a baseline that defines this can be kept for `plfl forecast`."""
+        raise NotImplementedError(f"{self.name} cannot be kept")
+
+    def adopt(self, arrays: Arrays, dataset: Dataset, settings: FitSettings) -> Fitted | None:
+        """What a meter that did not take part gets, given what is saved for a client, without
+        training; None: `fit` is called with the meter's own readings."""
+        return None
+
+    def program(self, arrays: Arrays, parts: ProgramParts) -> Forecaster | None:
+        """The forecaster as a part of an ONNX program; None: it cannot be exported."""
+        return None
