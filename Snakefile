@@ -13,6 +13,7 @@ from snakemake.utils import min_version
 
 from plfl.base.errors import PlflError
 from plfl.study import Study
+from plfl.study.checks import left_out_claims
 from plfl.config.messages import read
 from plfl.pipeline import screen
 from plfl.pipeline.damage import remove_damaged
@@ -126,6 +127,7 @@ onstart:
         except PlflError as error:
             raise screen.refused(error) from None
         screen.say(warn_of_replacement(study))
+        screen.say("\n".join(left_out_claims(study.claims, study.data.states)))
         screen.begin(study.name, study.results / "logs" / "snakemake.log")
 
 

@@ -28,9 +28,31 @@ def list_names(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + remainder
 
 
+def short_number(number: float) -> str:
+    """A number with three significant digits, or all of its whole part.
+
+    >>> short_number(0.12345), short_number(999.6), short_number(41_726.4)
+    ('0.123', '1,000', '41,726')
+    """
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
+
+
+def readable_size(size: float) -> str:
+    """A number of bytes with its unit.
+
+    >>> readable_size(0), readable_size(999), readable_size(41_726_400_000)
+    ('0 B', '999 B', '41.7 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{short_number(size)} {unit}"
+        size /= 1000
+    return f"{short_number(size)} TB"
+
+
 def print_table(table: Any, index: bool = False) -> str:
-    """A table of pandas to print, with three significant digits."""
-    text: str = table.to_string(index=index, float_format="{:,.3g}".format, na_rep="–")
+    """A table of pandas to print, with numbers as by `short_number`."""
+    text: str = table.to_string(index=index, float_format=short_number, na_rep="–")
     return text
 
 

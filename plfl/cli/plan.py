@@ -13,10 +13,11 @@ from typing import Any
 import yaml
 
 from plfl.base.errors import DataError
-from plfl.base.text import print_table
+from plfl.base.text import print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
 from plfl.plugins.registry import Algorithm, Section
 from plfl.study import Study
+from plfl.study.checks import left_out_claims
 
 CELLS = """
 plfl cells                          # config.yaml, the study of the paper
@@ -81,31 +82,29 @@ def run(options: argparse.Namespace) -> None:
     ]
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
-    print(print_table(work.drop(columns="evaluations")))
+    exchanged = work["megabytes"].mul(1e6).map(readable_size)
+    print(print_table(work.drop(columns=["megabytes", "evaluations"]).assign(exchanged=exchanged)))
     speed = measured_speed(next(iter(study.variants.values())))
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
     devices = {choose(placed(v), v.model.kernel_form)[1] for v in study.variants.values()}
     on_cores = f", {' to '.join(duration(s / cores) for s in span)} on {cores} cores"
     assumed = sources.of(study.data).assumed
+    measured = f"{short_number(speed)} client-steps/s measured now"
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
-        f"{total['client_steps']:,.0f} client-steps, about {_short(total['megabytes'])} MB "
-        "between clients and servers\n"
+        f"{total['client_steps']:,.0f} client-steps, about "
+        f"{readable_size(1e6 * total['megabytes'])} between clients and servers\n"
         f"training and baselines take {' to '.join(map(duration, span))} in one job"
         + ("" if "cuda" in devices else on_cores)
         + ", besides the start of jobs, figures and pages "
-        f"({_short(speed)} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
+        f"({measured}{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
-    if note := undecidable(study):
+    notes = [undecidable(study), *left_out_claims(study.claims, study.data.states)]
+    for note in filter(None, notes):
         print(f"note: {note}")
-
-
-def _short(number: float) -> str:
-    """A number as text; a small one with two digits."""
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def _check_states(study: Study) -> None:

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -1031,6 +1032,11 @@ class Claim(Section):
         """The values of an axis that it is about, in the form of names."""
         values = self.where[key]
         return [as_label(value) for value in (values if isinstance(values, list) else [values])]
+
+    def absent_states(self, states: Sequence[str]) -> list[str]:
+        """The states that it is about and a study with these `states` lacks."""
+        named = self.labels("data.states") if "data.states" in self.where else []
+        return [state for state in named if state not in states]
 
     def __str__(self) -> str:
         """Everything that decides what is compared, to recognise the claim."""

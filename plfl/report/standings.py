@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.base.text import short_number
 from plfl.baselines import BASELINE
 from plfl.report.rendering import score
 from plfl.results.overview import INTERVALS
@@ -97,7 +98,7 @@ def _number(column: str, value: float) -> str:
     if not math.isfinite(value):
         return "n/a"
     if column == "bytes":
-        return f"{value / 1e6:,.3g}"
+        return short_number(value / 1e6)
     if column == "wape" or column.startswith("coverage"):
         return f"{100 * value:.1f}"
     return f"{value:.3f}"

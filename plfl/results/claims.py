@@ -85,6 +85,9 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     keys = [key for key in claim.where if key in columns]
     about = [v for v in variants if all(v.place[columns[k]] in claim.labels(k) for k in keys)]
     states = claim.labels("data.states") if "data.states" in claim.where else ()
+    if absent := claim.absent_states(study.data.states):
+        reason = f"data.states does not have {', '.join(absent)}"
+        return Verdict("not in this study", {}, reason=reason)
     each: Sequence[str] = claim.each
     if claim.score in COUNTED:
         each = ["state", "variant", *AXES]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+from plfl.base.errors import did_you_mean
 from plfl.config.algorithms import available
 from plfl.config.messages import allowed
 from plfl.config.named import CALENDAR, FEATURES, UNITS, available_sources
@@ -68,7 +69,9 @@ def of_claims(
     states: Sequence[str],
     baselines: Baselines,
 ) -> Iterator[str]:
-    """Report claims about values that the grid lacks, and about baselines that the study lacks."""
+    """Report claims about values that the grid lacks, and about baselines that the study lacks.
+    Those about states that it lacks are left out (see `left_out_claims`), so that a study can be
+    run on some of its states."""
     values = {axis.key: list(axis.choices) for axis in axes} | {"data.states": list(states)}
     for i, claim in enumerate(claims):
         sides = 0 if claim.score == "loads" else 2
@@ -90,11 +93,21 @@ def of_claims(
                 yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
                 continue
             for value in claim.labels(key):
-                if value not in values[key]:
+                if value not in values[key] and key != "data.states":
                     allowed_names = allowed(value, values[key])
                     yield f"claims.{i}.where.{key}: {value} is unknown; {allowed_names}"
         if set(claim.better) & set(claim.than):
             yield f"claims.{i}: a forecaster is on both sides; remove it from one"
+
+
+def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[str]:
+    """A line for each claim that is not judged because it is about a state that a study lacks."""
+    for i, claim in enumerate(claims):
+        if absent := claim.absent_states(states):
+            yield (
+                f"claims.{i} is left out, because it is about {', '.join(absent)}, which is not "
+                f"among data.states: {', '.join(states)}{did_you_mean(absent[0], states)}"
+            )
 
 
 WHOLE_KINDS = ("best federation", "best alone", "best on raw data")

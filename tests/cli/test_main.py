@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from plfl.cli import main as cli
+from plfl.study import Study
 from tests.helpers.projects import write_meters
 
 _COMMANDS = argparse.ArgumentParser().add_subparsers()
@@ -37,7 +38,20 @@ def test_cells_says_what_will_run(project: Path, invoke) -> None:
     said = invoke("cells", "my.yaml").out
     # P1 and P2 are trained under both servers, P3 once: 5 trainings of 3 clients.
     assert "6 cells, 5 trainings, 90 client-steps" in said
+    # P1 under both servers: 2 trainings of 3 clients and 2 rounds, both ways, 4 bytes a number.
+    numbers = Study.load("my.yaml").layout.width
+    assert re.search(rf"P1 .* {2 * 3 * 2 * 2 * 4 * numbers / 1000:.3g} kB$", said, re.MULTILINE)
     assert CELL in invoke("cells", "--list", "my.yaml").out.split()
+
+
+def test_cells_names_the_claims_that_are_left_out(project: Path, invoke) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    named = {"better": "P1", "than": "P3", "where": {"data.states": "al"}}
+    config["claims"] = [{"better": "P2", "than": "P1"}, named]
+    (project / "my.yaml").write_text(yaml.safe_dump(config))
+    (note,) = re.findall("^note: (claims.*)$", invoke("cells", "my.yaml").out, re.MULTILINE)
+    assert note.startswith("claims.1 is left out, because it is about al,")
+    assert note.endswith("did you mean 'all'?")
 
 
 def test_run_trains_a_cell(project: Path, invoke) -> None:

@@ -198,13 +198,22 @@ def test_claims_about_what_the_study_lacks_are_refused() -> None:
         {"better": "P1", "than": "P1-*-sgd"},
         {"better": "P1", "than": "P1"},
         {"better": "P1"},
-        {"better": "P1", "than": "P2", "where": {"windows.history": 2, "data.states": "OH"}},
+        {"better": "P1", "than": "P2", "where": {"windows.history": 2}},
         {"better": "depth=1/P1", "than": "P2"},
     ]
     told = [
         *("claims.0: 'P7' is unknown", "'P2-moon'", "'lightgbm_lags'", "'P1-*-sgd'"),
         *("claims.3: a forecaster is on both sides", "claims.4: has two sides"),
-        *("windows.history is no axis", "claims.5.where.data.states: OH", "depth is no axis"),
+        *("windows.history is no axis", "depth is no axis"),
     ]
     with naming(ConfigError, *told):
         Study.parse(config() | {"claims": wrong}, "wrong")
+
+
+@pytest.mark.parametrize("states", ["OH", ["CA", "OH"]])
+def test_a_claim_about_a_state_that_the_study_lacks_is_not_judged(states: str | list[str]) -> None:
+    claim = {"better": "P2", "than": "P1", "where": {"data.states": states}}
+    of = Study.parse(config() | {"claims": [claim]}, "of")
+    (row,) = claims.judged(of, [])
+    assert row["verdict"] == "not in this study" and "OH" in row["reason"]
+    assert row["p"] is None
