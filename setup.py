@@ -16,7 +16,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 SHIPPED = (
-    *("Snakefile", "config.yaml", "environment.yml", "config/*"),
+    *("Snakefile", "config.yaml", "config/*"),
     *("docs/*.md", "docs/*.csv", "docs/*.ipynb", "leaderboard/*"),
     *("profiles/*", "profiles/*/*", "tasks/*", "workflow/*/*"),
 )

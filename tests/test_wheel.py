@@ -20,7 +20,6 @@ SHIPPED = (
     "config",
     "config.yaml",
     "docs",
-    "environment.yml",
     "leaderboard",
     "profiles",
     "tasks",

@@ -82,8 +82,8 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
         line.partition(" ")[::2] for line in environment["dependencies"] if isinstance(line, str)
     )
     wanted = {"python": project["requires-python"]}
-    # The jobs of the workflow have this environment; one of them logs into MLflow. The tests run in
-    # it too, except those that skip themselves without a package.
+    # Studies log into MLflow there. The tests run in it too, except those that skip themselves
+    # without a package.
     extra = project["optional-dependencies"]
     needed = [*project["dependencies"], *extra["mlflow"], *extra["dev"]]
     not_for_tests = {"ruff", "clang-format", "mypy", "snakefmt", "playwright", "constriction"}

@@ -13,8 +13,6 @@ rule baselines:
         f"{INPUTS}/logs/baselines/{{state}}.log",
     benchmark:
         f"{INPUTS}/benchmarks/baselines/{{state}}.tsv"
-    conda:
-        "../../environment.yml"
     resources:
         mem_mb=lambda wildcards, attempt: attempt
         * (2000 + 60 * of(wildcards).data.clients_of(wildcards.state)),

@@ -9,8 +9,6 @@ rule download:
     benchmark:
         f"{INPUTS}/benchmarks/download/{{state}}.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         data=data_settings,
         files=own_files,
@@ -31,8 +29,6 @@ rule windows:
     benchmark:
         f"{INPUTS}/benchmarks/windows/{{state}}.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         data=data_settings,
         windows=lambda wildcards: of(wildcards).windows.model_dump(mode="json"),

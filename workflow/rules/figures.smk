@@ -17,8 +17,6 @@ rule figures:
     benchmark:
         f"{RESULTS}/benchmarks/figures.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         plugins={plugin.origin: plugin.digest for plugin in active(study.plugins)},
         code=code_digest(*REPORTING.modules["figures"]),
@@ -39,8 +37,6 @@ rule page:
     benchmark:
         f"{RESULTS}/benchmarks/page.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         code=code_digest(*REPORTING.modules["page"]),
     message:

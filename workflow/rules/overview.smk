@@ -24,8 +24,6 @@ if study.axes:
         benchmark:
             f"{study.results}/benchmarks/overview.tsv"
         localrule: True
-        conda:
-            "../../environment.yml"
         params:
             study=study.description(),
             code=code_digest(*REPORTING.modules["overview"]),

@@ -10,8 +10,6 @@ rule track:
     benchmark:
         f"{study.results}/benchmarks/track.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         code=code_digest("plfl.publish.tracking"),
     message:

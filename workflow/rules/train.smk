@@ -32,8 +32,6 @@ for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_
             f"{RESULTS}/benchmarks/train/{name_of_stack(spanned)}{suffix}.tsv"
         wildcard_constraints:
             sharing=one_of(schemes),
-        conda:
-            "../../environment.yml"
         threads: study.compute.threads
         resources:
             mem_mb=training_memory,
@@ -70,8 +68,6 @@ rule collect:
     benchmark:
         f"{RESULTS}/benchmarks/collect.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         study=lambda wildcards: of(wildcards).description(),
         code=code_digest("plfl.results.collect", *REPORTING.modules["collect"]),
@@ -94,8 +90,6 @@ rule models:
     benchmark:
         f"{RESULTS}/benchmarks/models.tsv"
     localrule: True
-    conda:
-        "../../environment.yml"
     params:
         settings=training_settings,
         code=code_digest("plfl.pipeline.models"),
