@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
@@ -64,7 +64,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         temporary.write_text(as_csv(table), encoding="utf-8", newline="")
 
 
-def write_workbook(table: pd.DataFrame, file: IO[bytes], sheet: str) -> None:
+def write_workbook(table: pd.DataFrame, file: BinaryIO, sheet: str) -> None:
     """Write a table as XLSX. All its texts are text cells, which stay texts if they are edited.
     PlflError without openpyxl."""
     import pandas as pd

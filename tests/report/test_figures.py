@@ -17,11 +17,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from plfl.report.figures import available, draw
+from plfl.report.figures.fig3_mase import scale
 from plfl.report.figures.ranks import blocks, ranking
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.results.records import MODELS
@@ -172,7 +174,7 @@ def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> Non
     fake_results.write(tmp_path, fake_results.SMALL)
     fake_results.without_baselines(tmp_path)
     tables = Tables(tmp_path)
-    assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 10, "panels and colour bar"
+    assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 12, "panels and colour bars"
 
 
 # The paper's figures
@@ -263,6 +265,69 @@ def test_the_least_error_of_each_panel_is_framed(drawn: Drawn) -> None:
         written = {(t.get_position()[1] - 0.5, t.get_position()[0] - 0.5): t for t in axis.texts}
         values = {at: float(t.get_text()) for at, t in written.items() if t.get_text() != "div."}
         assert values[row, column] == min(values.values())
+
+
+@pytest.mark.parametrize(
+    ("scores", "first", "last"),
+    [
+        # A quarter, or half, of the optimisers has failed: 2.25 (2.25 / 1) ** 1.5, and so on.
+        ([1.0, 2.25, 2.5, 100.0], 1, 7.59375),
+        ([4.0, 4.84, 200.0, 300.0, 300.0], 4, 6.44204),
+        ([4.0, 4.4, 4.8, np.nan], 4, 4.8),  # nothing has failed
+        ([2.0, 2.0], 2, 2.2),
+        ([np.nan, np.inf], 0, 1),
+    ],
+)
+def test_the_colours_of_heat_maps_end_where_outliers_begin(scores, first, last):
+    norm = scale(np.array(scores))
+    assert (norm.vmin, norm.vmax) == pytest.approx((first, last), rel=1e-6)
+    assert isinstance(norm, LogNorm) == (last / max(first, 1) > 2.5)
+
+
+def test_one_failed_optimiser_leaves_the_colours_of_others_apart(tmp_path: Path) -> None:
+    def level(cell: dict[str, Any], *of: Any) -> float:
+        return 60.0 if cell["client_opt"] == "prox" else fake_results.plausible(cell, *of)
+
+    tables = fake_results.write(tmp_path, fake_results.SMALL, level)
+    axes = draw("fig3_mase", tables)["fig3_mase_local"].axes[:3]  # of a state: P1, P2, P3
+    colours = np.vstack([axis.collections[0].get_facecolor() for axis in axes])
+    light = colours[:, :3] @ [0.2126, 0.7152, 0.0722]
+    scores = np.array([float(text.get_text()) for axis in axes for text in axis.texts])
+    assert np.ptp(light[scores < 5]) > 0.3 * np.ptp(light)
+    assert np.ptp(light[scores > 50]) == 0
+
+
+def test_numbers_have_the_contrast_of_a_page(drawn: Drawn) -> None:
+    def luminance(colours: Any) -> Any:
+        rgb = to_rgba_array(colours)[:, :3]
+        linear = np.where(rgb > 0.04045, ((rgb + 0.055) / 1.055) ** 2.4, rgb / 12.92)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    for axis in drawn("fig3_mase", "SMALL")["fig3_mase_local"].axes[:3]:
+        squares = luminance(axis.collections[0].get_facecolor())
+        letters = luminance([text.get_color() for text in axis.texts])
+        lighter, darker = np.maximum(squares, letters), np.minimum(squares, letters)
+        assert ((lighter + 0.05) / (darker + 0.05) > 4.5).all()  # WCAG, level AA
+
+
+def test_the_axes_of_heat_maps_have_names_and_headings_are_whole(tmp_path: Path) -> None:
+    config = {
+        **fake_results.TINY,
+        "windows": {"scaling": "per_client"},
+        "sharing": {"P1": ["*"], "alone": [], "received": {"join": "unseen"}},
+        "grid": {"client_opt": ["adam", "sgd"], "server_opt": ["fedavg"]},
+    }
+    config["grid"]["sharing"] = ["P1", "alone", "received"]
+    axes = draw("fig3_mase", fake_results.write(tmp_path, config))["fig3_mase_local"].axes
+    titles = [axis.get_title().replace("\n", " ") for axis in axes[:3]]
+    assert titles[2] == "received: received without taking part"
+    assert [axis.get_xlabel() for axis in axes[:3]] == ["ServerOpt", "", "ServerOpt"]
+    assert axes[0].get_ylabel() == "CA\nClientOpt"
+
+
+def test_few_loads_have_an_axis_label_and_the_name_of_their_state(drawn: Drawn) -> None:
+    (axis,) = drawn("fig1_loads", "TINY")["fig1_loads"].axes
+    assert (axis.get_title(), axis.get_xlabel()) == ("CA", "Client")
 
 
 # The other figures

@@ -56,8 +56,9 @@ FIGURES = {
         " own model after its last local steps; a global model has the shared parameters of the"
         " server. On the right: baselines that need no federation, without persistence, whose MASE"
         " is 1. Framed: the lowest MASE of each panel, and the baseline of lowest validation MASE"
-        " among those that send no data. Grey: diverged (div.) or no score (n/a). Both figures use"
-        " the same colour scale, which ends at their 90 % quantile.",
+        " among those that send no data. Grey: diverged (div.) or no score (n/a). The colours of a"
+        " state go from the lowest score of its local models to where outliers begin, in both"
+        " figures; what lies beyond has the first or the last colour.",
         lambda study: _several(study, ["method", "client_opt", "server_opt"]),
     ),
     "ranks": FigureText(

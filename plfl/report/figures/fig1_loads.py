@@ -28,19 +28,19 @@ def draw(tables: Tables) -> dict[str, Figure]:
         sns.scatterplot(loads, x="number", y=unit, ax=axis, **by, **look)
         lines = axis.get_legend_handles_labels()
         axis.get_legend().remove()
-        axis.set_title(fit(state, 26, lines=2) if len(states) > 1 else "")
+        axis.set_title(fit(state, 26, lines=2))
+        axis.set_xlabel(tables.study.participant.capitalize())
         axis.set_xlim(0.4, len(here) + 0.6)
         if len(here) <= 12:
             labels = [fit(str(name), 24) for name in here["client"]]
             axis.set_xticks(here["number"], labels, rotation=60, ha="right", rotation_mode="anchor")
-            axis.set_xlabel("")
         else:
-            axis.set_xlabel(tables.study.participant.capitalize())
             axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axis.grid(axis="y")
     if not log_if_wide(axes.flat, tables.clients[["mean", "std"]].to_numpy(), ratio=15):
         axes[0, 0].set_ylim(bottom=0)
     for axis in list(axes.flat)[len(states) :]:
         axis.set_axis_off()
+    figure.align_xlabels()
     figure.legend(*lines, loc="outside lower center", ncols=2)
     return {"fig1_loads": figure}
