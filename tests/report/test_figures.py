@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,9 +32,11 @@ from plfl.results.scores import scores
 from plfl.results.tables import Tables
 from plfl.results.words import baseline_label
 from plfl.study import Study
+from plfl_images.reporting import ImageReporting
 from tests.helpers import fake_results
 from tests.helpers.constructed import config as constructed
 from tests.helpers.fake_results import render
+from tests.helpers.repository import ROOT
 
 EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
 LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
@@ -74,6 +77,14 @@ def test_a_study_has_the_figures_in_which_it_has_something_to_show() -> None:
     assert "fig3_mase" in available(_study(grid=grid | {"client_opt": ["adam", "sgd"]}))
     assert "ranks" not in available(_study(grid=grid | {"sharing": ["P1"]}))
     assert "fig2_bytes" not in available(_study(grid=grid | {"sharing": ["P3"]}))
+
+
+def test_the_readme_lists_the_figures_that_there_are() -> None:
+    text = (ROOT / "figures" / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    stems = {stem for stems in available().values() for stem in stems}
+    images = {*ImageReporting.drawn, *ImageReporting().captions(_study())}
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == stems | images
 
 
 def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
