@@ -1,8 +1,9 @@
 """The columns of a raw file with the time, the readings and the names of meters."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from fnmatch import fnmatchcase
 
 import pandas as pd
@@ -10,10 +11,13 @@ import pandas as pd
 from plfl.base.errors import DataError, did_you_mean
 from plfl.config.messages import flow
 from plfl.config.sections import Meters
-from plfl.data.meters import quantities
+from plfl.data.meters import quantities, tables
+from plfl.data.meters.formats.recognition import Recognised
+from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.numbers import as_text, is_number
+from plfl.data.meters.shapes import columns_of_day, straight
 from plfl.data.meters.stamps import ENDS
-from plfl.data.meters.tables import DATED, DIGITS, RawTable
+from plfl.data.meters.tables import DATED, DIGITS, RawFile, RawTable
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|^ts$", re.IGNORECASE)
 _HOURS = re.compile(
@@ -38,8 +42,93 @@ _METERS = re.compile(
 )
 """Names of columns with the names or numbers of meters."""
 
+_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
+"""A unit after the name of a meter."""
 _ROWS = 24
 """Fewest rows of a meter, on average, in a column of numbers that may name meters."""
+
+
+def find_format(raw: RawFile, meters: Meters) -> Recognised:
+    """The format of a file in no known one: from the keys, otherwise from the names of its columns.
+
+    Raises:
+        DataError: a column is missing, or its meaning is ambiguous.
+    """
+    table = straight(tables.read(raw, meters), meters)
+    of_day = [] if {"timestamp", "load"} & {*meters.columns} else columns_of_day([*table.cells])
+    dates = dates_in(table) if of_day else []
+    if len(dates) == 1 and not has_clock(table.cells[dates[0]]):  # not one of each of 24 meters
+        plain = table.cells.drop(columns=of_day).assign(load=1.0)
+        found = find(replace(table, cells=plain), meters)
+        found = replace(found, time=(dates[0],), stamp="start")
+        table = replace(table, form=f"{table.form}, one row per day")
+        unit = unit_of(table, of_day[0])
+        stated = {} if unit is None else {unit: of_day[0]}
+    else:
+        of_day, found = [], find(table, meters)
+        stated = {unit: c for c in found.readings if (unit := unit_of(table, c))}
+    names = _names_of_meters(found)
+    by_column = found.name is None and (len(found.readings) > 1 or found.meter is not None)
+    notes = "" if found.name is None else f", meters named by {found.name!r}"
+    if left_out := [f"{column!r} ({why})" for column, why in found.left_out.items()]:
+        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        notes += f", no loads: {', '.join(left_out[:5])}{more}"
+    time: dict[str, object] = {"column": found.time[0], "of_day": of_day, "marks": found.stamp}
+    time |= {"clock": found.time[1:], "format": meters.date_format or []}
+    content = {
+        "name": "found out",
+        "about": table.form,
+        "document": "",
+        "date": date.min,
+        "recognise": {"header": [[column] for column in (*found.time, *found.readings[:9])]},
+        "time": time | {"marks": found.stamp or meters.stamp},
+        "load": {
+            "columns": [] if of_day else found.readings,
+            "unit": _unit(table, stated, meters),
+            "cumulative": meters.cumulative,
+        },
+        "meters": {"column": found.name or [], "by_column": by_column, "add": meters.add},
+    }
+    return Recognised(
+        *(raw, Format.model_validate(content), None, table.cells, "", table.separator, table.unit),
+        table=table,
+        about=f"{table.form}, {found.kind}",
+        notes=notes,
+        is_stamp_stated=found.stamp is not None,
+        column_names=names,
+    )
+
+
+def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str:
+    """The unit of a file: the one in the keys, or that which its columns state. Loads in several
+    units, registers of power, and a unit that stands above the header only, are refused."""
+    stated = sorted({*unit_in} & {*quantities.LOADS})
+    if meters.unit is None and len(stated) > 1:
+        raise DataError(
+            f"{table.path}: has readings in {' and '.join(stated)}; choose a column: "
+            f"data.meters.columns: {flow({'load': unit_in[stated[-1]]})}, or write all in one unit"
+        )
+    if meters.unit is None and not stated and table.above:
+        raise DataError(
+            f"{table.path}: {', '.join(sorted(table.above))} stands above the header; if the "
+            f"readings are in it, set data.meters.unit: {min(table.above)}"
+        )
+    unit = meters.unit or (stated[0] if stated else "kWh")
+    if meters.cumulative and not unit.endswith("h"):
+        raise DataError(
+            f"{table.path}: is in {unit}, but registers count energy; if the unit in its header is "
+            f"wrong, set data.meters.unit: {unit}h"
+        )
+    return unit
+
+
+def _names_of_meters(found: "Layout") -> dict[str, str]:
+    """The names of meters by their columns, without a unit at the end, if that leaves them apart;
+    of a lone one, the name of its column if it is not that of what is measured."""
+    if len(found.readings) < 2:
+        return {} if found.meter is None else {found.meter: _WITH_UNIT.sub("", found.meter)}
+    plain = {column: _WITH_UNIT.sub("", column) for column in found.readings}
+    return plain if len({*plain.values()}) == len(plain) else {column: column for column in plain}
 
 
 @dataclass(frozen=True)
@@ -122,6 +211,10 @@ def find(table: RawTable, meters: Meters) -> Layout:
     alone = load is None and name is None and len(readings) == 1
     meter = readings[0] if alone and not quantities.names_quantity(readings[0]) else None
     stamp = table.stamp or stamp
+    if "stamp" in meters.model_fields_set and stamp not in (None, meters.stamp):
+        raise DataError(
+            f"{table.path}: its stamps are the {stamp}s of intervals; remove data.meters.stamp"
+        )
     return Layout(time, tuple(readings), name, inputs, left_out, meter, stamp)
 
 

@@ -1,17 +1,14 @@
-"""Turns tables with a row per day, times such as `a to b` or a column of units into plain ones."""
+"""Turns tables with times such as `a to b` or a column of units into plain ones."""
 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
-from plfl.data.meters import quantities, stamps
-from plfl.data.meters.layout import dates_in, has_clock, unit_of
+from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import DATED, RawTable
 
@@ -31,14 +28,8 @@ _COUNTS = (24, 48, 96, 144, 288)
 
 
 def straight(table: RawTable, meters: Meters) -> RawTable:
-    """The table with one row per time, and without a column of units.
-
-    Raises:
-        DataError: the dates of a table with one row per day cannot be read, or rows have readings
-            in several units.
-    """
-    if not set(meters.columns) & {"timestamp", "load"}:
-        table = _by_days(table, meters)
+    """The table with the starts of times such as `a to b`, and without a column of units. Readings
+    in several units are refused."""
     given = [
         meters.columns[role] for role in ("timestamp", "time_of_day") if role in meters.columns
     ]
@@ -81,48 +72,16 @@ def _unit_of_rows(table: RawTable, column: str, meters: Meters) -> str | None:
     return None
 
 
-def _by_days(table: RawTable, meters: Meters) -> RawTable:
-    """A table with one row per day and a column for each time of the day, as one with a column
-    `load`; other tables as they are."""
-    day = _columns_of_day(list(map(str, table.cells)))
-    dates = dates_in(table)
-    if day is None or len(dates) != 1 or has_clock(table.cells[dates[0]]):
-        return table  # such as a column for each of 24 meters
-    columns, minutes, stamp = day
-    times = stamps.parse(table, tuple(dates), meters)
-    days = pd.DatetimeIndex(times.stamps.dt.tz_localize(None))
-    order = np.argsort(days, kind="stable")
-    days, cells = days[order], table.cells.iloc[order]
-    values = cells[columns]
-    lengths = (minutes * 60).astype("timedelta64[s]")
-    walls = days.to_numpy()[:, None] + lengths[None, :]
-    lines = np.repeat(cells.index.to_numpy(float), len(columns))
-    lines += np.tile(np.arange(len(columns)) / 1000, len(cells))
-    others = cells.drop(columns=[*columns, *dates])
-    long = others.loc[others.index.repeat(len(columns))].set_axis(pd.Index(lines))
-    long = long.assign(timestamp=walls.ravel(), load=values.to_numpy().ravel())
-    unit = unit_of(table, columns[0])
-    return replace(
-        table,
-        cells=long,
-        form=f"{table.form}, one row per day",
-        units={} if unit is None else {"load": unit},
-        stamp=stamp,
-    )
-
-
-def _columns_of_day(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64], str] | None:
-    """The columns for the times of a day, the minutes from midnight to their stamps, and whether
-    these are the starts or the ends; None if there are no such columns."""
+def columns_of_day(names: Sequence[str]) -> list[str]:
+    """The columns for the times of a day, in their order; empty if there are none."""
     clocks = {name: match for name in names if (match := _CLOCK_NAME.fullmatch(name.strip()))}
     if len(clocks) not in _COUNTS:
-        return None
+        return []
     minutes = np.array([_minutes(match) for match in clocks.values()])
     step = _DAY // len(clocks)
     if (np.diff(minutes) % _DAY != step).any() or minutes[0] not in (0, step):
-        return None
-    stamp = "end" if minutes[0] else "start"
-    return list(clocks), minutes[0] + np.arange(len(clocks)) * step, stamp
+        return []
+    return list(clocks)
 
 
 def _minutes(clock: re.Match[str]) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError
+from plfl.config.named import FEATURES, PLAUSIBLE, UNITS
 from plfl.config.sections import Meters
-from plfl.data.checks import counted
+from plfl.data.checks import collected, counted
 from plfl.data.meters import numbers, quantities, stamps
+from plfl.data.meters.cleaning import Piece
 from plfl.data.meters.formats.recognition import (
     Recognised,
     find_columns,
@@ -22,87 +24,90 @@ from plfl.data.meters.formats.recognition import (
     star_of,
 )
 from plfl.data.meters.formats.schema import PLAIN, Names, is_fixed
-from plfl.data.meters.layout import Layout
+from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.numbers import as_text
+from plfl.data.meters.paths import client_name
 from plfl.data.meters.tables import RawTable
 
 _DAY = 24 * 60
-_CHANGES = (1, 0, -1)
-"""Hours that a day may have less or more than 24."""
+_CHANGES = (0, 1, -1)
+"""Hours that a day may have more or less than 24."""
+_RARE = 0.1
+"""Registers take turns if at most this part of the times has readings of several."""
 
 
 @dataclass(frozen=True)
-class FormatReading:
+class FileReading:
     """A file that was read as its format says."""
 
-    table: RawTable
-    """The columns `timestamp`, those of the loads, perhaps `meter`, and inputs."""
-    columns: Layout
+    pieces: dict[str, Piece]
+    """The readings of each selected meter."""
+    names: list[str]
+    """All meters."""
     keys: Meters
-    """The keys of the file, with what its format states."""
+    """The keys of the file, with what it states."""
     needs_place: bool
     """Whether the times depend on a zone that only the user knows."""
-    times: stamps.Times
-    """The stamps."""
     words: str
-    """Format, meters, interval, unit, stamps, and what was left out."""
+    """Its form, meters, interval, unit, stamps, and what was left out."""
 
 
-def read(found: Recognised, meters: Meters) -> FormatReading:
-    """The readings of a recognised file.
+def read(found: Recognised, meters: Meters, alone: str | None = None) -> FileReading:
+    """The readings of a file with a known format, or with one that was found out. A lone meter is
+    named `alone`, or like its column or its file.
 
     Raises:
         DataError: columns or values are not as the format says, or a row is of an unknown kind.
     """
-    return _Reader(found, meters).read()
+    return _Reader(found, meters, alone).read()
 
 
 class _Reader:
-    """A file on the way from its own table to rows of a meter, a time and a load."""
+    """A file on the way from its own table to the readings of meters."""
 
-    def __init__(self, found: Recognised, meters: Meters):
+    def __init__(self, found: Recognised, meters: Meters, alone: str | None):
         self.found, self.form, self.meters = found, found.form, meters
-        self.path = found.raw.path
+        self.path, self.alone = found.raw.path, alone
         self.cells = found.cells
         self.left_out: dict[str, int] = {}
         """Rows that are left out, by what they are; 0: columns are."""
         self.marked: Counter[str] = Counter()
         """Readings by what their quality marks say."""
 
-    def read(self) -> FormatReading:
-        form = self.form
+    def read(self) -> FileReading:
         self._leave_out_columns()
         self._choose_rows()
-        self._drop_undated()
+        if self.found.name is not None:
+            self._drop_undated()
+        self._refuse_empty()
         unit, factors = self._unit()
-        loads = self._load_columns()
-        frame = self._frame(factors, loads)
-        self._refuse_empty(frame)
-        frame, times, offset = self._with_times(frame)
-        values = self._numbers(frame, loads)
-        frame = frame.drop(columns=loads).assign(**values)
-        frame[loads] = frame[loads].mul(frame["factor"], axis=0)
-        frame = frame.assign(timestamp=times)
-        self._mark(frame, loads)
-        frame, loads = self._join_registers(frame, loads)
-        names = list(frame["meter"].unique()) if "meter" in frame else []
-        name = "meter" if len(names) > 1 else None
-        inputs = self.meters.inputs
-        columns = ["timestamp", *(["meter"] if name else []), *loads, *inputs.values()]
         keys = self._keys(unit)
-        table = RawTable(
-            *(self.path, frame[columns], f"format {self.found.name}"),
-            unit=self.found.unit,
-            units=dict.fromkeys(loads, unit),
-        )
-        alone = loads[0] if form.meters.by_column and len(loads) == 1 else None
-        layout = Layout(
-            *(("timestamp",), tuple(loads), name, inputs, {}, alone), stamp=form.time.marks
-        )
-        needs_place = form.time.home is None and (times.dt.tz is None or self._is_elapsed())
-        words = self._words(frame, unit, max(len(names), len(loads)), needs_place)
-        read_times = stamps.Times(frame["timestamp"], "as in the format", offset)
-        return FormatReading(table, layout, keys, needs_place, read_times, words)
+        frame, loads = self._frame(factors)
+        names = self._names_of(frame, loads)
+        wanted = [name for name in dict.fromkeys(names) if is_chosen(name, self.meters)]
+        name_of = dict(zip(loads, names, strict=False))
+        if len(loads) > 1 and self.form.meters.by_column:
+            loads = [column for column in loads if name_of[column] in wanted]
+        problems: list[str] = []
+        inputs = list(self.meters.inputs.values())
+        with collected(problems):
+            frame, times = self._with_times(frame, keys)
+        with collected(problems):
+            values = self._numbers(frame, [*loads, *inputs])
+        if problems:
+            raise DataError("\n".join(problems))
+        readings = pd.DataFrame({column: values[column] for column in loads}, index=frame.index)
+        if isinstance(factors, pd.Series):
+            readings = readings.mul(frame["factor"], axis=0)
+        self._mark(frame, readings)
+        of_role = {role: self._converted(role, values[c]) for role, c in self.meters.inputs.items()}
+        table = self.found.table or RawTable(self.path, frame, "", unit=self.found.unit)
+        whole = Piece(table, times, readings, pd.DataFrame(of_role, index=frame.index), {})
+        pieces = self._by_meter(whole, frame, {c: name_of.get(c, "") for c in loads}, wanted)
+        is_local = times.offset is None or (self._is_elapsed() and "number" in frame)
+        needs_place = is_local and self.form.time.home is None
+        words = self._words(times, keys, len(set(names)), needs_place)
+        return FileReading(pieces, list(dict.fromkeys(names)), keys, needs_place, words)
 
     # -- columns -----------------------------------------------------------------------------------
 
@@ -165,46 +170,49 @@ class _Reader:
             self.cells = self.cells.loc[values.index]
 
     def _drop_undated(self) -> None:
-        """Leave out rows without any digit in their time: empty ones, and totals at the end."""
-        if column := self._column(self.form.time.column, "time.column"):
-            cells = self.cells[column]
-            if cells.dtype.kind != "M":
-                self.cells = self.cells[as_text(cells).str.contains(r"\d")]
+        """Leave out the last rows if there is no digit in their time, such as those of totals."""
+        column = self._column(self.form.time.column, "time.column")
+        if column and self.cells[column].dtype.kind != "M" and len(self.cells):
+            is_dated = as_text(self.cells[column]).str.contains(r"\d").to_numpy()
+            self.cells = self.cells.iloc[: len(is_dated) - int(is_dated[::-1].argmax())]
 
-    def _refuse_empty(self, frame: pd.DataFrame) -> None:
-        if not len(frame):
+    def _refuse_empty(self) -> None:
+        if not len(self.cells):
             out = self._left_out() or "it has no rows"
             raise DataError(
                 f"{self.path}: has no readings of consumption ({out}); export those of the import"
             )
 
-    def _unit(self) -> tuple[str, "pd.Series[float] | float"]:
-        """The unit of the readings, kWh or kW, and the factor of each row. Rows in other units are
-        left out."""
-        load, factors = self.form.load, pd.Series(self.form.load.factor, self.cells.index)
+    def _unit(self) -> tuple[str, "pd.Series[float] | None"]:
+        """The unit of the readings, and the factor of each row that makes it so, if any. Rows in
+        other units are left out."""
+        load, factors = self.form.load, None
         if column := self._column(load.factor_column, "load.factor_column"):
             table = self._table(self.cells[[column]])
-            factors = factors * numbers.read_numbers(table, [column], self.meters)[column]
-        if self.meters.unit is not None:
-            stated = pd.Series(self.meters.unit, self.cells.index)
-        elif column := self._column(load.unit_column, "load.unit_column", is_needed=False):
-            cells = as_text(self.cells[column])
-            units = {cell: _unit_in(cell) for cell in cells.unique()}
-            for cell, unit in units.items():
-                if unit not in quantities.LOADS:
-                    self.left_out[f"in {cell or 'no unit'}"] = int((cells == cell).sum())
-            stated = cells.map(units)
-            stated = stated[stated.isin(quantities.LOADS)]
-            self.cells = self.cells.loc[stated.index]
-        else:
-            stated = pd.Series(load.unit or self._stated_unit(), self.cells.index)
-        kinds = sorted({"kWh" if unit.endswith("h") else "kW" for unit in stated.unique()})
+            factors = numbers.read_numbers(table, [column], self.meters)[column] * load.factor
+        elif load.factor != 1:
+            factors = pd.Series(load.factor, self.cells.index)
+        column = self._column(load.unit_column, "load.unit_column", is_needed=False)
+        if self.meters.unit is not None or column is None:
+            return self.meters.unit or load.unit or self._stated_unit(), factors
+        cells = as_text(self.cells[column])
+        units = {cell: str(_unit_in(cell)) for cell in cells.unique()}
+        for cell, unit in units.items():
+            if unit not in quantities.LOADS:
+                self.left_out[f"in {cell or 'no unit'}"] = int((cells == cell).sum())
+        stated = cells.map(units)
+        stated = stated[stated.isin(quantities.LOADS)]
+        self.cells = self.cells.loc[stated.index]
+        self._refuse_empty()
+        if len(stated.unique()) == 1:
+            return str(stated.iloc[0]), factors
+        kinds = {"kWh" if unit.endswith("h") else "kW" for unit in stated.unique()}
         if len(kinds) > 1:
             raise DataError(
                 f"{self.path}: has readings of energy and of power; keep the rows of one of them"
             )
-        factors = factors.loc[stated.index] * stated.map(quantities.KWH)
-        return (kinds or ["kWh"])[0], factors
+        in_kilo = stated.map(quantities.KWH)
+        return kinds.pop(), in_kilo if factors is None else factors.loc[stated.index] * in_kilo
 
     def _stated_unit(self) -> str:
         """The unit in the preamble, or in the name of the column of readings."""
@@ -224,9 +232,10 @@ class _Reader:
 
     # -- readings ----------------------------------------------------------------------------------
 
-    def _frame(self, factors: "pd.Series[float] | float", loads: Sequence[str]) -> pd.DataFrame:
-        """The needed parts of all rows under their roles, one row per time: `date`, `clock`,
-        `number`, `meter`, `register`, `mark`, `factor`, inputs, and the columns of readings."""
+    def _frame(self, factors: "pd.Series[float] | None") -> tuple[pd.DataFrame, list[str]]:
+        """The needed parts of all rows under their roles, one row per time, and the columns of
+        readings among them. Roles: `date`, `clock`, `number`, `meter`, `register`, `mark`,
+        `factor`."""
         form, time, cells = self.form, self.form.time, self.cells
         roles = {
             "date": self._column(time.column, "time.column"),
@@ -236,20 +245,24 @@ class _Reader:
             "mark": self._column(form.quality.column, "quality", False) if form.quality else None,
         }
         frame = pd.DataFrame({r: cells[c] for r, c in roles.items() if c}, index=cells.index)
-        frame["factor"] = factors
-        if form.meters.column:
-            frame["meter"] = self._meter_names()
-        inputs = [column for column in self.meters.inputs.values() if column in cells]
+        if factors is not None:
+            frame["factor"] = factors
+        if column := self._column(form.meters.column, "meters.column"):
+            registers = numbers.read_names(self._table(cells), column).str.strip("'\" ")
+            frame["meter"] = registers.map({name: self._meter(name) for name in registers.unique()})
+            if form.meters.add is not None and "register" not in frame:
+                frame["register"] = registers
         is_long = not (time.of_day or time.columns)
-        if len(inputs) < len(self.meters.inputs) or (inputs and not is_long):
-            missing = [c for c in self.meters.inputs.values() if c not in inputs] or inputs
+        inputs = list(self.meters.inputs.values())
+        if missing := [column for column in inputs if not is_long or column not in cells]:
             raise DataError(
                 f"{self.path}: has no input {missing[0]!r} beside each reading; give it in a table "
                 "of its own (data.meters.weather)"
             )
+        loads = self._load_columns()
         if is_long:
-            return frame.join(cells[[*inputs, *loads]])
-        return self._unfolded(frame)
+            return pd.concat([frame, cells[[*dict.fromkeys([*inputs, *loads])]]], axis=1), loads
+        return self._unfolded(frame), loads
 
     def _unfolded(self, frame: pd.DataFrame) -> pd.DataFrame:
         """A table with columns for times, with a row for each of them."""
@@ -266,22 +279,43 @@ class _Reader:
         lines = long.index.to_numpy(float) + np.tile(np.arange(count) / count, len(frame)) / 2
         return long.set_axis(pd.Index(lines))
 
-    def _meter_names(self) -> "pd.Series[str]":
-        """The name of the meter of each row; one without is refused."""
-        column = self._column(self.form.meters.column, "meters.column") or ""
-        return numbers.read_names(self._table(self.cells), column).str.strip("'\" ")
-
-    def _numbers(self, frame: pd.DataFrame, loads: Sequence[str]) -> dict[str, "pd.Series[float]"]:
-        """The readings in the columns of loads, as in the file."""
+    def _numbers(self, frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.Series]:
+        """The numbers in columns, as in the file."""
         load, keys = self.form.load, self.meters
         update: dict[str, Any] = {"missing": [*keys.missing, *load.missing]}
         if keys.decimal is None and load.decimal is not None:
             update["decimal"] = load.decimal
-        return numbers.read_numbers(
-            self._table(frame[list(loads)]), loads, keys.model_copy(update=update)
-        )
+        table = self.found.table
+        if table is None or len(table.cells) != len(frame) or "number" in frame:
+            table = self._table(frame[list(columns)])
+        return numbers.read_numbers(table, columns, keys.model_copy(update=update))
 
-    def _mark(self, frame: pd.DataFrame, loads: Sequence[str]) -> None:
+    def _converted(self, role: str, written: pd.Series) -> pd.Series:
+        """An input in the unit of its feature. Values that the feature cannot have, such as
+        -9999 °C, are refused."""
+        values = written
+        if role in self.meters.units and role in UNITS:
+            factor, summand = UNITS[role][self.meters.units[role]]
+            values = written * factor + summand
+        lowest, highest = PLAUSIBLE.get(role, (-np.inf, np.inf))
+        is_impossible = (values < lowest) | (values > highest)
+        if is_impossible.any():
+            at = int(is_impossible.to_numpy().argmax())
+            value, wrong = (
+                f"{written.iloc[at]:.15g}",
+                counted(int(is_impossible.sum()), "such value"),
+            )
+            ends = f"between {lowest:g} and {highest:g}"
+            span = f"from {lowest:g} on" if highest == np.inf else ends
+            raise DataError(
+                f"{self._at(written.index[at])}: {written.name} {value} is no {role}, which is "
+                f"{span} {FEATURES[role]} ({wrong}); say that it means a missing reading with "
+                f"data.meters.missing: [{value}], or set data.meters.units.{role} "
+                f"({', '.join(UNITS[role])})"
+            )
+        return values
+
+    def _mark(self, frame: pd.DataFrame, readings: pd.DataFrame) -> None:
         """Count the readings with marks, and take out those that are none."""
         quality = self.form.quality
         if quality is None or "mark" not in frame:
@@ -290,93 +324,161 @@ class _Reader:
         is_missing, is_estimated = _fit(marks, quality.missing), _fit(marks, quality.estimated)
         self.marked["marked as missing"] = int(is_missing.sum())
         self.marked["estimated"] = int(is_estimated.sum())
-        frame.loc[is_missing, list(loads)] = np.nan
+        readings.loc[is_missing] = np.nan
 
-    def _join_registers(
-        self, frame: pd.DataFrame, loads: list[str]
-    ) -> tuple[pd.DataFrame, list[str]]:
-        """The rows of meters, with the sums of their registers. Of cumulative ones, all must be
-        known; of others, a missing one counts nothing."""
-        meters, is_total = self.form.meters, self.form.load.cumulative
-        if meters.by_column:
-            names = {column: self._name_of(column) for column in loads}
-            return frame.rename(columns=names), list(names.values())
-        if len(loads) > 1:
-            used = [column for column in loads if frame[column].notna().any()] or loads[:1]
-            total = frame[used].sum(axis=1, min_count=len(used) if is_total else 1)
-            frame, loads = frame.drop(columns=loads).assign(load=total), ["load"]
-        else:
-            frame = frame.rename(columns={loads[0]: "load"})
-        if "register" not in frame or frame["register"].nunique() < 2:
-            return frame, ["load"]
-        if "meter" not in frame:
-            frame["meter"] = ""
-        counts = frame.groupby("meter")["register"].nunique()
-        again = frame.groupby(["meter", "register", "timestamp"]).cumcount()
-        groups = frame.assign(line=frame.index, again=again).groupby(
-            ["meter", "timestamp", "again"], sort=False
-        )
-        sums = groups["load"].agg(["sum", "count"]).reset_index()
-        needed = sums["meter"].map(counts) if is_total else 1
-        lines = groups["line"].first().to_numpy()
-        sums["load"] = sums["sum"].where(sums["count"] >= needed)
-        return sums[["meter", "timestamp", "load"]].set_axis(pd.Index(lines)), ["load"]
+    # -- meters ------------------------------------------------------------------------------------
+
+    def _names_of(self, frame: pd.DataFrame, loads: Sequence[str]) -> list[str]:
+        """The meters of the columns of readings, or those in the rows."""
+        lone = self.alone or client_name(self.path)
+        if "meter" in frame:
+            names = list(map(str, frame["meter"].unique()))
+            return names if len(names) > 1 else [lone]
+        if not self.form.meters.by_column:
+            return [lone]
+        names = [self._meter(self._name_of(column)) for column in loads]
+        return names if len(loads) > 1 else [self.alone or names[0]]
 
     def _name_of(self, column: str) -> str:
         """The name of a meter with a column: what the `*` in the format stands for."""
+        if column in self.found.column_names:
+            return self.found.column_names[column]
         for name in self.form.load.columns:
             if fits(name, normalise(column)):
                 return star_of(name, column)
         return column
 
+    def _meter(self, register: str) -> str:
+        """The name of the meter to which a register belongs."""
+        if self.form.meters.add is None:
+            return register
+        return re.sub(self.form.meters.add, "", register).strip(" _-") or client_name(self.path)
+
+    def _by_meter(
+        self, whole: Piece, frame: pd.DataFrame, names: Mapping[str, str], wanted: Iterable[str]
+    ) -> dict[str, Piece]:
+        """The readings of each meter in a piece with those of all."""
+        if "meter" in frame or "register" in frame:
+            return self._by_rows(whole, frame, wanted)
+        columns_of: dict[str, list[str]] = {}
+        for column, name in names.items():
+            columns_of.setdefault(name, []).append(column)
+        if not self.form.meters.by_column:
+            (name,) = wanted or [""]
+            columns_of = {name: list(map(str, whole.readings))}
+        columns_of = {name: columns for name, columns in columns_of.items() if name in wanted}
+        sums = {
+            name: self._sum(whole.readings[columns], whole.times)
+            if len(columns) > 1
+            else whole.readings[columns[0]].to_numpy()
+            for name, columns in columns_of.items()
+        }
+        first = {name: columns[0] for name, columns in columns_of.items()}
+        readings = pd.DataFrame(sums, whole.readings.index)
+        piece = Piece(whole.table, whole.times, readings, whole.inputs, first)
+        return dict.fromkeys(sums, piece)
+
+    def _by_rows(
+        self, whole: Piece, frame: pd.DataFrame, wanted: Iterable[str]
+    ) -> dict[str, Piece]:
+        """The readings of each meter whose rows have its name, or those of its registers."""
+        wanted, column = list(wanted), str(whole.readings.columns[0])
+        loads = whole.readings[column]
+        if len(whole.readings.columns) > 1:
+            loads = pd.Series(self._sum(whole.readings, whole.times), loads.index)
+        is_lone = "meter" not in frame or frame["meter"].nunique() < 2
+        of_meters = frame["meter"] if not is_lone else pd.Series(wanted[:1] or "", frame.index[:1])
+        of_meters = of_meters.reindex(frame.index).ffill() if is_lone else of_meters
+        pieces = {}
+        for meter, lines in of_meters.groupby(of_meters, sort=False).groups.items():
+            name = str(meter)
+            if name not in wanted:
+                continue
+            rows = loads.loc[lines].to_frame(name)
+            if "register" in frame and len(frame["register"].loc[lines].unique()) > 1:
+                rows = self._joined(rows, frame["register"].loc[lines], whole.times)
+            inputs = whole.inputs.loc[rows.index]
+            pieces[name] = Piece(whole.table, whole.times, rows, inputs, {name: column})
+        return pieces
+
+    def _joined(
+        self, rows: pd.DataFrame, registers: pd.Series, times: stamps.Times
+    ) -> pd.DataFrame:
+        """The sums of the registers of a meter, in the first rows of their times."""
+        stamp = times.stamps.loc[rows.index]
+        again = stamp.groupby([registers, stamp]).cumcount()  # of hours that clocks repeat
+        keyed = pd.DataFrame({"stamp": stamp, "again": again, "line": rows.index})
+        keyed = keyed.assign(register=registers, value=rows.iloc[:, 0])
+        at = ["stamp", "again"]
+        values = keyed.pivot(index=at, columns="register", values="value")
+        lines = keyed.groupby(at)["line"].first()
+        total = pd.Series(self._sum(values, None), lines.to_numpy(), name=rows.columns[0])
+        return total.reindex(rows.index[rows.index.isin(lines)]).to_frame()
+
+    def _sum(self, registers: pd.DataFrame, times: stamps.Times | None) -> np.ndarray:
+        """The sum of registers. Where some of them are missing, it is missing, too, unless they
+        take turns: then the others have counted nothing. Without `times`, rows are in order."""
+        registers = registers.loc[:, registers.notna().any()]
+        takes_turns = (registers.notna().sum(axis=1) > 1).mean() <= _RARE
+        if takes_turns and self._is_total():
+            order = np.arange(len(registers))
+            if times is not None:
+                order = np.argsort(times.stamps.loc[registers.index].to_numpy(), kind="stable")
+            registers = registers.iloc[order].ffill().loc[registers.index]
+        least = 1 if takes_turns and not self._is_total() else len(registers.columns)
+        return registers.sum(axis=1, min_count=max(least, 1)).to_numpy()
+
+    def _is_total(self) -> bool:
+        return self.meters.cumulative or self.form.load.cumulative
+
     # -- times -------------------------------------------------------------------------------------
 
-    def _with_times(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series, timedelta | None]:
-        """The rows with a time, their stamps (naive local ones, or in UTC), and the offset that was
-        written in these."""
+    def _with_times(self, frame: pd.DataFrame, keys: Meters) -> tuple[pd.DataFrame, stamps.Times]:
+        """The rows with a time, and their stamps: naive local ones, or in UTC."""
         time = self.form.time
         if time.span is not None:
             text = as_text(frame["date"]).str.replace(r"\s+", " ", regex=True)
-            frame["date"] = text.str.partition(time.span)[0]
-        times = self._parsed(frame)
+            frame = frame.assign(date=text.str.partition(time.span)[0])
+        times = self._parsed(frame, keys)
         starts, offset = times.stamps, times.offset
         if "number" in frame:
-            frame, starts = self._counted(frame, starts)
+            frame, starts = self._counted(frame, starts, keys)
         if starts.dt.tz is None and time.zone not in ("place", "offset") and is_fixed(time.zone):
             starts = starts.dt.tz_localize(time.zone).dt.tz_convert("UTC")
         if offset is None and starts.dt.tz is not None:
             offset = timedelta(0)
-        return frame, starts, offset
+        return frame, stamps.Times(starts, times.format, offset)
 
-    def _parsed(self, frame: pd.DataFrame) -> stamps.Times:
+    def _parsed(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
         """The stamps, or the dates, in the first format of which all can be read."""
         columns = ("date", "clock") if "clock" in frame else ("date",)
         table = self._table(frame[list(columns)])
         failure: DataError | None = None
-        forms: list[str | None] = [*self.form.time.format]
-        for form in forms or [None]:
-            keys = self.meters.model_copy(
-                update={"date_format": form, "stamp": self.form.time.marks}
-            )
+        for form in self.form.time.format or [""]:
             try:
-                return stamps.parse(table, columns, keys)
+                of_form = keys.model_copy(update={"date_format": form or None})
+                return stamps.parse(table, columns, of_form)
             except DataError as error:
                 failure = failure or error
         raise failure or DataError(f"{self.path}: has no times")
 
-    def _counted(self, frame: pd.DataFrame, days: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
-        """The starts of intervals that are numbered in their days."""
+    def _counted(
+        self, frame: pd.DataFrame, days: pd.Series, keys: Meters
+    ) -> tuple[pd.DataFrame, pd.Series]:
+        """The starts of intervals that are numbered in their days, in their order."""
         time, table = self.form.time, self._table(frame[["number"]].astype(str))
         number = numbers.read_numbers(table, ["number"], self.meters)["number"]
         passed = (number - 1) * self._minutes(int(number.max()))
         # Columns of the longest day, which are empty on others.
         is_over = (passed >= _DAY) & (as_text(frame["load"]) == "" if "load" in frame else False)
         length = pd.to_timedelta(passed, unit="min")
-        if not self._is_elapsed():
-            return frame[~is_over], (days + length)[~is_over]
-        zone = time.zone if time.zone not in ("place", "offset") else self._keys("kWh").timezone
-        midnight = days.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
-        return frame[~is_over], (midnight.dt.tz_convert("UTC") + length)[~is_over]
+        if self._is_elapsed():
+            zone = time.zone if time.zone not in ("place", "offset") else keys.timezone
+            days = days.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+            days = days.dt.tz_convert("UTC")
+        starts = (days + length)[~is_over]
+        order = np.argsort(starts.to_numpy(), kind="stable") if time.of_day else slice(None)
+        return frame[~is_over].iloc[order], starts.iloc[order]
 
     def _is_elapsed(self) -> bool:
         return self.form.time.counts == "elapsed"
@@ -397,30 +499,38 @@ class _Reader:
     # -- what is said ------------------------------------------------------------------------------
 
     def _keys(self, unit: str) -> Meters:
-        """The keys of the file, with what the format states."""
-        update: dict[str, Any] = {"stamp": self.form.time.marks, "unit": unit}
-        update["cumulative"] = self.form.load.cumulative
+        """The keys of the file, with what it states."""
+        update: dict[str, Any] = {"unit": unit}
+        if self.found.name is None:
+            update |= {"stamp": self.form.time.marks} if self.found.is_stamp_stated else {}
+        else:
+            update |= {"stamp": self.form.time.marks, "cumulative": self.form.load.cumulative}
         if self.form.time.home and "timezone" not in self.meters.model_fields_set:
             update["timezone"] = self.form.time.home
         return self.meters.model_copy(update=update)
 
-    def _words(self, frame: pd.DataFrame, unit: str, meters: int, needs_place: bool) -> str:
-        time = self.form.time
-        steps = np.diff(np.unique(pd.DatetimeIndex(frame["timestamp"]).as_unit("s").asi8))
+    def _words(self, times: stamps.Times, keys: Meters, meters: int, needs_place: bool) -> str:
+        """The form of the file: its meters, interval, unit and stamps, and what is left out."""
+        time, found, unit = self.form.time, self.found, keys.unit
+        if found.name is None:
+            words = f"{found.about}, stamps {times.format}"
+            words += f" at the {time.marks} of intervals" if found.is_stamp_stated else ""
+            return words + (f", in {unit}" if unit != "kWh" else "") + found.notes
+        steps = np.diff(np.unique(pd.DatetimeIndex(times.stamps).as_unit("s").asi8))
         usual = pd.Series(steps).mode()
         every = f"every {usual.iloc[0] / 60:g} minutes, " if len(usual) else ""
-        zone = self._keys(unit).timezone if time.zone == "place" else time.zone
+        zone = keys.timezone if time.zone == "place" else time.zone
         if needs_place and "timezone" not in self.meters.model_fields_set:
             zone = "place"
         zone = {"place": "of the place", "offset": "in each of them"}.get(zone, zone)
-        kind = "totals of registers in kWh" if self.form.load.cumulative else unit
+        kind = f"totals of registers in {unit}" if keys.cumulative else unit
         parts = [
-            f"format {self.found.name} ({self.form.name}): {counted(max(meters, 1), 'meter')}, "
+            f"format {found.name} ({self.form.name}): {counted(meters, 'meter')}, "
             f"{every}{kind}, stamps at the {time.marks} of intervals, zone: {zone}"
         ]
         parts += [f"{what}: {number}" for what, number in self.marked.items() if number]
-        if self.found.others:
-            parts.append(f"sheets not read: {', '.join(map(repr, self.found.others))}")
+        if found.others:
+            parts.append(f"sheets not read: {', '.join(map(repr, found.others))}")
         if out := self._left_out():
             parts.append(out)
         return "; ".join(parts)

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 
@@ -21,7 +21,7 @@ from plfl.data.meters.formats.schema import (
     load_format,
     shipped_formats,
 )
-from plfl.data.meters.tables import SEPARATORS, RawFile, split_fields, unique_names
+from plfl.data.meters.tables import SEPARATORS, RawFile, RawTable, split_fields, unique_names
 
 _LINES = 60
 """Lines at the beginning in which a header must be."""
@@ -37,8 +37,8 @@ class Recognised:
 
     raw: RawFile
     form: Format
-    name: str
-    """The name under which `data.meters.format` has the format."""
+    name: str | None
+    """The name under which `data.meters.format` has the format. None: it was found out."""
     cells: pd.DataFrame
     """Text, or values with types; one row per line, indexed by the number of the line."""
     preamble: str = ""
@@ -48,6 +48,16 @@ class Recognised:
     """What the index counts."""
     others: Sequence[str] = ()
     """Further sheets of the workbook, which are not read."""
+    table: RawTable | None = None
+    """The table of a file whose format was found out. What follows is of such files, too."""
+    about: str = ""
+    """Its form, in words."""
+    notes: str = ""
+    """What was found out, in words."""
+    is_stamp_stated: bool = True
+    """Whether the file says what its stamps mark."""
+    column_names: Mapping[str, str] = field(default_factory=dict)
+    """The names of meters, by their columns."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +146,17 @@ def star_of(name: str, cell: str) -> str:
 
 
 def find_columns(names: Names, columns: Iterable[Hashable]) -> list[str]:
-    """The columns that fit one of the names, in the order of the file."""
+    """The columns that fit one of the names, in the order of the file. Of those that differ only in
+    case or blanks, the one that is written like the name is meant."""
     found = {str(column): normalise(str(column)) for column in columns}
-    return [column for column, cell in found.items() if any(fits(name, cell) for name in names)]
+    exact = {name for name in names if name in found}
+    others = {normalise(name) for name in names if name not in exact and "*" not in name}
+    patterns = [name for name in names if name not in exact and "*" in name]
+    return [
+        column
+        for column, cell in found.items()
+        if column in exact or cell in others or any(fits(name, cell) for name in patterns)
+    ]
 
 
 def _has(names: Names, cells: frozenset[str]) -> bool:

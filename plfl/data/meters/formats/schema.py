@@ -192,6 +192,9 @@ class MeterNames(Section):
     """The column with the name of the meter of each row. Empty: a file has one meter."""
     registers: Names = []
     """The column with the name of a register; the registers of a meter are added."""
+    add: Pattern | None = None
+    """A regular expression whose match is no part of the names, such as ` T[12]$` of registers; the
+    readings of equal names are added."""
     by_column: bool = False
     """Each column of `load.columns` is a meter of its own, with its name."""
 
