@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,8 @@ BATCH = 1000
 CURVES = {"validation": "val", "test": "test"}
 SENT = ["bytes_down", "bytes_up", "message_down", "message_up"]
 """Columns of bytes; those of complete messages (`wire`) exist for deployed studies only."""
+TRAFFIC = "bytes_per_round_and_client"
+"""The number of Figure 2: mean bytes of a participant and round, in both directions."""
 TOTALS = [*SENT[:2], "epochs", "seconds", "waiting", "trials", "trial_steps"]
 """Columns of summary.csv with the cost of a whole training."""
 PATIENCE = 30.0
@@ -81,8 +83,8 @@ class Run:
     params: dict[str, str]
     points: list[Point]
     """Finite metrics."""
-    clients: str = ""
-    """Test scores and bytes of each client, as CSV."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Tables as CSV, by the names of their artifacts."""
     files: Sequence[Path] = ()
     """Further artifacts."""
     diverged_round: int | None = None
@@ -225,7 +227,7 @@ class _Log:
         """Log a run, unless a finished run has the same content; return its id."""
         from mlflow.entities import Metric, Param
 
-        content = digest(self.about["version"], run.name, run.params, run.points, run.clients)
+        content = digest(self.about["version"], run.name, run.params, run.points, run.tables)
         if known := self.finished.get((run.subject, content)):
             self.others.discard(known)
             return known
@@ -244,8 +246,8 @@ class _Log:
         self.client.log_batch(id, params=params)
         for start in range(0, len(metrics), BATCH):
             self.client.log_batch(id, metrics=metrics[start : start + BATCH])
-        if run.clients:
-            self.client.log_text(id, run.clients, "clients.csv")
+        for name, table in run.tables.items():
+            self.client.log_text(id, table, name)
         for file in run.files:
             self.client.log_artifact(id, str(file))
         # Until now the run is unfinished, and the next call would replace it.
@@ -315,7 +317,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     name=f"{prefix}{state}-{cell.sharing} {how}" + f" s{cell.seed}" * seeds,
                     params=_texts({**_params(cell, study, summary), **here}),
                     points=[*_curves(rows), *_scores(summary)],
-                    clients=_clients(rows),
+                    tables={"clients.csv": _clients(rows), "client_bytes.csv": _sent(rows)},
                     diverged_round=rows.loc[broken, "round"].min() if broken.any() else None,
                 )
             baselines = tables.baselines[tables.baselines["state"] == state]
@@ -327,7 +329,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     name=f"{prefix}{state}-{BASELINE} {name}",
                     params=_texts({**here, **about}),
                     points=list(_of_baseline(scores, federation.rounds)),
-                    clients=as_csv(scores[scores["split"] == "test"], digits=12),
+                    tables={"clients.csv": as_csv(scores[scores["split"] == "test"], digits=12)},
                 )
 
 
@@ -355,16 +357,14 @@ def _texts(params: Mapping[str, object]) -> dict[str, str]:
 
 
 def _curves(rows: pd.DataFrame) -> Iterator[Point]:
-    """Metrics by round: loss, bytes in all and of each client, and MASE up to the round in which a
-    client diverged."""
-    train = rows[(rows["split"] == "train") & (rows["model"] == "local")]
+    """Metrics by round: loss, bytes of all clients, and MASE up to the round in which a client
+    diverged; and once, after the last round, the number of Figure 2."""
+    train = _training(rows)
     yield from _by_round("train/loss", train.groupby("round")["loss"].mean())
     for column in (column for column in SENT if column in train):
         yield from _by_round(column, train.groupby("round")[column].sum())
-        for client, sent in train.groupby("client"):
-            # MLflow accepts few characters in the name of a metric.
-            name = re.sub(r"[^\w.\- :]", lambda sign: f"_{ord(sign[0]):x}", str(client))
-            yield from _by_round(f"client_{column}/{name[:200]}", sent.set_index("round")[column])
+    both = (train["bytes_down"] + train["bytes_up"]).mean()
+    yield from _by_round(TRAFFIC, pd.Series({rows["round"].max(): both}))
     scored = rows[rows["split"] != "train"]
     # The mean leaves out a client without a MASE, but must not leave out one that diverged.
     scored = scored.assign(mase=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
@@ -411,6 +411,17 @@ def _clients(rows: pd.DataFrame) -> str:
     test = rows[(rows["split"] == "test") & (rows["round"] == rows["round"].max())]
     scores = test.pivot(index="client", columns="model", values=["mase", "mae", "rmse"])
     scores.columns = scores.columns.map("_".join)
-    train = rows[(rows["split"] == "train") & (rows["model"] == "local")]
+    train = _training(rows)
     sent = train.groupby("client")[[column for column in SENT if column in train]].sum()
     return as_csv(scores.join(sent, how="outer").reset_index(), digits=12)
+
+
+def _sent(rows: pd.DataFrame) -> str:
+    """The bytes of each client and round, as CSV."""
+    train = _training(rows)
+    return as_csv(train[["round", "client", *(column for column in SENT if column in train)]], 12)
+
+
+def _training(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of participants; both models have the same bytes."""
+    return rows[(rows["split"] == "train") & (rows["model"] == "local")]
