@@ -37,9 +37,9 @@ class Block(Section):
 
 def _section(name: str, doc: str, kind: str) -> type[Block]:
     empty = create_model(name, __base__=Block, __doc__=doc)
-    made = cast(type[Block], extended(empty, tuple(available(kind).items())))
-    made.kind = kind
-    return made
+    section = cast(type[Block], extended(empty, tuple(available(kind).items())))
+    section.kind = kind
+    return section
 
 
 Methods = _section("Methods", "Hyperparameters of the methods.", "method")
@@ -69,8 +69,8 @@ class Hyperparameters(Section):
 
     def of(self, kind: str, name: str) -> Any:
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
-        chosen = getattr(getattr(self, kind), name, None)
-        return chosen or available(kind)[name]()  # a plug-in without keys in the study
+        algorithm = getattr(getattr(self, kind), name, None)
+        return algorithm or available(kind)[name]()  # a plug-in without keys in the study
 
     def of_method(self, name: str) -> MethodRules:
         """The method with this name."""

@@ -76,33 +76,33 @@ def _misread(node: yaml.Node, path: str, visited: set[int]) -> Iterator[str]:
     if id(node) in visited:
         return
     visited.add(id(node))
-    inside: list[tuple[object, yaml.Node]] = []
+    items: list[tuple[object, yaml.Node]] = []
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield from _misread(key, path, visited)
-            inside.append((key.value, value))
+            items.append((key.value, value))
     elif isinstance(node, yaml.SequenceNode):
-        inside = [*enumerate(node.value)]
+        items = [*enumerate(node.value)]
     elif node.tag.endswith((":int", ":float")) and _NOT_AS_WRITTEN.fullmatch(node.value):
         value = yaml.safe_load(node.value)
         yield (
             f"{path}: YAML reads {node.value} as the number {value}; write the number without a "
             f"leading 0, ':' or '_', or put a text in quotes: '{node.value}'"
         )
-    for key, value in inside:
+    for key, value in items:
         yield from _misread(value, f"{path}.{key}".lstrip("."), visited)
 
 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
+            if key.value in keys:
                 problem = f"duplicate {key.value!r}; list it once"
                 raise yaml.constructor.ConstructorError(
                     problem=problem, problem_mark=key.start_mark
                 )
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -116,25 +116,25 @@ def _fitting(errors: list[Any]) -> list[Any]:
     allow several kinds: pydantic tries a number, a list and a block of keys in turn."""
 
     def is_unmeant(error: Any) -> bool:
-        other = error["type"] in _BLOCKS or (
+        is_other_block = error["type"] in _BLOCKS or (
             error["type"] in _SCALARS and isinstance(error["input"], Mapping)
         )
-        return other and _is_type(str(error["loc"][-1]))
+        return is_other_block and _is_type(str(error["loc"][-1]))
 
-    meant = [error["loc"] for error in errors if not is_unmeant(error)]
+    meant_places = [error["loc"] for error in errors if not is_unmeant(error)]
     return [
         error
         for error in errors
         if not is_unmeant(error)
-        or all(loc[: len(error["loc"]) - 1] != error["loc"][:-1] for loc in meant)
+        or all(loc[: len(error["loc"]) - 1] != error["loc"][:-1] for loc in meant_places)
     ]
 
 
-def allowed(value: str, known: Iterable[str], where: str = "") -> str:
-    """A text with the `known` names, and the most similar one if `value` resembles any. `where`:
+def allowed(value: str, names: Iterable[str], place: str = "") -> str:
+    """A text with the `names` names, and the most similar one if `value` resembles any. `place`:
     their place, such as ` in `federation``."""
-    known = list(known)
-    return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
+    names = list(names)
+    return f"allowed{place}: {', '.join(names)}{did_you_mean(value, names)}"
 
 
 def refusal(message: str, key: str = "") -> PydanticCustomError:
@@ -167,22 +167,25 @@ def _is_type(part: str) -> bool:
 def _lines(error: Any, model: type[Section]) -> list[str]:
     loc = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
     path = ".".join(part for part in map(str, loc) if not _is_type(part))
-    kind, given = error["type"], _SHORT.repr(error["input"])  # it may be large, even without end
+    kind, value_text = (
+        error["type"],
+        _SHORT.repr(error["input"]),
+    )  # it may be large, even without end
     if kind == REFUSAL:
         return [f"{path}{error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
     if kind == "extra_forbidden":
         blocks = blocks_at(error["loc"][:-1], model)
-        known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
-        return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
+        names = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
+        return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), names)}"]
     if kind == "union_tag_invalid":
-        tag, known = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
-        return [f"{path}.name: {tag!r} is unknown; {allowed(tag, known)}"]
+        tag, names = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
+        return [f"{path}.name: {tag!r} is unknown; {allowed(tag, names)}"]
     if kind == "union_tag_not_found":
-        known = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
-        return [f"{path}: {given} has no name; allowed: {', '.join(known)}"]
-    return [f"{path}: {given} is not allowed: {_reason(error, model)}"]
+        names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
+        return [f"{path}: {value_text} has no name; allowed: {', '.join(names)}"]
+    return [f"{path}: {value_text} is not allowed: {_reason(error, model)}"]
 
 
 def _reason(error: Any, model: type[Section]) -> str:
@@ -211,8 +214,8 @@ def _as_block(error: Any, model: type[Section]) -> str:
     blocks = blocks_at(error["loc"], model)
     if value in [name for block in blocks for name in _names(block)]:
         return f"it is a block of keys, such as {{name: {value}}}"
-    known = dict.fromkeys(key for block in blocks for key in block.model_fields)
-    return "it is a block of keys" + (f"; allowed: {', '.join(known)}" if known else "")
+    keys = dict.fromkeys(key for block in blocks for key in block.model_fields)
+    return "it is a block of keys" + (f"; allowed: {', '.join(keys)}" if keys else "")
 
 
 def sections_in(annotation: Any) -> list[type[Section]]:

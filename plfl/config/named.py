@@ -69,27 +69,28 @@ CODECS = "plfl.federated.codecs"
 files of those that are named are imported."""
 
 
-def chosen(
+def choose_class(
     block: object,
     *,
-    what: str,
+    kind_name: str,
     default: str | None,
     find: Callable[[str], type[Kind]],
     names: Callable[[], Iterable[str]],
-    beside: Iterable[str] = (),
+    other_keys: Iterable[str] = (),
 ) -> Kind:
     """The class that a block's `name`, or the default name, selects, with the block's other keys.
     An object of such a class is returned as it is.
 
-    `what`: the kind in messages, such as `model`; `names` makes the names that a message suggests;
-    `beside`: keys that can replace `name`. ValueError: it is not a block, or has no name and there
-    is no default; errors of pydantic: the name or keys are unknown, or values are impossible.
+    `kind_name`: the kind in messages, such as `model`; `names` makes the names that a message
+    suggests; `other_keys`: keys that can replace `name`. ValueError: it is not a block, or has no
+    name and there is no default; errors of pydantic: the name or keys are unknown, or values are
+    impossible.
     """
     if isinstance(block, Named):
         return cast(Kind, block)
     if not isinstance(block, Mapping):
-        meant = next((name for name in names() if name == block), default)
-        raise ValueError(f"it is a block of keys, such as `{what}: {{name: {meant}}}`")
+        suggestion = next((name for name in names() if name == block), default)
+        raise ValueError(f"it is a block of keys, such as `{kind_name}: {{name: {suggestion}}}`")
     keys = dict(block)
     name = keys.pop("name", default)
     if name is None:
@@ -100,15 +101,15 @@ def chosen(
         raise refusal(f"{name!r} is unknown; {allowed(str(name), names())}", key="name") from None
     problems: list[InitErrorDetails] = []
     for key in [key for key in keys if key not in cls.model_fields]:
-        known = allowed(str(key), ["name", *beside, *cls.model_fields])
-        unknown = refusal(f"unknown key of the {what} {name}; {known}")
+        keys_allowed = allowed(str(key), ["name", *other_keys, *cls.model_fields])
+        unknown = refusal(f"unknown key of the {kind_name} {name}; {keys_allowed}")
         problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
     try:
         kind = cls.model_validate(keys)
     except ValidationError as error:
         problems += [registry.repeated(problem) for problem in error.errors()]
     if problems:
-        raise ValidationError.from_exception_data(what, problems)
+        raise ValidationError.from_exception_data(kind_name, problems)
     return kind
 
 
@@ -149,8 +150,8 @@ find_source = partial(registry.find, SOURCES, SourceRules)
 
 def added_blocks() -> dict[str, type[Section]]:
     """The blocks of keys that the sources of plug-ins add to `data`, by name."""
-    added = registry.plugged(SOURCES).values()
-    sources = (cls for cls in added if issubclass(cls, SourceRules))
+    plugged_sources = registry.plugged(SOURCES).values()
+    sources = (cls for cls in plugged_sources if issubclass(cls, SourceRules))
     return {name: block for cls in sources for name, block in cls.blocks.items()}
 
 
@@ -163,9 +164,9 @@ STANDARD = (
 
 
 def _can_be_left_out(name: str) -> str:
-    known = [other for other in STANDARD if other != "persistence"]
-    if name not in known:
-        raise refusal(f"{name!r} is unknown; {allowed(name, known)}")
+    names = [standard_name for standard_name in STANDARD if standard_name != "persistence"]
+    if name not in names:
+        raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
     return name
 
 
@@ -193,10 +194,10 @@ def _find_further(name: str) -> type[Baseline]:
     return find_baseline(name)
 
 
-_further = partial(
-    chosen, what="baseline", default=None, find=_find_further, names=available_baselines
+_choose_baseline = partial(
+    choose_class, kind_name="baseline", default=None, find=_find_further, names=available_baselines
 )
-ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_further)]
+ChosenBaseline = Annotated[SerializeAsAny[Baseline], BeforeValidator(_choose_baseline)]
 """An item that names a further baseline: a block with its `name`."""
 
 
@@ -258,8 +259,8 @@ def chain_of(text: str, direction: str) -> Chain | None:
 
 def _codec(stage: str) -> CodecRules:
     """The codec of a stage: its name, and the number that is its only hyperparameter, if any."""
-    (named,) = re.findall(r"^(\D*)(.*)$", stage, re.DOTALL)
-    for name, number in ((stage, ""), named):
+    (name_and_bits,) = re.findall(r"^(\D*)(.*)$", stage, re.DOTALL)
+    for name, number in ((stage, ""), name_and_bits):
         cls = registry.algorithm(CODECS, name)
         if cls is None or not issubclass(cls, CodecRules):
             continue
@@ -269,5 +270,5 @@ def _codec(stage: str) -> CodecRules:
             return cls.model_validate(keys)
         except ValidationError as error:
             raise ValueError(f"{stage}: {error.errors()[0]['msg']}") from None
-    known = registry.available(CODECS, CodecRules)
-    raise ValueError(f"{stage!r} is no codec; {allowed(named[0], known)}")
+    codecs = registry.available(CODECS, CodecRules)
+    raise ValueError(f"{stage!r} is no codec; {allowed(name_and_bits[0], codecs)}")

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from plfl.config.messages import refusal
-from plfl.config.named import chosen
+from plfl.config.named import choose_class
 from plfl.config.sections import Data, FederationSettings, Windows
 from plfl.interfaces.named import Named
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
@@ -89,13 +89,13 @@ def _model(raw: Any) -> Any:
     is_own = isinstance(raw, Mapping) and "module" in raw
     if is_own and "name" in raw:
         raise refusal("a module of your own has no name; remove it or `module`", key="name")
-    return chosen(
+    return choose_class(
         raw,
-        what="model",
+        kind_name="model",
         default=OWN if is_own else DEFAULT,
         find=find_model,
         names=lambda: [name for name in available_models() if name != OWN],
-        beside=() if isinstance(raw, Mapping) and ("name" in raw or is_own) else ("module",),
+        other_keys=() if isinstance(raw, Mapping) and ("name" in raw or is_own) else ("module",),
     )
 
 
@@ -162,7 +162,9 @@ available_tasks = partial(registry.available, TASKS, TaskRules)
 """All tasks by name. This imports torch."""
 find_task = partial(registry.find, TASKS, TaskRules)
 """The task with a name; a KeyError if there is none."""
-_task = partial(chosen, what="task", default=DEFAULT_TASK, find=find_task, names=available_tasks)
+_task = partial(
+    choose_class, kind_name="task", default=DEFAULT_TASK, find=find_task, names=available_tasks
+)
 ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_task)]
 """A key that names a task: a block with its `name`."""
 

@@ -51,15 +51,15 @@ from plfl.layout import Head
 from plfl.plugins import registry
 from plfl.plugins.registry import KINDS, Algorithm, Section, Value, extended
 
-Listed = TypeVar("Listed")
+Item = TypeVar("Item")
 
 
-def once(values: list[Listed]) -> list[Listed]:
+def refuse_repetitions(values: list[Item]) -> list[Item]:
     """A list, if it contains no value more than once."""
     texts = Counter(map(str, values))
     if twice := [text for text, count in texts.items() if count > 1]:
-        listed = ", ".join(map(repr, twice))
-        raise refusal(f"duplicate {listed}; list {'it' if len(twice) == 1 else 'each'} once")
+        repeated = ", ".join(map(repr, twice))
+        raise refusal(f"duplicate {repeated}; list {'it' if len(twice) == 1 else 'each'} once")
     return values
 
 
@@ -77,8 +77,8 @@ def in_zone(name: str) -> str:
 
 def _algorithm(kind: str, name: str) -> str:
     """The name of an algorithm of a kind (see `KINDS`), if it exists."""
-    if name not in (known := registry.available(KINDS[kind], Algorithm)):
-        raise refusal(f"{name!r} is unknown; {allowed(name, known)}")
+    if name not in (names := registry.available(KINDS[kind], Algorithm)):
+        raise refusal(f"{name!r} is unknown; {allowed(name, names)}")
     return name
 
 
@@ -315,23 +315,23 @@ class Data(Section):
     @field_validator("source")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in (known := available_sources()):
-            raise ValueError(f"it is one of {', '.join(known)}{did_you_mean(name, known)}")
+        if name not in (names := available_sources()):
+            raise ValueError(f"it is one of {', '.join(names)}{did_you_mean(name, names)}")
         return name
 
-    _are_different = field_validator("states")(once)
+    _are_different = field_validator("states")(refuse_repetitions)
 
     @field_validator("features")
     @classmethod
     def _begins_with_load(cls, features: list[str]) -> list[str]:
         if features[0] != "load":
             raise ValueError(f"it must start with 'load', but starts with {features[0]!r}")
-        return once(features)
+        return refuse_repetitions(features)
 
     @field_validator("origins")
     @classmethod
     def _differ(cls, origins: list[date] | Rolling) -> list[date] | Rolling:
-        return once(origins) if isinstance(origins, list) else origins
+        return refuse_repetitions(origins) if isinstance(origins, list) else origins
 
     @property
     def rules(self) -> type[SourceRules]:
@@ -411,8 +411,8 @@ class Data(Section):
         """The available features. Own meters have those of their columns and of the calendar."""
         if self.source != "meters":
             return self.features
-        known = ("load", *CALENDAR, *self.meters.inputs)
-        return [name for name in self.features if name in known]
+        input_names = ("load", *CALENDAR, *self.meters.inputs)
+        return [name for name in self.features if name in input_names]
 
 
 class Lags(Section):
@@ -428,7 +428,7 @@ class Lags(Section):
     around: int = Field(2, ge=0)
     """Rows before and after each of these times that are read as well."""
 
-    _are_different = field_validator("days")(once)
+    _are_different = field_validator("days")(refuse_repetitions)
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the covariates of a window with `horizons` targets."""
@@ -487,7 +487,7 @@ class KnownFuture(Section):
     features: list[str] = Field(["temperature"], min_length=1)
     """Which of `data.features`, other than the load."""
 
-    _are_different = field_validator("features")(once)
+    _are_different = field_validator("features")(refuse_repetitions)
 
     def width(self, horizons: int) -> int:
         """Columns that it adds to the covariates of a window with `horizons` targets."""
@@ -557,11 +557,11 @@ class Windows(Section):
         return sum(transform.width(self.horizons) for transform in self.covariates)
 
 
-def _listed(patterns: Any) -> Any:
+def _as_list(patterns: Any) -> Any:
     return [patterns] if isinstance(patterns, str) else patterns
 
 
-Patterns = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+Patterns = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 """Patterns of the names of parameters; a single one needs no list."""
 
 
@@ -617,7 +617,9 @@ class Grid(Section):
     """Methods and optimisers that do not work together: an error (`error`), or left out of the grid
     (`skip`)."""
 
-    _are_different = field_validator("method", "client_opt", "server_opt", "sharing", "seeds")(once)
+    _are_different = field_validator("method", "client_opt", "server_opt", "sharing", "seeds")(
+        refuse_repetitions
+    )
 
 
 SPREADS = {"step_spread": ["step_seconds"], "link_spread": ["down_mbit", "up_mbit"]}
@@ -651,11 +653,11 @@ class Simulation(Section):
     @model_validator(mode="after")
     def _spreads_common_speeds(self) -> Self:
         for spread, keys in SPREADS.items():
-            own = [key for key in keys if isinstance(getattr(self, key), list | dict)]
-            if getattr(self, spread) and own:
+            own_keys = [key for key in keys if isinstance(getattr(self, key), list | dict)]
+            if getattr(self, spread) and own_keys:
                 raise ValueError(
-                    f"{spread}: spreads a speed that all clients have in common, but {own[0]} has "
-                    "one for each client; remove one of them"
+                    f"{spread}: spreads a speed that all clients have in common, but {own_keys[0]} "
+                    "has one for each client; remove one of them"
                 )
         return self
 
@@ -825,8 +827,8 @@ class FederationSettings(Section):
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""
-        every = self.evaluate_every or math.ceil(self.rounds / 10)
-        return t % every == 0 or t == self.rounds
+        interval = self.evaluate_every or math.ceil(self.rounds / 10)
+        return t % interval == 0 or t == self.rounds
 
 
 class ChannelSettings(Section):
@@ -867,7 +869,7 @@ class ChannelSettings(Section):
 
 ROUNDS = "federation.rounds"
 """The path of the number of rounds in a search."""
-Tried = Annotated[list[Value], Field(min_length=1), AfterValidator(once)]
+TriedValues = Annotated[list[Value], Field(min_length=1), AfterValidator(refuse_repetitions)]
 
 
 class Tuning(Section):
@@ -878,12 +880,12 @@ class Tuning(Section):
     test set is never used.
     """
 
-    search: dict[str, Tried] = {}
+    search: dict[str, TriedValues] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
     the values whose paths match its algorithms; a path with the name of an algorithm replaces the
     one with `*`. Numbers of `federation.rounds` are tried within one
     training; the best is trained again."""
-    alone: dict[str, Tried] = {}
+    alone: dict[str, TriedValues] = {}
     """Values to try in cells without a server (P3), which must try equally many combinations.
     Empty: the `client_opt` paths of `search`."""
     trials: int | None = Field(None, ge=1)
@@ -892,30 +894,30 @@ class Tuning(Section):
 
     @field_validator("search")
     @classmethod
-    def _counts_rounds(cls, tried: dict[str, list[Value]]) -> dict[str, list[Value]]:
-        if not all(type(rounds) is int and rounds > 0 for rounds in tried.get(ROUNDS, [])):
-            raise refusal(f"{tried[ROUNDS]} are not all whole numbers above 0", key=ROUNDS)
-        return tried
+    def _counts_rounds(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
+        if not all(type(rounds) is int and rounds > 0 for rounds in values_by_path.get(ROUNDS, [])):
+            raise refusal(f"{values_by_path[ROUNDS]} are not all whole numbers above 0", key=ROUNDS)
+        return values_by_path
 
     @field_validator("alone")
     @classmethod
-    def _is_local(cls, tried: dict[str, list[Value]]) -> dict[str, list[Value]]:
-        for path in tried:
+    def _is_local(cls, values_by_path: dict[str, list[Value]]) -> dict[str, list[Value]]:
+        for path in values_by_path:
             if not path.startswith("client_opt."):
                 raise refusal(
                     f"{path!r} has no effect without a server; only paths of client_opt can be "
                     "tuned here"
                 )
-        return tried
+        return values_by_path
 
     @property
     def rounds(self) -> list[int]:
         """The numbers of rounds to try; empty: `federation.rounds` alone."""
         return sorted(n for n in self.search.get(ROUNDS, []) if isinstance(n, int))
 
-    def of(self, alone: bool) -> dict[str, list[Value]]:
-        """The search of cells without a server (`alone`) or of all other cells."""
-        if not alone:
+    def of(self, trains_alone: bool) -> dict[str, list[Value]]:
+        """The search of cells without a server (`trains_alone`) or of all other cells."""
+        if not trains_alone:
             return self.search
         clients = {path: v for path, v in self.search.items() if path.startswith("client_opt.")}
         return self.alone or clients
@@ -949,11 +951,11 @@ class Baselines(Section):
 
     @field_validator("further")
     @classmethod
-    def _once(cls, further: list[Baseline]) -> list[Baseline]:
-        names = [baseline.name for baseline in further]
+    def _once(cls, baselines: list[Baseline]) -> list[Baseline]:
+        names = [baseline.name for baseline in baselines]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
-        return further
+        return baselines
 
     @model_validator(mode="after")
     def _has_what_combinations_need(self) -> Self:
@@ -994,8 +996,8 @@ class Baselines(Section):
     @property
     def names(self) -> list[str]:
         """The baselines of the study, of which `lightgbm_covariates` also needs covariates."""
-        every = [*STANDARD, *(baseline.name for baseline in self.further)]
-        return [name for name in every if name not in self.leave_out]
+        names_of_all = [*STANDARD, *(baseline.name for baseline in self.further)]
+        return [name for name in names_of_all if name not in self.leave_out]
 
     @property
     def fit_settings(self) -> FitSettings:
@@ -1035,8 +1037,8 @@ class Claim(Section):
 
     def absent_states(self, states: Sequence[str]) -> list[str]:
         """The states that it is about and a study with these `states` lacks."""
-        named = self.labels("data.states") if "data.states" in self.where else []
-        return [state for state in named if state not in states]
+        claimed_states = self.labels("data.states") if "data.states" in self.where else []
+        return [state for state in claimed_states if state not in states]
 
     def __str__(self) -> str:
         """Everything that decides what is compared, to recognise the claim."""

@@ -36,14 +36,14 @@ def read_column(place: str) -> dict[str, float]:
         with Path(file).open(encoding="utf-8-sig", newline="") as text:
             rows = csv.DictReader(text)
             columns = [*(rows.fieldnames or ())]
-            listed = list(rows)
+            row_list = list(rows)
     except (OSError, UnicodeError, csv.Error) as error:
         raise refusal(f"{file} cannot be read ({error}); correct the path or the file") from None
     for name in (CLIENT, column):
         if name not in columns:
             raise refusal(f"{file} has no column {name!r}; {allowed(name, columns)}")
     speeds: dict[str, float] = {}
-    for line, row in enumerate(listed, 2):
+    for line, row in enumerate(row_list, 2):
         client, text_of = (row[CLIENT] or "").strip(), row[column] or ""
         if client in speeds:
             raise refusal(f"{file}, row {line}: {client!r} has two rows; remove one")

@@ -19,7 +19,7 @@ from plfl.report import reporting
 from plfl.results.contest import Variant
 from plfl.results.overview import study_of
 from plfl.results.records import read_table
-from plfl.results.scores import WeeklyScores, best, pooled, those
+from plfl.results.scores import WeeklyScores, best, pooled, select
 from plfl.results.words import baseline_label, method_label
 from plfl.study import Study
 from plfl.tasks import metrics
@@ -135,7 +135,7 @@ def rows_of(
             pieces, summaries = [], []
             for variant in variants:
                 for scores in variant.scored(metric)[model].values():
-                    if best_cells := best(those(scores, sharing=sharing, method=method)):
+                    if best_cells := best(select(scores, sharing=sharing, method=method)):
                         pieces.append(best_cells)
                         summaries.append(variant.summarised(model, best_cells.name))
             if len(pieces) == len(variants) * len(first_study.data.states):
@@ -170,7 +170,7 @@ def _of_baselines(variants: Sequence[Variant], metric: str) -> Iterator[dict[str
         pieces, means = [], []
         for variant in variants:
             for state, scores in variant.scored(metric)["local"].items():
-                pieces += those(scores, sharing=BASELINE, method=name)
+                pieces += select(scores, sharing=BASELINE, method=name)
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window

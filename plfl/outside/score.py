@@ -20,7 +20,7 @@ from plfl.experiments import baselines
 from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.records import DAMAGE
-from plfl.results.scores import WeeklyScores, best, pooled, those, weekly
+from plfl.results.scores import WeeklyScores, best, pooled, select, weekly
 from plfl.results.words import baseline_label
 from plfl.study import Study
 from plfl.tasks import Task, task_of
@@ -253,7 +253,7 @@ def _rival_rows(
             errors.append(tables.errors_of(BASELINE, metric).assign(origin=origin))
             for of_state in variant.scored(metric)["local"].values():
                 for scheme in tables.study.grid.sharing:
-                    if best_cells := best(those(of_state, sharing=scheme)):
+                    if best_cells := best(select(of_state, sharing=scheme)):
                         piece = replace(best_cells, origin=origin)
                         pieces.setdefault(f"best {scheme}", []).append(piece)
     for name, of_method in pd.concat(errors).groupby("method", sort=False):

@@ -16,7 +16,7 @@ from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.contents import describe
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import (
-    TRAINED,
+    TRAINED_FOLDER,
     ConformalWidths,
     Models,
     read_arrays,
@@ -51,7 +51,7 @@ def keep_models(
         best = [tables.best("local", state=state, sharing=name) for name in schemes]
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
+            models = CellCache(study.root / TRAINED_FOLDER).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
             widths: ConformalWidths = {}
             if study.task.widening != "none":

@@ -23,7 +23,7 @@ from plfl.experiments.trainer import placed
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import training_code
 from plfl.pipeline.screen import WAITS
-from plfl.results.records import TRAINED, Files
+from plfl.results.records import TRAINED_FOLDER, Files
 from plfl.study import Cell, Study
 from plfl.training.engines import choose
 from plfl.training.gpu import memory_of
@@ -55,7 +55,7 @@ def train_cells(
             # ones fragment what blocks of models leave, and the process grows by all models.
             ctypes.CDLL(None).mallopt(-3, 2**22)
     digests = _digests(study, cells, datasets, engine)
-    folder = study.root / TRAINED  # variants may share cells
+    folder = study.root / TRAINED_FOLDER  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
     lock = folder / f".{name}.lock"

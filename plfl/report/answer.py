@@ -147,7 +147,7 @@ def left_out(tables: Tables) -> Iterator[str]:
     clients = tables.clients
     names = clients.loc[clients["persistence_mae_test"] == 0, "client"].tolist()
     if names:
-        subject = words.listed(
+        subject = words.join_words(
             [*names[:FEW_NAMES], *([f"{len(names) - FEW_NAMES} more"] * (len(names) > FEW_NAMES))]
         )
         possessive, are = ("its load", "is") if len(names) == 1 else ("their loads", "are")

@@ -125,7 +125,7 @@ def _short_series(tables: Tables) -> str:
     if short.empty:
         return ""
     client_texts = [f"{row['client']} of {row['months']:.1f}" for row in short.to_dict("records")]
-    subject = words.listed(
+    subject = words.join_words(
         [*client_texts[:3], *([f"{len(client_texts) - 3} more of few"] * (len(client_texts) > 3))]
     )
     return (

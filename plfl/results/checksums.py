@@ -32,20 +32,20 @@ def seal(path: Path) -> None:
         file.write(checksum)
 
 
-def verify(path: Path, *, needed: bool = True) -> None:
+def verify(path: Path, *, is_required: bool = True) -> None:
     """Compare a Parquet file with its checksum; ValueError if it has changed, or has none although
-    one is `needed`: older versions of plfl wrote none."""
+    one is `is_required`: older versions of plfl wrote none."""
     place = _place(path)
     if place is None:
-        if needed:
+        if is_required:
             raise ValueError("it has no checksum")
         return
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        left = place
-        while left and (block := file.read(min(left, _BLOCK))):
+        bytes_left = place
+        while bytes_left and (block := file.read(min(bytes_left, _BLOCK))):
             digest.update(block)
-            left -= len(block)
+            bytes_left -= len(block)
         checksum = file.read(len(BLANK))
         digest.update(BLANK)
         while block := file.read(_BLOCK):

@@ -42,7 +42,7 @@ class Verdict:
 
     answer: Answer
     row: dict[str, Any]
-    """The deciding difference, and the data that it is based on; see `contest.told`."""
+    """The deciding difference, and what it is based on; see `contest.comparison_columns`."""
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims."""
     p_alone: float | None = None
@@ -88,14 +88,14 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
     if absent := claim.absent_states(study.data.states):
         reason = f"data.states does not have {', '.join(absent)}"
         return Verdict("not in this study", {}, reason=reason)
-    each: Sequence[str] = claim.each
+    keys_each: Sequence[str] = claim.each
     if claim.score in COUNTED:
-        each = ["state", "variant", *AXES]
+        keys_each = ["state", "variant", *AXES]
     try:
         if claim.score == LOADS:
             return _loads(about[0], claim.share or 1.0)
         pairs = contests(
-            study, about, claim.better, claim.than, each, claim.score, claim.margin, states
+            study, about, claim.better, claim.than, keys_each, claim.score, claim.margin, states
         )
         return _counted(claim, pairs) if claim.score in COUNTED else judge(pairs)
     except NotInStudyError as lacking:
@@ -105,21 +105,24 @@ def _judged(claim: Claim, study: Study, variants: Sequence[Variant]) -> Verdict:
 def judge(pairs: Sequence[Contest]) -> Verdict:
     """Judge whether all comparisons are positive, or one is clearly negative, before Holm's
     correction."""
-    scored = [contest for contest in pairs if contest.comparison.scored]
+    scored_contests = [contest for contest in pairs if contest.comparison.scored]
     blocking, excused = (sorted({n for contest in pairs for n in contest.lost[i]}) for i in (0, 1))
-    lost = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
-    if not scored:
+    lost_cells = [f"{len(blocking) + len(excused)} cells diverged"] if blocking or excused else []
+    if not scored_contests:
         return Verdict("undecided", {}, reason="every cell of a side diverged", needed=FINITE)
-    different = [contest for contest in scored if not contest.comparison.identical]
+    different = [contest for contest in scored_contests if not contest.comparison.identical]
     if not different:
         return Verdict(
             "undecided",
-            scored[0].row,
+            scored_contests[0].row,
             reason="both sides have identical results",
             needed="Nothing would: they are the same.",
         )
-    if alike := len(scored) - len(different):
-        lost.append(f"{alike} further {'pair has' if alike == 1 else 'pairs have'} equal results")
+    if equal_count := len(scored_contests) - len(different):
+        lost_cells.append(
+            f"{equal_count} further {'pair has' if equal_count == 1 else 'pairs have'} equal "
+            "results"
+        )
     supporting = sum(contest.comparison.effect > 0 for contest in different)
     holds = supporting == len(different)
     if holds:
@@ -137,14 +140,14 @@ def judge(pairs: Sequence[Contest]) -> Verdict:
         )
         p = min(1.0, len(different) * deciding.comparison.p)
     answer: Answer = "holds" if holds else "does not hold"
-    reasons = [_evidence(deciding, different, supporting), *lost]
-    needed = ""
+    reasons = [_evidence(deciding, different, supporting), *lost_cells]
+    remedy = ""
     if holds and blocking:
-        answer, needed = "undecided", FINITE
+        answer, remedy = "undecided", FINITE
         reasons.append("the side that should be better has diverged")
     sufficient = 1 if holds else len(different)
     reason = "; ".join(filter(None, reasons))
-    return Verdict(answer, deciding.row, p, p, deciding.comparison, sufficient, reason, needed)
+    return Verdict(answer, deciding.row, p, p, deciding.comparison, sufficient, reason, remedy)
 
 
 def _evidence(deciding: Contest, different: Sequence[Contest], supporting: int) -> str:
@@ -170,18 +173,18 @@ def _undecided(verdict: Verdict, level: float) -> Verdict:
     """The verdict as undecided, with what would decide it at this `level`."""
     if verdict.deciding is None:
         return replace(verdict, answer="undecided")
-    needed = verdict.needed or advice(verdict.deciding, level, verdict.sufficient)
-    return replace(verdict, answer="undecided", needed=needed)
+    remedy = verdict.needed or advice(verdict.deciding, level, verdict.sufficient)
+    return replace(verdict, answer="undecided", needed=remedy)
 
 
 def _counted(claim: Claim, compared: Sequence[Contest]) -> Verdict:
     """A claim about a counted quantity, in every pair of cells that differ only as it says."""
     pairs = [pair for contest in compared for pair in contest.pairs]
     if claim.score == "bytes":
-        both = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
+        counts = [tuple(candidate.bytes for candidate in pair) for pair in pairs]
     else:
-        both = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
-    table = np.array([pair for pair in both if pair[1] > 0], float).reshape(-1, 2)
+        counts = [tuple(candidate.counted(claim.score) for candidate in pair) for pair in pairs]
+    table = np.array([pair for pair in counts if pair[1] > 0], float).reshape(-1, 2)
     if not len(table):
         raise NotInStudyError("the quantity is 0 on the other side")
     ratios = table[:, 0] / table[:, 1]
@@ -226,10 +229,10 @@ def _spread(values: Array, strong: float) -> tuple[float, float, float, float, i
     logs = np.log(values[values > 0])
     freedom = len(logs) - 1
     squares = logs.var() * len(logs)
-    below = special.chdtr(freedom, squares / np.log(strong) ** 2)
+    quantile = special.chdtr(freedom, squares / np.log(strong) ** 2)
     ends = squares / np.array([freedom, *special.chdtri(freedom, [ALPHA / 2, 1 - ALPHA / 2])])
     effect, low, high = np.exp(np.sqrt(ends)).tolist()
-    return effect, low, high, float(2 * min(below, 1 - below)), freedom + 1
+    return effect, low, high, float(2 * min(quantile, 1 - quantile)), freedom + 1
 
 
 # -- in print --------------------------------------------------------------------------------------
@@ -258,12 +261,12 @@ def scope(row: Any, meters: bool) -> str:
     """The data that a row is based on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds". A
     single state or origin is not mentioned."""
     client, state = ("meter", "site") if meters else ("client", "state")
-    least = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
-    least |= {"weeks": (1, "week"), "seeds": (1, "seed")}
-    counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in least}
+    fewest_levels = {"clients": (1, client), "states": (2, state), "origins": (2, "origin")}
+    fewest_levels |= {"weeks": (1, "week"), "seeds": (1, "seed")}
+    counts = {name: 0 if pd.isna(row.get(name)) else int(row[name]) for name in fewest_levels}
     return ", ".join(
         f"{counts[name]} {word}{'s' * (counts[name] > 1)}"
-        for name, (fewest, word) in least.items()
+        for name, (fewest, word) in fewest_levels.items()
         if counts[name] >= fewest
     )
 

@@ -115,8 +115,8 @@ def collect(
     }
     conclude(folder, gather(study, files, folder), about, git)
     if study.task.forecasts:
-        whole = comparisons.table(study, [Variant("", {}, Tables(folder))])
-        write_csv(whole, folder / comparisons.FILE)
+        comparison_table = comparisons.table(study, [Variant("", {}, Tables(folder))])
+        write_csv(comparison_table, folder / comparisons.FILE)
     write_sums(folder)
 
 
@@ -136,7 +136,7 @@ def conclude(
 
 # -- means over clients ----------------------------------------------------------------------------
 
-GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
+SETTING_COLUMNS = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
 """Columns of the hyperparameters of a training and of the cost of selecting them; see `records`."""
 
 
@@ -151,8 +151,10 @@ def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
     training = [*CELL, "model"]
     validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
     test = rounds[rounds["split"] == "test"].drop(columns="split")
-    scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
-    summary = scored.groupby(training, sort=False).tail(1).reset_index(drop=True)
+    test_and_validation = test.join(
+        validation["mase_mean"].rename("validation_mase"), on=[*training, "round"]
+    )
+    summary = test_and_validation.groupby(training, sort=False).tail(1).reset_index(drop=True)
     summary = summary.join(costs(records), on=training)
     summary["diverged"] = summary["mae_mean"].isna()
     summary["data"] = source
@@ -173,10 +175,10 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
         mase_worst_tenth=("mase", lambda mase: metrics.worst_tenth(mase.to_numpy(float))),
         # Unlike a mean, this does not skip NaN, so it detects a forecast that is not finite.
         worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
-        **{name: (name, "first") for name in GIVEN},
+        **{name: (name, "first") for name in SETTING_COLUMNS},
     )
-    further = [f"{name}_mean" for name in further_scores(evaluated)]
-    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", *further]
+    mean_columns = [f"{name}_mean" for name in further_scores(evaluated)]
+    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", *mean_columns]
     scores_only.append("mase_worst_tenth")
     table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
     return table.reset_index()
@@ -184,8 +186,8 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
 
 def further_scores(table: pd.DataFrame) -> list[str]:
     """The scores over all targets that a table has besides `mase`, `mae` and `rmse`."""
-    wanted = re.compile(r"nrmse|wape|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
-    return [str(column) for column in table if wanted.fullmatch(str(column))]
+    score_names = re.compile(r"nrmse|wape|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
+    return [str(column) for column in table if score_names.fullmatch(str(column))]
 
 
 def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -213,9 +215,11 @@ def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
 
 def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     """The summary: the rows of cells, then those of baselines; integer columns stay integers."""
-    whole = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
-    below = baselines.reindex(columns=cells.columns)
-    return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
+    integer_types = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
+    baseline_rows = baselines.reindex(columns=cells.columns)
+    return pd.concat(
+        [cells.astype(integer_types), baseline_rows.astype(integer_types)], ignore_index=True
+    )
 
 
 # -- what a cell costs -----------------------------------------------------------------------------
@@ -232,9 +236,9 @@ def costs(records: pd.DataFrame) -> pd.DataFrame:
     clients = records.groupby(_TRAINING)["client"].nunique()
     costs["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
     if "round_seconds" in records:
-        there = train[train["loss"].notna()]
-        waiting = (there["round_seconds"] - there["seconds"]).groupby(
-            [there[axis] for axis in _TRAINING]
+        trained_rows = train[train["loss"].notna()]
+        waiting = (trained_rows["round_seconds"] - trained_rows["seconds"]).groupby(
+            [trained_rows[axis] for axis in _TRAINING]
         )
         rounds = train.groupby([*_TRAINING, "round"])["round_seconds"].first()
         seconds = rounds.groupby(_TRAINING).sum()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import ResultsError, did_you_mean
 from plfl.base.text import print_table
-from plfl.results.contest import told
+from plfl.results.contest import comparison_columns
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import Forecaster, WeeklyScores, pooled, scores
 from plfl.results.tables import Tables, fitting
@@ -51,19 +51,22 @@ def compare(a: str, b: str) -> Compared:
     with fitting(first.folder, second.folder):
         notes = list(_data_notes([(a, first), (b, second)]))
         for model in MODELS:
-            here, there = _cells(first, of_first, model), _cells(second, of_second, model)
-            for name, other in _pairs([(a, here), (b, there)], notes):
-                both = here[name], there[other]
-                label = "baseline" if all(side.is_baseline for side in both) else model
+            first_cells, second_cells = (
+                _cells(first, of_first, model),
+                _cells(second, of_second, model),
+            )
+            for name, partner in _pairs([(a, first_cells), (b, second_cells)], notes):
+                pair = first_cells[name], second_cells[partner]
+                label = "baseline" if all(side.is_baseline for side in pair) else model
                 if label == "baseline" and model != MODELS[0]:
                     continue
-                row, table = _compare(*both, notes)
-                about = {"a": name, "b": other, "model": label}
+                row, table = _compare(*pair, notes)
+                about = {"a": name, "b": partner, "model": label}
                 rows.append(about | row)
                 clients.append(table.assign(**about))
     columns = ["a", "b", "model", *_NUMBERS]
-    whole = pd.concat(clients, ignore_index=True)
-    return Compared(pd.DataFrame(rows, columns=columns), whole, list(dict.fromkeys(notes)))
+    client_table = pd.concat(clients, ignore_index=True)
+    return Compared(pd.DataFrame(rows, columns=columns), client_table, list(dict.fromkeys(notes)))
 
 
 def _side(text: str) -> tuple[Tables, str]:
@@ -98,23 +101,28 @@ def _pairs(
             f"{a} and {b}: have no cell in common; name one cell of each as FOLDER:CELL"
         )
     for label, names in sides:
-        if only := len(names) - len(common):
-            notes.append(f"{only} combinations exist only in {label}")
+        if unpaired := len(names) - len(common):
+            notes.append(f"{unpaired} combinations exist only in {label}")
     yield from ((name, name) for name in common)
 
 
 def _compare(
-    first: Forecaster, other: Forecaster, notes: list[str]
+    first: Forecaster, second: Forecaster, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    names = f"{first.shown} and {other.shown}"
-    trained = [side for side in (first, other) if not side.is_baseline]
-    seeds = [s for s in trained[0].seeds if s in trained[-1].seeds] if trained else first.seeds[:1]
-    a, b = (_of_seeds(side, seeds) for side in (first, other))
+    names = f"{first.shown} and {second.shown}"
+    trained_sides = [side for side in (first, second) if not side.is_baseline]
+    seeds = (
+        [s for s in trained_sides[0].seeds if s in trained_sides[-1].seeds]
+        if trained_sides
+        else first.seeds[:1]
+    )
+    a, b = (_of_seeds(side, seeds) for side in (first, second))
     clients = [client for client in a.clients if client in b.clients]
     if not clients or not seeds or a.weekly.shape[2] != b.weekly.shape[2]:
-        lacking = "client" if not clients else "seed" if not seeds else "test period"
+        missing_factor = "client" if not clients else "seed" if not seeds else "test period"
         raise ResultsError(
-            f"{names}: have no {lacking} in common; compare results of the same data and state"
+            f"{names}: have no {missing_factor} in common; compare results of the same data and "
+            "state"
         )
     if lone := len({*a.clients} ^ {*b.clients}):
         notes.append(f"{lone} clients of {names} exist on one side only")
@@ -124,9 +132,9 @@ def _compare(
     }
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    comparison = pooled([a.lead(b)], bool(trained))
+    comparison = pooled([a.lead(b)], bool(trained_sides))
     row: dict[str, Any] = {name: table[name].mean() for name in means}
-    return row | (told(comparison) if comparison.scored else {}), table
+    return row | (comparison_columns(comparison) if comparison.scored else {}), table
 
 
 def _of_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
@@ -140,9 +148,9 @@ def _data_notes(sides: Sequence[tuple[str, Tables]]) -> Iterator[str]:
         if tables.is_sample:
             yield f"{label}: sample data"
     column = "persistence_mae_test"
-    (_, first), (_, other) = sides
-    both = first.clients.merge(other.clients, on=["state", "client"])
-    if not np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6):
+    (_, first), (_, second) = sides
+    common_clients = first.clients.merge(second.clients, on=["state", "client"])
+    if not np.allclose(common_clients[f"{column}_x"], common_clients[f"{column}_y"], rtol=1e-6):
         yield (
             "the error of persistence differs between the sides (different windows or data), so "
             "their MASE are not comparable"

@@ -81,12 +81,16 @@ def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, lis
         yield words.place(study, group[0].place, [ORIGINS]), group
 
 
-def duel(
-    study: Study, group: Sequence[Variant], better: Sequence[str], than: Sequence[str], **of: Any
+def contest_of(
+    study: Study,
+    group: Sequence[Variant],
+    better: Sequence[str],
+    than: Sequence[str],
+    **options: Any,
 ) -> Contest | None:
     """The comparison of two sets of forecasters; None if the study lacks one, or their scores."""
     try:
-        (contest,) = contests(study, group, better, than, **of)
+        (contest,) = contests(study, group, better, than, **options)
     except NotInStudyError:
         return None
     return contest if contest.comparison.scored else None
@@ -96,7 +100,7 @@ def lead(study: Study, group: Sequence[Variant], state: str = "") -> Contest | N
     """The best federation against the best without one, in one state or in all; None if the study
     lacks one of them."""
     states = [state] if state else []
-    return duel(study, group, [words.FEDERATION], [words.ALONE], states=states)
+    return contest_of(study, group, [words.FEDERATION], [words.ALONE], states=states)
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
@@ -117,18 +121,18 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             comparison = Comparison({piece.state: weekly}, False, sampled=False)
             if not comparison.scored:
                 continue
-            before = float(than.forecaster.of([client]).sum(axis=2).mean())
-            enough = weekly.shape[2] >= FEWEST
-            low, high = comparison.interval if enough else (np.nan, np.nan)
+            mean_error = float(than.forecaster.of([client]).sum(axis=2).mean())
+            has_enough_weeks = weekly.shape[2] >= FEWEST
+            low, high = comparison.interval if has_enough_weeks else (np.nan, np.nan)
             yield {
                 "state": piece.state,
                 "client": client,
-                "mase_alone": before,
-                "mase_federated": before - comparison.effect,
+                "mase_alone": mean_error,
+                "mase_federated": mean_error - comparison.effect,
                 "gain": comparison.effect,
                 "low": low,
                 "high": high,
-                "percent": 100 * comparison.effect / before if before else np.nan,
+                "percent": 100 * comparison.effect / mean_error if mean_error else np.nan,
                 "kwh_a_month": comparison.effect * float(energy[client]),
             }
 
@@ -136,19 +140,19 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
 def _of_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
-    alone = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
-    rivals = {BEST_ALONE: [words.ALONE], "local training": alone}
+    local_schemes = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
+    rivals = {BEST_ALONE: [words.ALONE], "local training": local_schemes}
     rivals["the best on the raw data of all"] = [words.RAW]
-    asked = [(kind, "") for kind, than in rivals.items() if than]
+    questions = [(kind, "") for kind, than in rivals.items() if than]
     if len(study.data.states) > 1:
-        asked[1:1] = [(BEST_ALONE, state) for state in study.data.states]
-    for kind, state in asked:
+        questions[1:1] = [(BEST_ALONE, state) for state in study.data.states]
+    for kind, state in questions:
         states = [state] if state else []
-        if contest := duel(study, group, [words.FEDERATION], rivals[kind], states=states):
-            where = f", in {state}" * bool(state)
+        if contest := contest_of(study, group, [words.FEDERATION], rivals[kind], states=states):
+            place = f", in {state}" * bool(state)
             yield {
                 "state": state,
-                "text": study.worded(f"The best federation against {kind}{where}"),
+                "text": study.worded(f"The best federation against {kind}{place}"),
                 "better": words.FEDERATION,
                 "than": ", ".join(rivals[kind]),
                 **contest.row,
@@ -164,7 +168,7 @@ def _of_new(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
         if forecaster.is_naive and forecaster.reach <= WEEK
     ]
     for scheme in study.for_new if naive else ():
-        if contest := duel(study, group, [scheme], naive):
+        if contest := contest_of(study, group, [scheme], naive):
             text = (
                 f"{words.scheme(study, scheme)}: the others' model against the best naive forecast"
             )
@@ -176,16 +180,18 @@ def _of_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, An
     """What each value of an axis changes against the first one, all else being equal: for the best
     of each sharing scheme, method and model. Values with other test sets are left out."""
     for axis in (axis for axis in study.axes if axis.key != ORIGINS):
-        first, *others = axis.choices
+        first, *other_labels = axis.choices
         for group in grouped(variants, [axis.column, ORIGINS]):
             place = words.place(study, group[0].place, [ORIGINS, axis.key])
             kinds = dict.fromkeys(kind for variant in group for kind in variant.tables.kinds())
-            for value, (sharing, method) in ((v, kind) for v in others for kind in kinds):
+            for value, (sharing, method) in ((v, kind) for v in other_labels for kind in kinds):
                 for model in group[0].models(sharing, method):
                     name = f"{sharing}-{method}" + "-global" * (model == "global")
-                    sides = [[f"{axis.short}={at}/{name}"] for at in (value, first)]
-                    if contest := duel(study, group, *sides):
-                        labels = [words.value(axis, at, study.participant) for at in (value, first)]
+                    sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]
+                    if contest := contest_of(study, group, *sides):
+                        labels = [
+                            words.value(axis, label, study.participant) for label in (value, first)
+                        ]
                         yield {
                             "about": "axis",
                             "place": place,

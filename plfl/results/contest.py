@@ -22,7 +22,7 @@ import pandas as pd
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Forecaster, WeeklyScores, pooled, scores, those
+from plfl.results.scores import AXES, Forecaster, WeeklyScores, pooled, scores, select
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables
 from plfl.study import Study
@@ -66,7 +66,9 @@ class Variant:
         if score != "spread":
             return self.scores
         return {
-            model: {state: [f.spread for f in here] for state, here in of_states.items()}
+            model: {
+                state: [f.spread for f in forecasters] for state, forecasters in of_states.items()
+            }
             for model, of_states in self.scores.items()
         }
 
@@ -99,8 +101,8 @@ def grouped(variants: Iterable[V], free: Collection[str]) -> list[list[V]]:
     """The variants that differ only on the axes `free`, given by their columns."""
     groups: dict[tuple[str, ...], list[V]] = {}
     for variant in variants:
-        rest = tuple(value for column, value in variant.place.items() if column not in free)
-        groups.setdefault(rest, []).append(variant)
+        other_labels = tuple(value for column, value in variant.place.items() if column not in free)
+        groups.setdefault(other_labels, []).append(variant)
     return list(groups.values())
 
 
@@ -121,10 +123,10 @@ class Contender(NamedTuple):
         study = self.variant.tables.study
         if sharing == BASELINE:
             return words.baseline(method)
-        alone = study.combinations.trains_alone(sharing, method)
+        trains_alone = study.combinations.trains_alone(sharing, method)
         axes = {"method": method, "client_opt": client, "server_opt": server}
         parts = {k: v if len(getattr(study.grid, k)) > 1 else "*" for k, v in axes.items()}
-        parts |= {"method": "*", "server_opt": "*"} if alone else {}
+        parts |= {"method": "*", "server_opt": "*"} if trains_alone else {}
         if parts["server_opt"] != "*":
             parts["method"] = method
         name = "-".join([sharing, *parts.values()])
@@ -181,10 +183,10 @@ class Contest:
     @cached_property
     def comparison(self) -> Comparison:
         """The difference with its interval."""
-        every = [candidate for both in self.pairs for candidate in both]
-        trained = any(not candidate.forecaster.is_baseline for candidate in every)
-        shared = any(candidate.variant.shares_tests for candidate in every)
-        return pooled(self.pieces, trained, shared)
+        contenders = [candidate for pair in self.pairs for candidate in pair]
+        is_trained = any(not candidate.forecaster.is_baseline for candidate in contenders)
+        shared = any(candidate.variant.shares_tests for candidate in contenders)
+        return pooled(self.pieces, is_trained, shared)
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""
@@ -193,22 +195,30 @@ class Contest:
 
     def mean(self, number: int, score: str) -> float:
         """A score of a side, mean over clients and seeds (see `Contender.mean`)."""
-        chosen = [pair[number] for pair in self.pairs]
-        clients = [len(candidate.forecaster.clients) for candidate in chosen]
-        return float(np.average([candidate.mean(score) for candidate in chosen], weights=clients))
+        contenders = [pair[number] for pair in self.pairs]
+        clients = [len(candidate.forecaster.clients) for candidate in contenders]
+        return float(
+            np.average([candidate.mean(score) for candidate in contenders], weights=clients)
+        )
 
-    def label(self, number: int, most: int = 2) -> str:
+    def label(self, number: int, limit: int = 2) -> str:
         """The forecasters that represent a side, the most frequent first."""
         counts = Counter(pair[number].label for pair in self.pairs)
-        labels = [label for label, _ in counts.most_common(most)]
-        more = len(counts) - len(labels)
-        return words.listed([*labels, *([f"{more} more"] if more else [])], "or") if labels else ""
+        labels = [label for label, _ in counts.most_common(limit)]
+        remaining_count = len(counts) - len(labels)
+        return (
+            words.join_words(
+                [*labels, *([f"{remaining_count} more"] if remaining_count else [])], "or"
+            )
+            if labels
+            else ""
+        )
 
     def bytes(self, number: int) -> float:
         """Bytes that cross for a client of a side in a training, in both directions."""
-        chosen = [pair[number] for pair in self.pairs]
-        clients = sum(len(candidate.forecaster.clients) for candidate in chosen)
-        return sum(candidate.bytes for candidate in chosen) / clients if clients else np.nan
+        contenders = [pair[number] for pair in self.pairs]
+        clients = sum(len(candidate.forecaster.clients) for candidate in contenders)
+        return sum(candidate.bytes for candidate in contenders) / clients if clients else np.nan
 
     @property
     def row(self) -> dict[str, Any]:
@@ -216,10 +226,14 @@ class Contest:
         about = {"chosen": self.label(0), "chosen_than": self.label(1)}
         if not self.comparison.scored:
             return about
-        return about | {"error": self.error(0), "error_than": self.error(1)} | told(self.comparison)
+        return (
+            about
+            | {"error": self.error(0), "error_than": self.error(1)}
+            | comparison_columns(self.comparison)
+        )
 
 
-def told(comparison: Comparison) -> dict[str, Any]:
+def comparison_columns(comparison: Comparison) -> dict[str, Any]:
     """The difference of a comparison with its interval, and the data that it is based on."""
     low, high = comparison.interval
     lowest, highest = comparison.without_one_state or (np.nan, np.nan)
@@ -260,11 +274,11 @@ def contests(
                 continue
             _comparable([*first, *second])
             for key, *sides in _split(each, first, second):
-                here = (
+                place_key = (
                     state if "state" in each else "",
                     group[0].label if "variant" in each else "",
                 )
-                by_place.setdefault((*here, *key), []).append((sides[0], sides[1]))
+                by_place.setdefault((*place_key, *key), []).append((sides[0], sides[1]))
     if not by_place:
         raise NotInStudyError(f"the study does not have {missing}" if missing else "no variant")
     return [_contest(sides, margin) for sides in by_place.values()]
@@ -272,14 +286,14 @@ def contests(
 
 def _contest(sides: Sequence[tuple[list[Contender], list[Contender]]], margin: float) -> Contest:
     pairs: list[tuple[Contender, Contender]] = []
-    lost: tuple[list[str], list[str]] = ([], [])
-    for both in sides:
-        chosen = [best(side) for side in both]
-        for side, best_of_side, to in zip(both, chosen, lost, strict=True):
-            to += [] if best_of_side else [of.forecaster.name for of in side]
-        if chosen[0] and chosen[1]:
-            pairs.append((chosen[0], chosen[1]))
-    return Contest(pairs, lost, margin)
+    lost_names: tuple[list[str], list[str]] = ([], [])
+    for pair in sides:
+        best_contenders = [best(side) for side in pair]
+        for side, best_of_side, to in zip(pair, best_contenders, lost_names, strict=True):
+            to += [] if best_of_side else [contender.forecaster.name for contender in side]
+        if best_contenders[0] and best_contenders[1]:
+            pairs.append((best_contenders[0], best_contenders[1]))
+    return Contest(pairs, lost_names, margin)
 
 
 def best(among: Sequence[Contender]) -> Contender | None:
@@ -297,16 +311,20 @@ def candidates(
     candidates = []
     for full in names:
         place, name = parsed(full, study.axes)
-        here = [v for v in group if all(v.place[columns[k]] == at for k, at in place.items())]
-        if not here:
+        matching_variants = [
+            v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
+        ]
+        if not matching_variants:
             raise NotInStudyError(f"`where` leaves no variant of {full}")
         candidates += [
-            Contender(v, forecaster) for v in here for forecaster in _named(v, name, state, score)
+            Contender(v, forecaster)
+            for v in matching_variants
+            for forecaster in _find_forecasters(v, name, state, score)
         ]
     return candidates
 
 
-def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
+def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
     study, of_state = variant.tables.study, variant.scored(score)
     grid = study.combinations
@@ -315,20 +333,20 @@ def _named(variant: Variant, name: str, state: str, score: str) -> Iterator[Fore
             for forecaster in scores[state]:
                 sharing, method = forecaster.axes[:2]
                 if forecaster.is_baseline:
-                    listed = model == "local" and method not in variant.tables.have_seen_the_data
-                    same = listed and words.kind(study, f"{BASELINE}-{method}") == name
+                    is_listed = model == "local" and method not in variant.tables.have_seen_the_data
+                    is_meant = is_listed and words.kind(study, f"{BASELINE}-{method}") == name
                 else:
                     repeated = model == "global" and grid.trains_alone(sharing, method)
-                    same = words.kind(study, sharing) == name and not repeated
-                if same and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
+                    is_meant = words.kind(study, sharing) == name and not repeated
+                if is_meant and (forecaster.is_baseline or not grid.repeats(*forecaster.axes)):
                     yield replace(forecaster, model=model)
         return
     short = name.removesuffix("-global")
     model = "local" if short == name else "global"
-    sharing, *rest = short.split("-")
-    parts = zip(AXES, [sharing, *rest], strict=False)
+    sharing, *algorithms = short.split("-")
+    parts = zip(AXES, [sharing, *algorithms], strict=False)
     equal = {axis: value for axis, value in parts if value != "*"}
-    for forecaster in those(of_state[model][state], **equal):
+    for forecaster in select(of_state[model][state], **equal):
         if forecaster.is_baseline == (sharing == BASELINE) and (
             forecaster.is_baseline or not grid.repeats(*forecaster.axes)
         ):
@@ -357,8 +375,10 @@ def _split(
             )
         return groups
 
-    ours, theirs = by_key(first), by_key(second)
-    common = [{k[i] for k in ours} & {k[i] for k in theirs} for i in range(len(axes))]
-    for (a, some), (b, others) in itertools.product(ours.items(), theirs.items()):
-        if all(not both or x == y for both, x, y in zip(common, a, b, strict=True)):
-            yield (*a, *b), some, others
+    first_side, second_side = by_key(first), by_key(second)
+    common = [{k[i] for k in first_side} & {k[i] for k in second_side} for i in range(len(axes))]
+    for (a, first_contenders), (b, second_contenders) in itertools.product(
+        first_side.items(), second_side.items()
+    ):
+        if all(not values or x == y for values, x, y in zip(common, a, b, strict=True)):
+            yield (*a, *b), first_contenders, second_contenders

@@ -25,10 +25,10 @@ from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.checksums import write_sums
-from plfl.results.comparisons import FILE, ORIGINS, duel, lead, places, read, table
+from plfl.results.comparisons import FILE, ORIGINS, contest_of, lead, places, read, table
 from plfl.results.contest import Contender, Variant
 from plfl.results.records import CELL, REMEDY, join_tables, read_about, write_about
-from plfl.results.scores import AXES, Forecaster, best, those
+from plfl.results.scores import AXES, Forecaster, best, select
 from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.study import Study
@@ -97,18 +97,20 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
             crosses = words.CROSSES.get(words.kind(study, sharing), "models")
             row |= {"model": model, "crosses": crosses}
-            forecaster = best(those(variant.scores[model][state], sharing=sharing, method=method))
+            forecaster = best(select(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
                 yield row | {"forecaster": words.forecaster(study, f"{sharing}-{method}")}
                 continue
             means = variant.summarised(model, forecaster.name)
-            here = {"state": state, "model": model} | dict(zip(AXES, forecaster.axes, strict=True))
+            labels = {"state": state, "model": model} | dict(
+                zip(AXES, forecaster.axes, strict=True)
+            )
             covered = _covered(tables)
-            by_client = tables.records(["client", *covered], **last, **here) if covered else None
+            by_client = tables.records(["client", *covered], **last, **labels) if covered else None
             row |= {"forecaster": Contender(variant, replace(forecaster, model=model)).label}
             row |= {"bytes": (means["bytes_down"] + means["bytes_up"]).mean()}
             row |= {"hyperparameters": means["hyperparameters"].iloc[0]}
-            yield row | _scored(forecaster) | _further(means, by_client)
+            yield row | _score_columns(forecaster) | _other_scores(means, by_client)
 
 
 def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
@@ -117,11 +119,11 @@ def _of_baselines(variant: Variant) -> Iterator[dict[str, Any]]:
         state, name = about["state"], about["baseline"]
         rows = table[(table["state"] == state) & (table["baseline"] == name)]
         rows = rows[rows["split"] == "test"]
-        (forecaster,) = those(variant.scores["local"][state], sharing=BASELINE, method=name)
+        (forecaster,) = select(variant.scores["local"][state], sharing=BASELINE, method=name)
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         row |= {"forecaster": words.baseline_label(name), "crosses": about["crosses"]}
-        row |= {"bytes": about["bytes"]} | _scored(forecaster)
-        yield row | _further(rows, rows[["client", *_covered(tables)]])
+        row |= {"bytes": about["bytes"]} | _score_columns(forecaster)
+        yield row | _other_scores(rows, rows[["client", *_covered(tables)]])
 
 
 def _covered(tables: Tables) -> list[str]:
@@ -129,32 +131,32 @@ def _covered(tables: Tables) -> list[str]:
     return [name for name in tables.record_columns if re.fullmatch(r"coverage_[\d.]+", name)]
 
 
-def _further(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, float]:
+def _other_scores(means: pd.DataFrame, by_client: pd.DataFrame | None) -> dict[str, float]:
     """WAPE and the scores of intervals, if there are any; NaN if one is missing. `by_client`: the
     coverage for each client and seed, if there are intervals."""
-    kept = {str(column).removesuffix("_mean"): column for column in means}
+    column_of_score = {str(column).removesuffix("_mean"): column for column in means}
     means_of = {
         name: float(means[column].mean(skipna=False))
-        for name, column in kept.items()
+        for name, column in column_of_score.items()
         if name == "wape" or INTERVALS.fullmatch(name)
     }
     if by_client is None:
         return means_of
-    least = by_client.groupby("client").mean().min(skipna=False)
-    return means_of | {f"{column}_least": float(value) for column, value in least.items()}
+    least_scores = by_client.groupby("client").mean().min(skipna=False)
+    return means_of | {f"{column}_least": float(value) for column, value in least_scores.items()}
 
 
-def _scored(forecaster: Forecaster) -> dict[str, Any]:
-    trained = not forecaster.is_baseline
-    comparison = Comparison({forecaster.state: forecaster.weekly}, trained)
+def _score_columns(forecaster: Forecaster) -> dict[str, Any]:
+    is_trained = not forecaster.is_baseline
+    comparison = Comparison({forecaster.state: forecaster.weekly}, is_trained)
     row = {"cell": forecaster.shown, "validation_mase": forecaster.validation}
     if not comparison.scored:
         return row
     by_seed = comparison.scored[forecaster.state].mean(axis=0)
     low, high = comparison.interval
     row |= {"mase": by_seed.mean(), "low": low, "high": high}
-    row |= {"std": by_seed.std(ddof=1) if trained and len(by_seed) > 1 else np.nan}
-    row |= {"seeds": len(forecaster.seeds)} if trained else {}
+    row |= {"std": by_seed.std(ddof=1) if is_trained and len(by_seed) > 1 else np.nan}
+    row |= {"seeds": len(forecaster.seeds)} if is_trained else {}
     return row | {"clients": len(comparison.scored[forecaster.state])}
 
 
@@ -174,17 +176,17 @@ def _of_place(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
     sides = {"alone": [words.ALONE], "federated": [words.FEDERATION], "raw": [words.RAW]}
     sides = {"best": [words.ALONE, words.FEDERATION]} | sides
-    contests_of = {kind: duel(study, group, names, names) for kind, names in sides.items()}
+    contests_of = {kind: contest_of(study, group, names, names) for kind, names in sides.items()}
     row: dict[str, Any] = {}
     for name, contest in contests_of.items():
         row[name] = contest.label(0) if contest else ""
         row[f"mase_{name}"] = contest.error(0) if contest else np.nan
         row[f"bytes_{name}"] = contest.bytes(0) if contest else np.nan
-    price = duel(study, group, sides["raw"], sides["best"])
+    price = contest_of(study, group, sides["raw"], sides["best"])
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
     for name, difference in (("lead", lead(study, group)), ("price", price)):
-        of = difference.row if difference else {}
-        row |= {f"{name}{end}": of.get(column, np.nan) for end, column in columns.items()}
+        values = difference.row if difference else {}
+        row |= {f"{name}{end}": values.get(column, np.nan) for end, column in columns.items()}
     if best := contests_of["best"]:
         row |= {name: best.row[name] for name in ("clients", "states", "origins", "weeks")}
     return row

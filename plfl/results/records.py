@@ -70,7 +70,7 @@ DAMAGE = (
     pa.ArrowException,
 )
 """Exceptions that reading a damaged table can raise."""
-TRAINED = "trained"
+TRAINED_FOLDER = "trained"
 """Folder of the finished cells, in a results folder."""
 REMEDY = "delete it and run the study again"
 """The remedy for a damaged file of the results: delete it. Otherwise it is not made again, because
@@ -155,7 +155,7 @@ def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
     """Read a table that `write_table` wrote, and verify its checksum, if it has one or has to be
     `sealed`; ResultsError if it is missing or damaged."""
     try:
-        checksums.verify(path, needed=sealed)
+        checksums.verify(path, is_required=sealed)
         return pd.read_parquet(path, page_checksum_verification=True)
     except DAMAGE as error:
         raise unreadable(path, error) from None
@@ -163,25 +163,25 @@ def read_table(path: Path, *, sealed: bool = False) -> pd.DataFrame:
 
 def join_tables(
     paths: Sequence[Path],
-    out: Path,
+    target: Path,
     show: Callable[[pd.DataFrame], object] = lambda table: None,
     marks: Sequence[Mapping[str, str]] = (),
 ) -> None:
-    """Concatenate the tables at `paths` into the table `out`, in groups of whole tables, of which
-    only one is in memory at a time; `show` is called with each group. Columns that a table lacks
-    are null in its rows. The `marks` of each table, if any, become its first columns. ResultsError
-    if a table has changed since it was written."""
+    """Concatenate the tables at `paths` into the table `target`, in groups of whole tables, of
+    which only one is in memory at a time; `show` is called with each group. Columns that a table
+    lacks are null in its rows. The `marks` of each table, if any, become its first columns.
+    ResultsError if a table has changed since it was written."""
     schemas = [schema(path).remove_metadata() for path in paths]
     columns = [pa.field(name, pa.string()) for name in (marks[0] if marks else ())]
     fields = [*columns, *pa.unify_schemas(schemas, promote_options="permissive")]
-    joined = pa.schema(fields, {checksums.KEY: checksums.BLANK})
-    with atomic(out) as temporary:
-        with pq.ParquetWriter(temporary, joined, **_OPTIONS) as writer:
+    joined_schema = pa.schema(fields, {checksums.KEY: checksums.BLANK})
+    with atomic(target) as temporary:
+        with pq.ParquetWriter(temporary, joined_schema, **_OPTIONS) as writer:
             for group in _groups(paths, marks or [{}] * len(paths)):
                 show(group)
-                whole = group.reindex(columns=joined.names)
+                complete_group = group.reindex(columns=joined_schema.names)
                 writer.write_table(
-                    pa.Table.from_pandas(whole, joined, preserve_index=False),
+                    pa.Table.from_pandas(complete_group, joined_schema, preserve_index=False),
                     row_group_size=max(1, len(group)),
                 )
         checksums.seal(temporary)

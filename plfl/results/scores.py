@@ -36,16 +36,16 @@ class WeeklyScores:
         """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
-    def lead(self, other: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
+    def lead(self, rival: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
         """(1 + margin) times the scores of another piece minus these, for common clients: positive
         where these are lower."""
-        common = tuple(client for client in self.clients if client in other.clients)
-        left = (1 + margin) * other.of(common) - self.of(common)
-        return WeeklyScores(self.state, self.origin, common, left)
+        common = tuple(client for client in self.clients if client in rival.clients)
+        lead = (1 + margin) * rival.of(common) - self.of(common)
+        return WeeklyScores(self.state, self.origin, common, lead)
 
 
 def pooled(
-    pieces: Sequence[WeeklyScores], trained: bool = True, shared: bool = False
+    pieces: Sequence[WeeklyScores], is_trained: bool = True, shared: bool = False
 ) -> Comparison:
     """The comparison over states and origins: in each state, of the clients that all pieces have,
     the mean over the variants of each origin, and one origin after the other. `shared`: all clients
@@ -53,20 +53,24 @@ def pooled(
     differences: dict[str, Array] = {}
     weeks_of: dict[str, tuple[int, ...]] = {}
     for state in dict.fromkeys(piece.state for piece in pieces):
-        here = [piece for piece in pieces if piece.state == state]
-        clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
+        pieces_of_state = [piece for piece in pieces if piece.state == state]
+        clients = [
+            c
+            for c in pieces_of_state[0].clients
+            if all(c in piece.clients for piece in pieces_of_state)
+        ]
         tables: list[Array] = []
-        for origin in dict.fromkeys(piece.origin for piece in here):
-            of_origin = [piece.of(clients) for piece in here if piece.origin == origin]
+        for origin in dict.fromkeys(piece.origin for piece in pieces_of_state):
+            of_origin = [piece.of(clients) for piece in pieces_of_state if piece.origin == origin]
             weeks = range(min(table.shape[2] for table in of_origin))  # the last has any surplus
-            whole = [np.add.reduceat(table, weeks, axis=2) for table in of_origin]
-            tables.append(np.mean(whole, axis=0))
+            weekly_tables = [np.add.reduceat(table, weeks, axis=2) for table in of_origin]
+            tables.append(np.mean(weekly_tables, axis=0))
         # Sums over weeks are means over the origins.
         weekly = np.concatenate(tables, axis=2) / len(tables)
         differences[state] = weekly.sum(axis=-1) if shared else weekly
         weeks_of[state] = tuple(table.shape[2] for table in tables)
     origins = {} if shared else weeks_of
-    return Comparison(differences, trained, origins, sampled=not shared)
+    return Comparison(differences, is_trained, origins, sampled=not shared)
 
 
 @dataclass(frozen=True)
@@ -110,21 +114,21 @@ class Forecaster(WeeklyScores):
     def spread(self) -> Forecaster:
         """The distance of each client's MASE from the median over clients in place of the MASE, as
         in the test of Brown and Forsythe."""
-        scored = np.isfinite(self.mase).all(axis=1)
-        if not scored.any():
+        is_scored = np.isfinite(self.mase).all(axis=1)
+        if not is_scored.any():
             return self
-        median = np.median(self.mase[scored], axis=0)
+        median = np.median(self.mase[is_scored], axis=0)
         side = np.sign(self.mase - median)[..., None]
         return replace(self, weekly=side * (self.weekly - median[:, None] / self.weekly.shape[-1]))
 
-    def is_comparable(self, other: Forecaster) -> bool:
+    def is_comparable(self, rival: Forecaster) -> bool:
         """Whether both MASE mean the same: common clients have the same error of persistence."""
-        common = [client for client in self.clients if client in other.clients]
-        here, there = (
+        common = [client for client in self.clients if client in rival.clients]
+        own_axes, rival_axes = (
             [forecaster.persistence[forecaster.clients.index(client)] for client in common]
-            for forecaster in (self, other)
+            for forecaster in (self, rival)
         )
-        return len(common) > 0 and np.allclose(here, there, rtol=1e-6, equal_nan=True)
+        return len(common) > 0 and np.allclose(own_axes, rival_axes, rtol=1e-6, equal_nan=True)
 
 
 def forecasters(
@@ -140,7 +144,7 @@ def forecasters(
     ]
 
 
-def those(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
+def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
     """The forecasters that have these values on `AXES`: `sharing="P2"`."""
     return [
         forecaster
@@ -170,8 +174,8 @@ def scores(
     persistence = tables.clients.set_index(["state", "client"])["persistence_mae_test"]
     by_state = {}
     for state in tables.study.data.states:
-        here = of_model[of_model["state"] == state]
-        days, clients = here["day"].unique(), here["client"].unique().tolist()
+        state_rows = of_model[of_model["state"] == state]
+        days, clients = state_rows["day"].unique(), state_rows["client"].unique().tolist()
         common: dict[str, Any] = {
             "state": state,
             "origin": str(cut or ""),
@@ -179,7 +183,7 @@ def scores(
             "seeds": tuple(summary.loc[summary["state"] == state, "seed"].unique().tolist()),
             "persistence": persistence[state].reindex(clients).to_numpy(float),
         }
-        by_state[state] = _of_cells(here, days, summary[summary["state"] == state], common)
+        by_state[state] = _of_cells(state_rows, days, summary[summary["state"] == state], common)
         if baselines and not tables.baseline_scores.empty:
             by_state[state] += _of_baselines(days, tables, score, common)
     return by_state
@@ -189,16 +193,18 @@ def _of_baselines(
     days: NDArray[Any], tables: Tables, score: str, common: dict[str, Any]
 ) -> list[Forecaster]:
     means, state = tables.baseline_scores, common["state"]
-    here = means[means.index.get_level_values("state") == state].droplevel("state")
+    state_means = means[means.index.get_level_values("state") == state].droplevel("state")
     errors = tables.errors_of(BASELINE, score)
     wide = weekly(errors[errors["state"] == state], days, ["method", "client"])
-    names = here.index[here["mae_mean"].notna()]
-    rows = pd.MultiIndex.from_product([here.index, common["clients"]])
+    names = state_means.index[state_means["mae_mean"].notna()]
+    rows = pd.MultiIndex.from_product([state_means.index, common["clients"]])
     shares = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
-    shape = len(here), 1, len(common["clients"]), shares.shape[1]
+    shape = len(state_means), 1, len(common["clients"]), shares.shape[1]
     by_seed = shares.to_numpy(float).reshape(shape).repeat(len(common["seeds"]), axis=1)
-    combinations = [(BASELINE, str(name), "none", "none") for name in here.index]
-    return forecasters(combinations, by_seed, here["validation_mase"].to_numpy(float), **common)
+    combinations = [(BASELINE, str(name), "none", "none") for name in state_means.index]
+    return forecasters(
+        combinations, by_seed, state_means["validation_mase"].to_numpy(float), **common
+    )
 
 
 def _of_cells(

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from plfl.results.words import listed
+from plfl.results.words import join_words
 from plfl.study import Study
 
 Array = NDArray[np.float64]
@@ -43,13 +43,13 @@ ALPHA = 0.05
 """Significance level of every test; the level of intervals is 1 - ALPHA."""
 POWER = 0.8
 """Probability that the recommended number decides a claim."""
-MANY = 30
+MANY_CLIENTS = 30
 """Number of clients from which on differences of moderate size are decided."""
-MOST = {"seeds": 50, "clients": 1000, "weeks": 104}
+LARGEST_NUMBERS = {"seeds": 50, "clients": 1000, "weeks": 104}
 """Upper limits of the recommended numbers."""
 FEWEST = {"seeds": 3, "clients": 6, "weeks": 4}
 """Recommended numbers if a factor has too few levels to show any variation."""
-_HOW = {
+_REMEDIES = {
     "seeds": "seeds (grid.seeds)",
     "clients": "clients in every state (data.clients)",
     "weeks": "weeks of test (windows.split or data.origins)",
@@ -124,8 +124,8 @@ class Comparison:
         means = self.clients()
         if len(means) < 2:
             return None
-        left = [np.concatenate(means[:i] + means[i + 1 :]).mean() for i in range(len(means))]
-        return float(min(left)), float(max(left))
+        means_left = [np.concatenate(means[:i] + means[i + 1 :]).mean() for i in range(len(means))]
+        return float(min(means_left)), float(max(means_left))
 
     @property
     def identical(self) -> bool:
@@ -189,10 +189,10 @@ class Comparison:
         """Two-sided p value of the effect; 1 if a factor is `lacking`."""
         if self.lacking or self.effect == 0:
             return 1.0
-        least = (1e-12 * self.effect) ** 2  # smaller variances are round-off
+        smallest_variance = (1e-12 * self.effect) ** 2  # smaller variances are round-off
         return max(
             float(2 * special.stdtr(part.freedom, -abs(self.effect) / part.variance**0.5))
-            if part.variance > least
+            if part.variance > smallest_variance
             else 0.0
             for part in sources(self.parts)
         )
@@ -200,8 +200,13 @@ class Comparison:
 
 def sources(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
     """The variances that an effect is tested against: of all factors together, and of each."""
-    known = [part for part in parts.values() if part.freedom]
-    return [VariancePart.of(0, [p.variance for p in known], [p.freedom for p in known]), *known]
+    parts_with_freedom = [part for part in parts.values() if part.freedom]
+    return [
+        VariancePart.of(
+            0, [p.variance for p in parts_with_freedom], [p.freedom for p in parts_with_freedom]
+        ),
+        *parts_with_freedom,
+    ]
 
 
 def _squared_error(values: Array) -> float:
@@ -222,7 +227,7 @@ def holm(p: Sequence[float]) -> Array:
 # -- what would decide a comparison ----------------------------------------------------------------
 
 
-def _at(parts: Parts, factor: str, levels: int) -> Parts:
+def _parts_at(parts: Parts, factor: str, levels: int) -> Parts:
     """The expected parts if a factor had another number of levels."""
     part = parts[factor]
     # Each state loses one degree of freedom.
@@ -233,15 +238,18 @@ def _at(parts: Parts, factor: str, levels: int) -> Parts:
 def _decides(parts: Parts, effect: float, level: float) -> bool:
     """Whether an effect would be significant at a level with probability `POWER`."""
     tested = sources(parts)
-    least = max(-special.stdtrit(p.freedom, level / 2) * math.sqrt(p.variance) for p in tested)
-    whole = tested[0]
-    scatter = special.stdtrit(whole.freedom, POWER) * math.sqrt(whole.variance)
-    return bool(abs(effect) >= least + scatter)
+    smallest_effect = max(
+        -special.stdtrit(p.freedom, level / 2) * math.sqrt(p.variance) for p in tested
+    )
+    whole_variance = tested[0]
+    scatter = special.stdtrit(whole_variance.freedom, POWER) * math.sqrt(whole_variance.variance)
+    return bool(abs(effect) >= smallest_effect + scatter)
 
 
-def too_few(lacking: list[str]) -> str:
-    """A sentence: what a study needs because its factors `lacking` have too few levels."""
-    return f"Run at least {' and '.join(f'{FEWEST[factor]} {_HOW[factor]}' for factor in lacking)}."
+def too_few(missing_factors: list[str]) -> str:
+    """A sentence: what a study needs because its factors `missing_factors` have too few levels."""
+    remedies = (f"{FEWEST[factor]} {_REMEDIES[factor]}" for factor in missing_factors)
+    return f"Run at least {' and '.join(remedies)}."
 
 
 def undecidable(study: Study) -> str:
@@ -250,11 +258,11 @@ def undecidable(study: Study) -> str:
     numbers = {"seeds": len(study.grid.seeds)}
     if study.task.forecasts:  # the clients of classifiers share their test set
         numbers["clients"] = min(map(study.data.clients_of, study.data.states))
-    if lacking := [factor for factor, n in numbers.items() if n < 2]:
-        ones = " and ".join(f"one {factor[:-1]}" for factor in lacking)
-        return f"no comparison is decided with {ones}. {too_few(lacking)}"
+    if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
+        single_factors = " and ".join(f"one {factor[:-1]}" for factor in missing_factors)
+        return f"no comparison is decided with {single_factors}. {too_few(missing_factors)}"
     clients, participant = sum(map(study.data.clients_of, study.data.states)), study.participant
-    if clients >= MANY or not study.task.forecasts:
+    if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""
     return (
         f"with {clients} {participant}s only large differences are decided; "
@@ -269,20 +277,20 @@ def advice(comparison: Comparison, level: float, sufficient: int = 1) -> str:
     parts, effect, level = comparison.parts, comparison.effect, level / sufficient
     if comparison.lacking:
         return too_few(comparison.lacking)
-    needed = {}
-    for factor in (name for name in MOST if name in parts):
-        for number in range(parts[factor].levels + 1, MOST[factor] + 1):
-            if _decides(_at(parts, factor, number), effect, level):
-                needed[factor] = number
+    needed_levels = {}
+    for factor in (name for name in LARGEST_NUMBERS if name in parts):
+        for number in range(parts[factor].levels + 1, LARGEST_NUMBERS[factor] + 1):
+            if _decides(_parts_at(parts, factor, number), effect, level):
+                needed_levels[factor] = number
                 break
-    if not needed:
+    if not needed_levels:
         return (
-            f"More {listed(parts, 'or')} alone would not decide it: the difference is too small, "
-            "or several vary too much."
+            f"More {join_words(parts, 'or')} alone would not decide it: the difference is too "
+            "small, or several vary too much."
         )
-    factor = min(needed, key=lambda name: needed[name] / parts[name].levels)
+    factor = min(needed_levels, key=lambda name: needed_levels[name] / parts[name].levels)
     return (
-        f"With about {needed[factor]} {factor}{' of test' * (factor == 'weeks')} "
+        f"With about {needed_levels[factor]} {factor}{' of test' * (factor == 'weeks')} "
         f"({parts[factor].levels} now) it would be decided, if the difference stays as it is; "
         "fewer do not suffice."
     )

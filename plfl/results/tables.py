@@ -226,19 +226,19 @@ class Tables:
             validation = table["split"] == "validation"
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
             of_validation = _means_of_baselines(table[validation])["mase"]
-            sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
+            bytes_sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
             crosses = [
                 baselines.find(name).crosses for name in means.index.get_level_values("baseline")
             ]
-            return means.assign(validation_mase=of_validation, bytes=sent, crosses=crosses)
+            return means.assign(validation_mase=of_validation, bytes=bytes_sent, crosses=crosses)
 
     def best_baseline(self, state: str) -> str | None:
         """Name of the baseline of lowest validation MASE in a state, among those that a federation
         has to beat (`plfl.baselines.rivals`); None if none has a score."""
         scores = self.baseline_scores["validation_mase"]
         names = scores.index.get_level_values("baseline")
-        here = (scores.index.get_level_values("state") == state) & np.isfinite(scores)
-        scores = scores[here & names.isin(baselines.rivals(self.study.baselines.further))]
+        is_usable = (scores.index.get_level_values("state") == state) & np.isfinite(scores)
+        scores = scores[is_usable & names.isin(baselines.rivals(self.study.baselines.further))]
         return None if scores.empty else str(scores.idxmin()[1])
 
     @property
@@ -259,10 +259,10 @@ class Tables:
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
         filters = [(column, "==", value) for column, value in equal.items()] or None
         path = self._file(name)
-        if lacking := [c for c in [*columns, *equal] if c not in self._columns(name)]:
+        if missing_columns := [c for c in [*columns, *equal] if c not in self._columns(name)]:
             raise ResultsError(
-                f"{path}: has no column {', '.join(lacking)}; it may be from another version of "
-                f"plfl; {REMEDY}"
+                f"{path}: has no column {', '.join(missing_columns)}; it may be from another "
+                f"version of plfl; {REMEDY}"
             )
         with _readable(path):
             return pd.read_parquet(
@@ -291,17 +291,17 @@ class Tables:
         training and the first one stands for all.
         """
         axes, directions = ["sharing", "method"], ["bytes_down", "bytes_up"]
-        sent = self.records([*axes, *directions], split="train", model="local")
+        byte_counts = self.records([*axes, *directions], split="train", model="local")
         with _readable(self._file("records.parquet")):
-            means = sent.groupby(axes)[directions].mean()
+            means = byte_counts.groupby(axes)[directions].mean()
             return means.loc[self.kinds()]
 
     def kinds(self) -> list[tuple[str, str]]:
         """Pairs of sharing scheme and method; one pair where clients train alone."""
         pairs = dict.fromkeys((cell.sharing, cell.method) for cell in self.study.cells)
-        alone = [pair for pair in pairs if self.study.combinations.trains_alone(*pair)]
-        first = dict(reversed(alone))
-        return [pair for pair in pairs if pair not in alone or first[pair[0]] == pair[1]]
+        local_pairs = [pair for pair in pairs if self.study.combinations.trains_alone(*pair)]
+        first = dict(reversed(local_pairs))
+        return [pair for pair in pairs if pair not in local_pairs or first[pair[0]] == pair[1]]
 
     def best(self, model: Model, **equal: str | list[str]) -> Cell | None:
         """The combination of lowest validation MASE at the last round, as a mean over its seeds.
@@ -347,8 +347,8 @@ def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
     """Means of the scores over clients, by `_BASELINE`; NaN if one is missing."""
     groups = table.groupby(_BASELINE, sort=False)
     complete = groups["mae"].count() == groups.size()
-    known = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
-    scores = [name for name in known if name in table]
+    score_names = ("mase", "mae", "rmse", "nrmse", "wape", "seasonal_mase")
+    scores = [name for name in score_names if name in table]
     return groups[scores].mean().where(complete)
 
 

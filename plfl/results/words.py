@@ -66,19 +66,19 @@ CROSSES = {FEDERATION: "models", ALONE: "nothing", RAW: "raw data"}
 """What the clients of each kind of forecasters exchange."""
 
 
-def listed(words: Iterable[str], joined: str = "and") -> str:
+def join_words(words: Iterable[str], conjunction: str = "and") -> str:
     """Words as a list in a sentence."""
-    *most, last = words
-    return f"{', '.join(most)} {joined} {last}" if most else last
+    *first_words, last = words
+    return f"{', '.join(first_words)} {conjunction} {last}" if first_words else last
 
 
-def place(study: Study, labels: Mapping[str, str], without: Iterable[str] = ()) -> str:
+def place(study: Study, labels: Mapping[str, str], excluded_keys: Iterable[str] = ()) -> str:
     """A place on the axes, given its labels by column: "1 week of history, 12 clients". Axes with a
-    single value, and those whose keys are in `without`, are not mentioned."""
+    single value, and those whose keys are in `excluded_keys`, are not mentioned."""
     return ", ".join(
         value(axis, labels[axis.column], study.participant)
         for axis in study.axes
-        if len(axis.choices) > 1 and axis.key not in without and axis.column in labels
+        if len(axis.choices) > 1 and axis.key not in excluded_keys and axis.column in labels
     )
 
 
@@ -102,8 +102,8 @@ def scheme(study: Study, sharing: str) -> str:
     """What a sharing scheme shares: "everything shared", "local training"; with its name if others
     share the same."""
     words = shares(study, sharing)
-    alike = [name for name in study.grid.sharing if shares(study, name) == words]
-    return words if len(alike) == 1 else f"{words} ({sharing})"
+    same_schemes = [name for name in study.grid.sharing if shares(study, name) == words]
+    return words if len(same_schemes) == 1 else f"{words} ({sharing})"
 
 
 def shares(study: Study, sharing: str) -> str:
@@ -119,7 +119,7 @@ def shares(study: Study, sharing: str) -> str:
         return "local training"
     if list(block) == ["*"]:
         return "everything shared"
-    shared = listed(block)
+    shared = join_words(block)
     return f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
 
 
@@ -136,10 +136,10 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     local ones. `scheme_told`: whether to name the sharing scheme beside a method."""
     if name in _KINDS:
         return _KINDS[name]
-    sharing, *rest = name.removesuffix("-global").split("-")
+    sharing, *algorithms = name.removesuffix("-global").split("-")
     if sharing == BASELINE:
-        return baseline("-".join(rest))
-    method, client, server, *_ = [*rest, "*", "*", "*"]
+        return baseline("-".join(algorithms))
+    method, client, server, *_ = [*algorithms, "*", "*", "*"]
     words = [] if sharing == "*" else [scheme(study, sharing)]
     if method != "*" and not (scheme_told and len(study.grid.sharing) > 1):
         words = []
@@ -155,11 +155,14 @@ def forecaster(study: Study, name: str, scheme_told: bool = True) -> str:
     return ", ".join(words) or "any forecaster"
 
 
-def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bool = False) -> str:
-    """A side of a comparison, given the `other` one: "the best federation (everything shared, or
-    received without taking part)". `each`: every one of the names is meant, not the best."""
+def side(
+    study: Study, names: Sequence[str], rival_names: Sequence[str] = (), each: bool = False
+) -> str:
+    """A side of a comparison, given the `rival_names` of the other one: "the best federation
+    (everything shared, or received without taking part)". `each`: every one of the names is meant,
+    not the best."""
     by_key = {axis.key: axis for axis in study.axes}
-    short = [parsed(name, study.axes)[1] for name in (*names, *other)]
+    short = [parsed(name, study.axes)[1] for name in (*names, *rival_names)]
     # What both sides have in common is not told.
     schemes = {name.partition("-")[0] for name in short if "-" in name and BASELINE not in name}
     models = {name.endswith("-global") for name in short}
@@ -173,16 +176,16 @@ def side(study: Study, names: Sequence[str], other: Sequence[str] = (), each: bo
         is_told = full.removesuffix("-global") in names or len(models) == 1
         if name.endswith("-global") and not is_told:
             text += ", the server's model"
-        words.append(text + (f" with {listed(parts)}" if parts else ""))
+        words.append(text + (f" with {join_words(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
     if len(words) == 1:
         return f"a model {words[0]}" if words[0].startswith("received") else words[0]
     if each:
-        return f"each of {listed(words)}"
+        return f"each of {join_words(words)}"
     kinds = {kind(study, parsed(name, study.axes)[1]) for name in names}
     if kinds <= {FEDERATION, ALONE} and len(kinds) == 1:
-        return f"{_KINDS[kinds.pop()]} ({listed(words, 'or')})"
-    return f"the best of {listed(words)}"
+        return f"{_KINDS[kinds.pop()]} ({join_words(words, 'or')})"
+    return f"the best of {join_words(words)}"
 
 
 def kind(study: Study, name: str) -> str:
@@ -190,9 +193,9 @@ def kind(study: Study, name: str) -> str:
     data; empty if its name stands for several, or for new clients."""
     if name in _KINDS:
         return name
-    sharing, _, rest = name.removesuffix("-global").partition("-")
+    sharing, _, algorithms = name.removesuffix("-global").partition("-")
     if sharing == BASELINE:
-        crosses = baselines.find(rest).crosses
+        crosses = baselines.find(algorithms).crosses
         return next(kind for kind, sent in CROSSES.items() if sent == crosses)
     if sharing == "*" or sharing in study.for_new:
         return ""
@@ -207,9 +210,11 @@ def claim(study: Study, named: Claim) -> str:
         return named.text
     by_key = {axis.key: axis for axis in study.axes}
     where = [
-        listed(named.labels(key), "or")
+        join_words(named.labels(key), "or")
         if key not in by_key
-        else listed((value(by_key[key], at, study.participant) for at in named.labels(key)), "or")
+        else join_words(
+            (value(by_key[key], at, study.participant) for at in named.labels(key)), "or"
+        )
         for key in named.where
     ]
     start = f"with {' and '.join(where)}: " if where else ""
@@ -240,6 +245,6 @@ def claim(study: Study, named: Claim) -> str:
     if not any("*" in name.partition("-")[0] for name in (*named.better, *named.than)):
         differ.add("sharing")
     axes = [words[axis] for axis in named.each if axis not in differ]
-    text = study.worded(f"{start}{sides}" + (f", for every {listed(axes)}" if axes else ""))
+    text = study.worded(f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else ""))
     # Names such as pFedMe keep their first letter.
     return text if text[1].isupper() else text[0].upper() + text[1:]

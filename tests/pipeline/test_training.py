@@ -15,7 +15,7 @@ from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.training import train_cells
-from plfl.results.records import TRAINED, Files, cell_digest
+from plfl.results.records import TRAINED_FOLDER, Files, cell_digest
 from plfl.study import Cell, Study
 from tests.helpers import tiny
 
@@ -94,14 +94,14 @@ def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
     train(study)
     cells = outputs(study)
     digests = {cell: str(cell_digest(files.records)) for cell, files in cells.items()}
-    cache = CellCache(study.results / TRAINED)
+    cache = CellCache(study.results / TRAINED_FOLDER)
     kept = {cell: models for cell in cells if (models := cache.models(digests[cell]))}
     trained = experiment(study, [*cells], tiny.dataset())
     ((best, expected),) = ((cell, r.models) for cell, r in trained.items() if r.models)
     assert list(kept) == [best] and list(expected) == list(kept[best]) == ["local", "global"]
     assert all(np.array_equal(expected[model], kept[best][model]) for model in expected)
     # A damaged file counts as none.
-    file = study.results / TRAINED / f"{digests[best]}.safetensors"
+    file = study.results / TRAINED_FOLDER / f"{digests[best]}.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\7")
     assert cache.models(digests[best]) is None
 

@@ -10,7 +10,7 @@ from scipy import stats
 from plfl.base.errors import ConfigError
 from plfl.results import claims, words
 from plfl.results.comparisons import read
-from plfl.results.scores import those
+from plfl.results.scores import select
 from plfl.results.statistics import ALPHA, holm
 from plfl.study import Study
 from tests.helpers.constructed import PAPER, config, judged, scored, study, variant, wrong_verdicts
@@ -101,7 +101,7 @@ def test_two_names_of_one_training_are_left_out() -> None:
     for of_state in of_states.values():
         # With nothing shared, ProxAdam has nothing to be drawn to.
         adam, proxadam = (
-            those(of_state, sharing="P3", client_opt=name) for name in ("adam", "proxadam")
+            select(of_state, sharing="P3", client_opt=name) for name in ("adam", "proxadam")
         )
         for one, other in zip(adam, proxadam, strict=True):
             other.weekly[:] = one.weekly

@@ -9,7 +9,7 @@ import pytest
 
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.results.collect import summarise_baselines
-from plfl.results.scores import scores, those
+from plfl.results.scores import scores, select
 from plfl.results.tables import Tables
 from plfl.study import Study
 from tests.helpers import fake_results
@@ -40,7 +40,7 @@ def test_a_baseline_without_a_forecast_for_one_client_has_no_score(small, tmp_pa
     assert row[["mase_mean", "mae_mean", "rmse_mean"]].isna().all()
     assert np.isfinite(row["validation_mase"])
     found = scores(tables, "local", baselines=True)["IL"]
-    (ridge,) = those(found, sharing="baseline", method="ridge")
+    (ridge,) = select(found, sharing="baseline", method="ridge")
     assert np.isnan(ridge.mase).all()
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from plfl.report.figures.style import ACCENT, PAGE, fit, panels
 from plfl.results.records import MODELS
-from plfl.results.scores import AXES, Forecaster, best, scores, those
+from plfl.results.scores import AXES, Forecaster, best, scores, select
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.words import VALUE_LABELS
@@ -68,7 +68,7 @@ def blocks(study: Study, of_states: dict[str, list[Forecaster]]) -> pd.DataFrame
         columns = {}
         for forecaster in of_state:
             values = {a: v for a, v in zip(AXES, forecaster.axes, strict=True) if a in axes}
-            best_cells = best(those(of_state, **values))
+            best_cells = best(select(of_state, **values))
             mase = np.nan if best_cells is None else best_cells.mase.mean(axis=1)
             words = [VALUE_LABELS.get(axis, str)(value) for axis, value in values.items()]
             columns[" ".join(fit(word, 18) for word in words)] = mase
